@@ -1,0 +1,45 @@
+"""What can go wrong in this package: each error names the dataset and what to do next."""
+
+
+class PersistenceError(Exception):
+    """The root of this package's errors."""
+
+
+class InvalidPath(PersistenceError):
+    """A dataset path that is empty, absolute, or leaves its root."""
+
+
+class UnknownDataset(PersistenceError):
+    """No such path or generation in the catalog."""
+
+
+class RefusedTransition(PersistenceError):
+    """A change of state that the table of transitions does not hold, or that somebody else made first."""
+
+
+class CyclicLineage(PersistenceError):
+    """Sources that lead back to themselves."""
+
+
+class CacheFull(PersistenceError):
+    """The cache has no room and nothing in it may go."""
+
+
+class StorageFull(PersistenceError):
+    """The under-store has no room left."""
+
+
+class StorageUnavailable(PersistenceError):
+    """A store did not answer, or refused; trying again later may help."""
+
+
+class DamagedCopy(PersistenceError):
+    """The bytes that arrived are not those that were sent."""
+
+
+class Irrecoverable(PersistenceError):
+    """Datasets that are lost and that nothing can bring back; names every one."""
+
+
+class OperationFailed(PersistenceError):
+    """A registered operation did not end well when it was run again."""

@@ -1,0 +1,43 @@
+"""The seam to whatever runs operations: this package decides what is run again and starts nothing itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Protocol
+
+from persistence.model import Call, Operation, Written
+
+
+class Runner(Protocol):
+    """Runs registered operations; `spark_jobs.runner` is one."""
+
+    def operations(self) -> Mapping[str, Operation]:
+        """The registered operations at the version whose code is here, by name."""
+
+    def run(self, call: Call, sources: Sequence[str], output: str) -> Written:
+        """Run `call` on the source URIs, in the order of the recorded sources, into the URI `output`.
+
+        `output` is a folder that does not exist yet. Raises `OperationFailed`, also when the
+        registered version is not `call.version`.
+        """
+
+
+class NoRunner:
+    """Stands where no runner was given: nothing can be recomputed, so data is always sent."""
+
+    def operations(self) -> Mapping[str, Operation]:
+        return {}
+
+    def run(self, call: Call, sources: Sequence[str], output: str) -> Written:
+        from persistence.errors import OperationFailed
+
+        raise OperationFailed(f"{call.name}: no runner is set; give one with SPRINGLINE_RUNNER=module:factory")
+
+
+def load_runner(spec: str) -> Runner:
+    """Make the runner that `module:factory` names; an empty `spec` gives `NoRunner`."""
+    if not spec:
+        return NoRunner()
+    module, _, factory = spec.partition(":")
+    return getattr(import_module(module), factory)()  # type: ignore[no-any-return]

@@ -1,0 +1,58 @@
+"""The settings of persistence: one line of help each, read from the environment as SPRINGLINE_<NAME>."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+_POLICIES = ("paper", "value-density", "fifo", "hash-order", "edge", "lrc")
+
+
+def default_home() -> Path:
+    """`var/` beside the packages: everything that the platform makes by itself lies there."""
+    return Path(__file__).resolve().parent.parent / "var"
+
+
+class Settings(BaseSettings):
+    """Where datasets live and how they are persisted."""
+
+    model_config = SettingsConfigDict(env_prefix="SPRINGLINE_", extra="ignore")
+
+    home: Path = Field(default_factory=default_home, description="Folder for everything that the platform makes")
+    catalog_url: str = Field("", description="SQLAlchemy URL of the catalog; empty: SQLite in the home folder")
+    cache_uri: str = Field("", description="Where the cache is; empty: a folder of this home's own in /dev/shm")
+    cache_capacity: int = Field(4 << 30, gt=0, description="Bytes that the cache may hold")
+    under_uri: str = Field("", description="Where the under-store is; empty: under/ in the home folder")
+    under_bandwidth: float = Field(0, ge=0, description="Bytes a second to and from the under-store; 0: no limit")
+    under_capacity: int = Field(0, ge=0, description="Bytes that the under-store may hold; 0: what its disk has")
+    persist_bandwidth: float = Field(0, ge=0, description="Bytes a second that one persister may send; 0: no limit")
+    policy: str = Field("value-density", description=f"Order of persisting: one of {', '.join(_POLICIES)}")
+    weights: tuple[float, float, float, float] = Field(
+        (-4.0, -2.0, 1.0, 0.1), description="a, b, c, d of the paper's priority; a, b < 0 < c, d"
+    )
+    small_bytes: int = Field(1 << 20, ge=0, description="Up to this size data is sent, never the operation")
+    lease_seconds: float = Field(30, gt=0, description="A persister that is silent for so long loses its claim")
+    retry_seconds: float = Field(5, ge=0, description="Pause after a failed transfer; doubles up to a minute")
+    sync_patience: float = Field(300, ge=0, description="Seconds that a synchronous write goes on trying")
+    reader_seconds: float = Field(6 * 3600, gt=0, description="A reader that has not let go by then holds nothing back")
+    keep_generations: int = Field(1, ge=1, description="Committed generations of a path that are kept")
+    mean_fault_seconds: float = Field(7 * 86400, gt=0, description="Mean time between losses of the cache")
+    replacement: str = Field("lru", pattern="^(lru|lrfu)$", description="Order of leaving the cache: lru or lrfu")
+    runner: str = Field("", description="module:factory of what runs operations again; empty: none")
+
+    @field_validator("policy")
+    @classmethod
+    def _known_policy(cls, value: str) -> str:
+        if value not in _POLICIES:
+            raise ValueError(f"policy {value!r} is not one of {', '.join(_POLICIES)}")
+        return value
+
+    @field_validator("weights")
+    @classmethod
+    def _signs(cls, value: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+        a, b, c, d = value
+        if not (a < 0 and b < 0 and c > 0 and d > 0):
+            raise ValueError(f"weights {value}: a and b must be below 0, c and d above")
+        return value
