@@ -87,15 +87,15 @@ class Side(StrEnum):
     STORAGE = "storage"
 
 
-_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\@]")
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\@:*?\[\]{}]")
 
 
 def checked_path(path: str) -> str:
     """Return `path` as it stands if it names a place inside its root, else raise `InvalidPath`.
 
-    Letters of any script and spaces are welcome; control characters, backslashes and `@`
-    (which sets the generation apart) are not, nor `..`, nor a part that begins with `.` or `_`
-    (such names belong to the stores).
+    Letters of any script and spaces are welcome. Refused are control characters, `@` (it sets the
+    generation apart), what Hadoop reads as a scheme or a pattern (`:*?[]{}` and backslashes), `..`,
+    and parts that begin with `.` or `_` (such names belong to the stores).
     """
     if not path or path.startswith("/") or str(PurePosixPath(path)) != path:
         raise InvalidPath(f"dataset path {path!r}: give a relative path such as 'etl/2013-01-05/clean'")

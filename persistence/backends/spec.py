@@ -1,0 +1,96 @@
+"""The contract of a place that holds bytes: every backend passes tests/conformance."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import xxhash
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class File:
+    """One file of a generation: its name below the generation's location, its size in bytes, its checksum."""
+
+    name: str
+    bytes: int
+    checksum: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The files of a generation, sorted by name."""
+
+    files: tuple[File, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.bytes for file in self.files)
+
+    @property
+    def checksum(self) -> str:
+        """One checksum (xxh3, 128 bits) over names, sizes and checksums of all files."""
+        lines = "".join(f"{file.name}\t{file.bytes}\t{file.checksum}\n" for file in self.files)
+        return xxhash.xxh3_128_hexdigest(lines.encode())
+
+
+class Backend(ABC):
+    """A tree of locations, each a folder of files that is written once.
+
+    Locations and file names are relative and use `/`. Files whose name begins with `.` or `_` are
+    the writer's own (success marks, checksums of Hadoop) and not part of a generation.
+    Errors: `InvalidPath` for a location outside the root, `StorageFull`, `StorageUnavailable`,
+    `FileNotFoundError` for what is not there.
+    """
+
+    @abstractmethod
+    def uri(self, location: str) -> str:
+        """The URI under which Spark reads and writes `location`."""
+
+    @abstractmethod
+    def exists(self, location: str) -> bool:
+        """Whether anything is at `location`."""
+
+    @abstractmethod
+    def files(self, location: str) -> tuple[File, ...]:
+        """The files below `location` with their sizes, sorted by name, checksums left empty."""
+
+    @abstractmethod
+    def manifest(self, location: str) -> Manifest:
+        """The files below `location` with checksums, worked out where the bytes are: no link is crossed."""
+
+    @abstractmethod
+    def chunks(self, location: str, name: str) -> Iterator[bytes]:
+        """The bytes of one file, across the link."""
+
+    @abstractmethod
+    def create(self, location: str, name: str, size: int) -> BinaryIO:
+        """Open a new file of `size` bytes for writing across the link; closing it makes it durable."""
+
+    @abstractmethod
+    def rename(self, old: str, new: str) -> None:
+        """Move a location in one step; `new` must not exist."""
+
+    @abstractmethod
+    def delete(self, location: str) -> None:
+        """Remove what is at `location`, if anything is."""
+
+    @abstractmethod
+    def locations(self, marker: str) -> Iterator[str]:
+        """Every location that holds a file named `marker`, hidden (unfinished) ones left out."""
+
+    @abstractmethod
+    def read_small(self, location: str, name: str) -> bytes:
+        """The bytes of one small file, past the link's limit."""
+
+    @abstractmethod
+    def write_small(self, location: str, name: str, content: bytes) -> None:
+        """Write one small file, past the link's limit."""
+
+
+def visible(name: str) -> bool:
+    """Whether a file of this relative name is part of a generation."""
+    return not any(part[0] in "._" for part in name.split("/"))

@@ -1,0 +1,586 @@
+"""The catalog: what is known of every generation, changed one transaction at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Row, Select, and_, func, insert, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from persistence import schema
+from persistence.database import open_database
+from persistence.errors import RefusedTransition, UnknownDataset
+from persistence.history import Costs, Measurement
+from persistence.lineage import Lineage
+from persistence.model import (
+    Cache,
+    Call,
+    Dataset,
+    Method,
+    Operation,
+    Origin,
+    Phase,
+    Ref,
+    Side,
+    Strategy,
+    Under,
+    checked_path,
+)
+from persistence.schema import commit_counter, dag_run, db_now, generation, measurement, operation, reader, source
+from persistence.schema import transition as transitions
+from persistence.transitions import START, Event, State, after
+
+_T = TypeVar("_T")
+_SLICE = 500  # ids in one IN (…)
+_HISTORY = 40  # measurements that a prediction looks back on
+_NEIGHBOURHOOD = 20_000  # generations that one decision looks at, at most
+
+
+class Catalog:
+    """Records generations, operations, DAG runs, readers and measurements in one database."""
+
+    def __init__(self, url: str, *, who: str = "") -> None:
+        self.engine = open_database(url)
+        self.who = who
+
+    # ---- transactions
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction that only reads."""
+        with self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that writes; on SQLite it holds the write lock from its start."""
+        with self.engine.connect().execution_options(writes=True) as connection, connection.begin():
+            yield connection
+
+    def now(self) -> float:
+        """The database's clock, in seconds since 1970."""
+        with self.reading() as connection:
+            return float(connection.scalar(select(db_now())) or 0.0)
+
+    # ---- changing a generation
+
+    def begin(
+        self,
+        path: str,
+        *,
+        call: Call | None = None,
+        sources: Sequence[Ref] = (),
+        strategy: Strategy,
+        origin: Origin = Origin(),
+        checkpoint: bool = False,
+        wanted: bool = True,
+    ) -> Dataset:
+        """Open the next generation of `path`; raises `InvalidPath`, `UnknownDataset` for an unknown source.
+
+        Open generations of the same path by the same task of the same DAG run belong to a try that
+        is over, and are abandoned.
+        """
+        checked_path(path)
+        with self.writing() as connection:
+            if origin.run_id:
+                mine = and_(generation.c.path == path, generation.c.phase == "open", _by(origin))
+                for identity in connection.scalars(select(generation.c.id).where(mine)).all():
+                    self.apply(connection, identity, Event.ABANDONED, why="another try of the task began")
+            newest = connection.scalar(select(func.max(generation.c.generation)).where(generation.c.path == path))
+            number = (newest or 0) + 1
+            identity = connection.execute(
+                insert(generation).values(
+                    path=path,
+                    generation=number,
+                    phase=START.phase.value,
+                    cache=START.cache.value,
+                    under=START.under.value,
+                    strategy=strategy.value,
+                    wanted=wanted and strategy is not Strategy.CACHE_ONLY,
+                    checkpoint=checkpoint,
+                    operation=call.name if call else None,
+                    version=call.version if call else None,
+                    params=dict(call.params) if call else None,
+                    dag_id=origin.dag_id,
+                    run_id=origin.run_id,
+                    task_id=origin.task_id,
+                    cache_location=f"{path}/@{number}",
+                    created_at=db_now(),
+                )
+            ).inserted_primary_key[0]
+            for position, ref in enumerate(sources):
+                connection.execute(
+                    insert(source).values(
+                        generation_id=identity, position=position, source_id=self.identity(connection, ref)
+                    )
+                )
+            self._log(connection, identity, "began", START, "")
+            return self._load(connection, [identity])[identity]
+
+    def apply(
+        self,
+        connection: Connection,
+        identity: int,
+        event: Event,
+        *,
+        why: str = "",
+        lease: int | None = None,
+        **also: Any,
+    ) -> State:
+        """Carry one event out, compare-and-set, together with the columns in `also`.
+
+        With `lease`, only while that lease is the newest. Raises `RefusedTransition`.
+        """
+        row = connection.execute(
+            select(
+                generation.c.phase, generation.c.cache, generation.c.under, generation.c.path, generation.c.generation
+            ).where(generation.c.id == identity)
+        ).one()
+        before = State(Phase(row.phase), Cache(row.cache), Under(row.under))
+        try:
+            state = after(event, before)
+        except RefusedTransition as refusal:
+            raise RefusedTransition(f"{row.path}@{row.generation}: {refusal}") from None
+        unchanged = [
+            generation.c.id == identity,
+            generation.c.phase == before.phase.value,
+            generation.c.cache == before.cache.value,
+            generation.c.under == before.under.value,
+        ]
+        if lease is not None:
+            unchanged.append(generation.c.lease_number == lease)
+        changed = connection.execute(
+            update(generation)
+            .where(*unchanged)
+            .values(phase=state.phase.value, cache=state.cache.value, under=state.under.value, **also)
+        ).rowcount
+        if changed != 1:
+            raise RefusedTransition(f"{row.path}@{row.generation}: {event} came too late, somebody else was first")
+        self._log(connection, identity, event.value, state, why)
+        return state
+
+    def change(self, ref: Ref, event: Event, *, why: str = "", lease: int | None = None, **also: Any) -> Dataset:
+        """`apply` in a transaction of its own; returns the generation as it is then."""
+        with self.writing() as connection:
+            identity = self.identity(connection, ref)
+            self.apply(connection, identity, event, why=why, lease=lease, **also)
+            return self._load(connection, [identity])[identity]
+
+    def amend(self, ref: Ref, *, event: str = "", why: str = "", **columns: Any) -> None:
+        """Set columns that are no state (pinned, wanted, head, …); with `event`, log who did it and why."""
+        with self.writing() as connection:
+            identity = self.identity(connection, ref)
+            row = connection.execute(
+                update(generation)
+                .where(generation.c.id == identity)
+                .values(**columns)
+                .returning(generation.c.phase, generation.c.cache, generation.c.under)
+            ).one()
+            if event:
+                self._log(connection, identity, event, State(Phase(row.phase), Cache(row.cache), Under(row.under)), why)
+
+    def commit(self, ref: Ref, *, why: str = "", **also: Any) -> Dataset:
+        """Let readers see a generation; from now on it is the newest of its path."""
+        with self.writing() as connection:
+            identity = self.identity(connection, ref)
+            number = _upsert_counter(connection)
+            self.apply(
+                connection, identity, Event.COMMITTED, why=why, committed_at=db_now(), commit_number=number, **also
+            )
+            connection.execute(
+                update(generation)
+                .where(generation.c.path == ref.path, generation.c.id != identity, generation.c.phase == "committed")
+                .values(superseded=True)
+            )
+            return self._load(connection, [identity])[identity]
+
+    # ---- finding generations
+
+    def identity(self, connection: Connection, ref: Ref) -> int:
+        """The key of a generation; raises `UnknownDataset`."""
+        found = connection.scalar(
+            select(generation.c.id).where(generation.c.path == ref.path, generation.c.generation == ref.generation)
+        )
+        if found is None:
+            raise UnknownDataset(f"{ref} is not in the catalog; `python -m persistence status` lists what is")
+        return int(found)
+
+    def get(self, ref: Ref) -> Dataset:
+        """One generation; raises `UnknownDataset`."""
+        return self.get_all([ref])[0]
+
+    def get_all(self, refs: Sequence[Ref]) -> list[Dataset]:
+        """The generations, in the order asked for; raises `UnknownDataset`."""
+        with self.reading() as connection:
+            identities = [self.identity(connection, ref) for ref in refs]
+            loaded = self._load(connection, identities)
+            return [loaded[identity] for identity in identities]
+
+    def resolve(self, path: str, origin: Origin = Origin()) -> Dataset:
+        """The generation that a reader of `path` sees; raises `UnknownDataset`.
+
+        A DAG run sees what it made itself, else the newest that was committed when it began;
+        everyone else sees the newest that is committed.
+        """
+        checked_path(path)
+        committed = and_(generation.c.path == path, generation.c.phase == "committed")
+        newest = select(generation.c.id).where(committed).order_by(generation.c.commit_number.desc()).limit(1)
+        with self.reading() as connection:
+            found = None
+            if origin.run_id:
+                run = and_(generation.c.dag_id == origin.dag_id, generation.c.run_id == origin.run_id)
+                found = connection.scalar(newest.where(run))
+                if found is None:
+                    snapshot = connection.scalar(select(dag_run.c.snapshot).where(_run_is(origin)))
+                    bound = generation.c.commit_number <= (snapshot or 0)
+                    found = connection.scalar(newest.where(bound) if snapshot is not None else newest)
+            else:
+                found = connection.scalar(newest)
+            if found is None:
+                raise UnknownDataset(f"{path}: no committed generation" + (" for this run" if origin.run_id else ""))
+            return self._load(connection, [found])[found]
+
+    def find(
+        self,
+        *,
+        path: str = "",
+        prefix: str = "",
+        origin: Origin | None = None,
+        phase: Phase | None = None,
+        superseded: bool | None = None,
+        limit: int = 1000,
+    ) -> list[Dataset]:
+        """Generations that fit every filter given, the newest first."""
+        query = select(generation.c.id).order_by(generation.c.id.desc()).limit(limit)
+        if path:
+            query = query.where(generation.c.path == path)
+        if prefix:
+            query = query.where(generation.c.path.startswith(prefix, autoescape=True))
+        if origin:
+            for column, value in (
+                (generation.c.dag_id, origin.dag_id),
+                (generation.c.run_id, origin.run_id),
+                (generation.c.task_id, origin.task_id),
+            ):
+                if value:
+                    query = query.where(column == value)
+        if phase:
+            query = query.where(generation.c.phase == phase.value)
+        if superseded is not None:
+            query = query.where(generation.c.superseded == superseded)
+        return self.select(query)
+
+    def select(self, query: Select[Any]) -> list[Dataset]:
+        """The generations whose ids `query` gives, in its order."""
+        with self.reading() as connection:
+            identities = list(connection.scalars(query).all())
+            loaded = self._load(connection, identities)
+            return [loaded[identity] for identity in identities]
+
+    # ---- lineage
+
+    def lineage_around(self, refs: Iterable[Ref], *, down: bool = True) -> Lineage:
+        """The part of the lineage that decisions on `refs` need.
+
+        Upward as far as the first persisted generations, and downward (with `down`) over
+        everything that is not persisted yet.
+        """
+        with self.reading() as connection:
+            seeds = [self.identity(connection, ref) for ref in refs]
+            return self._lineage(connection, seeds, down=down)
+
+    def lineage_of_cache(self) -> Lineage:
+        """The lineage of everything that is committed and in the cache or not persisted."""
+        settled = and_(generation.c.cache == "present", generation.c.phase == "committed")
+        with self.reading() as connection:
+            cached = connection.scalars(select(generation.c.id).where(settled)).all()
+            loose = connection.scalars(select(generation.c.id).where(schema.unsettled)).all()
+            return self._lineage(connection, sorted({*cached, *loose}), down=False)
+
+    def _lineage(self, connection: Connection, seeds: Sequence[int], *, down: bool) -> Lineage:
+        loaded: dict[int, Dataset] = {}
+        by_ref: dict[Ref, int] = {}
+
+        def take(identities: Iterable[int]) -> None:
+            fresh = [identity for identity in identities if identity not in loaded]
+            for identity, dataset in self._load(connection, fresh).items():
+                loaded[identity] = dataset
+                by_ref[dataset.ref] = identity
+
+        frontier = list(seeds)
+        while frontier and down and len(loaded) < _NEIGHBOURHOOD:
+            take(frontier)
+            children: list[int] = []
+            for part in _sliced(frontier):
+                children += connection.scalars(
+                    select(source.c.generation_id)
+                    .join(generation, generation.c.id == source.c.generation_id)
+                    .where(source.c.source_id.in_(part), schema.unsettled)
+                ).all()
+            frontier = [child for child in dict.fromkeys(children) if child not in loaded]
+        take(frontier)
+        frontier = list(loaded)
+        seen = set(frontier)
+        wanted_above = set(seeds)
+        while frontier:
+            climbing = [i for i in frontier if not loaded[i].persisted or i in wanted_above]
+            parents: list[int] = []
+            for part in _sliced(climbing):
+                parents += connection.scalars(select(source.c.source_id).where(source.c.generation_id.in_(part))).all()
+            frontier = [parent for parent in dict.fromkeys(parents) if parent not in seen]
+            seen.update(frontier)
+            take(frontier)
+        names = {d.call.name for d in loaded.values() if d.call}
+        return Lineage({d.ref: d for d in loaded.values()}, self._operations(connection, names))
+
+    def _operations(self, connection: Connection, names: Iterable[str]) -> dict[tuple[str, str], Operation]:
+        found: dict[tuple[str, str], Operation] = {}
+        for part in _sliced(sorted(names)):
+            for row in connection.execute(select(operation).where(operation.c.name.in_(part))):
+                found[row.name, row.version] = Operation(
+                    row.name, row.version, row.idempotent, row.checkpoint, row.runnable, row.unmasked, row.repeats
+                )
+        return found
+
+    # ---- operations
+
+    def register_operations(self, operations: Iterable[Operation]) -> list[Ref]:
+        """Record the operations whose code is here; other versions of them can no longer be run.
+
+        What thereby stops being recomputable while it waits unpersisted goes to the head of the
+        queue; returns those generations.
+        """
+        moved: list[Ref] = []
+        with self.writing() as connection:
+            for new in operations:
+                known = connection.execute(
+                    select(
+                        operation.c.version, operation.c.runnable, operation.c.idempotent, operation.c.checkpoint
+                    ).where(operation.c.name == new.name)
+                ).all()
+                versions = {row.version: row for row in known}
+                if new.version not in versions:
+                    connection.execute(
+                        insert(operation).values(
+                            name=new.name, version=new.version, idempotent=new.idempotent,
+                            checkpoint=new.checkpoint, runnable=True,
+                        )
+                    )  # fmt: skip
+                elif tuple(versions[new.version])[1:] != (True, new.idempotent, new.checkpoint):
+                    connection.execute(
+                        update(operation)
+                        .where(operation.c.name == new.name, operation.c.version == new.version)
+                        .values(runnable=True, idempotent=new.idempotent, checkpoint=new.checkpoint)
+                    )
+                gone = [row.version for row in known if row.runnable and row.version != new.version]
+                for version in gone:
+                    connection.execute(
+                        update(operation)
+                        .where(operation.c.name == new.name, operation.c.version == version)
+                        .values(runnable=False)
+                    )
+                    moved += self._to_the_head(connection, new.name, version, "the code that made it is gone")
+        return moved
+
+    def saw_repeat(self, call: Call, *, same: bool) -> list[Ref]:
+        """Note that a second run gave the same digest, or another: then the operation is not idempotent.
+
+        Returns the waiting generations that went to the head of the queue thereby.
+        """
+        of = and_(operation.c.name == call.name, operation.c.version == call.version)
+        with self.writing() as connection:
+            if same:
+                connection.execute(update(operation).where(of).values(repeats=operation.c.repeats + 1))
+                return []
+            connection.execute(update(operation).where(of).values(unmasked=True))
+            return self._to_the_head(
+                connection, call.name, call.version, "its operation turned out not to be idempotent"
+            )
+
+    def operations(self) -> list[Operation]:
+        """All recorded operations, by name and version."""
+        with self.reading() as connection:
+            names = connection.scalars(select(operation.c.name).distinct()).all()
+            return sorted(self._operations(connection, names).values(), key=lambda o: (o.name, o.version))
+
+    def _to_the_head(self, connection: Connection, name: str, version: str, why: str) -> list[Ref]:
+        affected = and_(
+            generation.c.operation == name,
+            generation.c.version == version,
+            schema.waiting,
+            generation.c.head.is_(False),
+        )
+        refs = []
+        for row in connection.execute(update(generation).where(affected).values(head=True).returning(generation)).all():
+            state = State(Phase(row.phase), Cache(row.cache), Under(row.under))
+            self._log(connection, row.id, "to the head of the queue", state, why)
+            refs.append(Ref(row.path, row.generation))
+        return refs
+
+    # ---- DAG runs and readers
+
+    def begin_run(self, origin: Origin) -> None:
+        """Note that a DAG run began: what is committed later by others it does not see. The first call counts."""
+        with self.writing() as connection:
+            newest = select(func.coalesce(func.max(commit_counter.c.number), 0)).scalar_subquery()
+            values = {"dag_id": origin.dag_id, "run_id": origin.run_id, "began_at": db_now(), "snapshot": newest}
+            connection.execute(_insert(connection, dag_run).values(**values).on_conflict_do_nothing())
+
+    def end_run(self, origin: Origin, outcome: str) -> None:
+        """Note that a DAG run ended, and how; it holds no generation back from now on."""
+        with self.writing() as connection:
+            connection.execute(update(dag_run).where(_run_is(origin)).values(ended_at=db_now(), outcome=outcome))
+
+    @contextmanager
+    def held(self, ref: Ref, seconds: float) -> Iterator[None]:
+        """While inside, the generation is being read: neither evicted nor retired (for `seconds` at most)."""
+        with self.writing() as connection:
+            identity = self.identity(connection, ref)
+            connection.execute(
+                update(generation).where(generation.c.id == identity)
+                .values(reads=generation.c.reads + 1, last_read_at=db_now())
+            )  # fmt: skip
+            values = {"generation_id": identity, "until": db_now() + seconds}
+            key = connection.execute(insert(reader).values(**values)).inserted_primary_key[0]
+        try:
+            yield
+        finally:
+            with self.writing() as connection:
+                connection.execute(reader.delete().where(or_(reader.c.id == key, reader.c.until < db_now())))
+
+    def held_refs(self) -> frozenset[Ref]:
+        """The generations that somebody is reading now."""
+        query = (
+            select(generation.c.path, generation.c.generation)
+            .join(reader, reader.c.generation_id == generation.c.id)
+            .where(reader.c.until > db_now())
+        )
+        with self.reading() as connection:
+            return frozenset(Ref(row.path, row.generation) for row in connection.execute(query))
+
+    # ---- history
+
+    def measure(self, kind: str, side: Side, *, bytes_in: int, bytes_out: int = 0, seconds: float) -> None:
+        """Keep what a run of an operation (`kind`: its name) or a transfer (`kind`: "") took."""
+        values = {"kind": kind, "side": side.value, "bytes": bytes_in, "bytes_out": bytes_out, "seconds": seconds}
+        with self.writing() as connection:
+            connection.execute(insert(measurement).values(at=db_now(), **values))
+
+    def costs(self, lineage: Lineage) -> Costs:
+        """What is known of the link and of the operations in `lineage`."""
+        names = sorted({dataset.call.name for dataset in lineage.datasets.values() if dataset.call})
+        with self.reading() as connection:
+            link = self._history(connection, "", Side.STORAGE)
+            compute = {(name, side): self._history(connection, name, side) for name in names for side in Side}
+        return Costs(link=link, compute={key: known for key, known in compute.items() if known})
+
+    def growth(self, name: str) -> float | None:
+        """Bytes out for each byte in of the newest runs of an operation (median); None without history."""
+        with self.reading() as connection:
+            rows = connection.execute(self._newest(name, Side.CACHE)).all()
+        ratios = sorted(row.bytes_out / row.bytes for row in rows if row.bytes)
+        return ratios[len(ratios) // 2] if ratios else None
+
+    def _history(self, connection: Connection, kind: str, side: Side) -> tuple[Measurement, ...]:
+        return tuple(Measurement(row.bytes, row.seconds) for row in connection.execute(self._newest(kind, side)))
+
+    @staticmethod
+    def _newest(kind: str, side: Side) -> Select[Any]:
+        return (
+            select(measurement.c.bytes, measurement.c.bytes_out, measurement.c.seconds)
+            .where(measurement.c.kind == kind, measurement.c.side == side.value)
+            .order_by(measurement.c.id.desc())
+            .limit(_HISTORY)
+        )
+
+    # ---- rows
+
+    def _log(self, connection: Connection, identity: int, event: str, state: State, why: str) -> None:
+        connection.execute(
+            insert(transitions).values(
+                generation_id=identity, at=db_now(), event=event, phase=state.phase.value, cache=state.cache.value,
+                under=state.under.value, who=self.who, why=why,
+            )
+        )  # fmt: skip
+
+    def _load(self, connection: Connection, identities: Sequence[int]) -> dict[int, Dataset]:
+        sources: dict[int, list[Ref]] = {}
+        rows: dict[int, Row[Any]] = {}
+        upstream = generation.alias()
+        for part in _sliced(list(identities)):
+            for row in connection.execute(select(generation).where(generation.c.id.in_(part))):
+                rows[row.id] = row
+            for row in connection.execute(
+                select(source.c.generation_id, upstream.c.path, upstream.c.generation)
+                .join(upstream, upstream.c.id == source.c.source_id)
+                .where(source.c.generation_id.in_(part))
+                .order_by(source.c.generation_id, source.c.position)
+            ):
+                sources.setdefault(row.generation_id, []).append(Ref(row.path, row.generation))
+        return {identity: _dataset(row, tuple(sources.get(identity, ()))) for identity, row in rows.items()}
+
+
+def _dataset(row: Row[Any], sources: tuple[Ref, ...]) -> Dataset:
+    return Dataset(
+        ref=Ref(row.path, row.generation),
+        phase=Phase(row.phase),
+        cache=Cache(row.cache),
+        under=Under(row.under),
+        bytes=row.bytes,
+        rows=row.rows,
+        checksum=row.checksum,
+        digest=row.digest,
+        strategy=Strategy(row.strategy),
+        wanted=row.wanted,
+        checkpoint=row.checkpoint,
+        pinned=row.pinned,
+        head=row.head,
+        reads=row.reads,
+        call=Call(row.operation, row.version, row.params or {}) if row.operation else None,
+        sources=sources,
+        origin=Origin(row.dag_id, row.run_id, row.task_id),
+        made_seconds=row.made_seconds,
+        created_at=row.created_at,
+        committed_at=row.committed_at,
+        persisted_at=row.persisted_at,
+        last_read_at=row.last_read_at,
+        method=Method(row.method) if row.method else None,
+        predicted_seconds=row.predicted_seconds,
+        actual_seconds=row.actual_seconds,
+        attempts=row.attempts,
+        error=row.error,
+        cache_location=row.cache_location,
+        under_location=row.under_location,
+        report=row.report,
+        superseded=row.superseded,
+    )
+
+
+def _by(origin: Origin) -> Any:
+    return and_(
+        generation.c.dag_id == origin.dag_id,
+        generation.c.run_id == origin.run_id,
+        generation.c.task_id == origin.task_id,
+    )
+
+
+def _run_is(origin: Origin) -> Any:
+    return and_(dag_run.c.dag_id == origin.dag_id, dag_run.c.run_id == origin.run_id)
+
+
+def _insert(connection: Connection, table: Any) -> Any:
+    return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
+
+
+def _upsert_counter(connection: Connection) -> int:
+    table = commit_counter
+    row = _insert(connection, table).values(id=1, number=1)
+    row = row.on_conflict_do_update(index_elements=[table.c.id], set_={"number": table.c.number + 1})
+    return int(connection.scalar(row.returning(table.c.number)))
+
+
+def _sliced(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    for start in range(0, len(items), _SLICE):
+        yield items[start : start + _SLICE]

@@ -1,0 +1,82 @@
+"""Opens the catalog's database: SQLite by default, PostgreSQL in service, both brought up to date first."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import make_url
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_MIGRATION_LOCK = 7_331_944  # any number of our own; names the advisory lock on PostgreSQL
+
+
+def open_database(url: str) -> Engine:
+    """An engine on a database whose tables are those of `persistence.schema`.
+
+    SQLite runs in WAL mode; a connection with the execution option `writes` takes its write
+    lock at once (BEGIN IMMEDIATE), so that two writers queue up rather than fail.
+    """
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        engine = create_engine(parsed, pool_pre_ping=True)
+        _migrate(engine)
+        return engine
+    if parsed.database and parsed.database != ":memory:":
+        Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(parsed, connect_args={"timeout": 60, "check_same_thread": False})
+
+    @event.listens_for(engine, "connect")
+    def _configure(connection, _record) -> None:  # type: ignore[no-untyped-def]
+        connection.isolation_level = None  # we say BEGIN ourselves
+        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "cache_size=-65536"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("writes")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    _migrate(engine)
+    return engine
+
+
+def migration_config() -> Config:
+    """Alembic's configuration for the migrations of this package."""
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS))
+    return config
+
+
+def _migrate(engine: Engine) -> None:
+    head = ScriptDirectory.from_config(migration_config()).get_current_head()
+    with engine.connect() as connection:
+        if MigrationContext.configure(connection).get_current_revision() == head:
+            return
+    with _one_at_a_time(engine), engine.connect().execution_options(writes=True) as connection, connection.begin():
+        config = migration_config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+@contextmanager
+def _one_at_a_time(engine: Engine) -> Iterator[None]:
+    if engine.dialect.name == "postgresql":
+        with engine.connect() as connection, connection.begin():
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
+            yield
+        return
+    database = engine.url.database
+    if not database or database == ":memory:":
+        yield
+        return
+    with Path(f"{database}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

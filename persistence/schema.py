@@ -1,0 +1,216 @@
+"""The tables of the catalog, and the database's clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    UniqueConstraint,
+    and_,
+    literal,
+    not_,
+)
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
+
+metadata = MetaData()
+_Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts by itself only an INTEGER key
+
+
+class db_now(FunctionElement):
+    """The database's clock in seconds since 1970: the one clock that all workers share."""
+
+    type = Float()
+    inherit_cache = True
+
+
+@compiles(db_now, "sqlite")
+def _sqlite_now(element: Any, compiler: Any, **kw: Any) -> str:
+    return "((julianday('now') - 2440587.5) * 86400.0)"
+
+
+@compiles(db_now, "postgresql")
+def _postgresql_now(element: Any, compiler: Any, **kw: Any) -> str:
+    return "extract(epoch from clock_timestamp())::double precision"
+
+
+generation = Table(
+    "generation",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("path", String, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("phase", String, nullable=False),
+    Column("cache", String, nullable=False),
+    Column("under", String, nullable=False),
+    Column("bytes", BigInteger, nullable=False, default=0),
+    Column("rows", BigInteger),
+    Column("checksum", String, nullable=False, default=""),
+    Column("digest", String, nullable=False, default=""),
+    Column("strategy", String, nullable=False),
+    Column("wanted", Boolean, nullable=False),
+    Column("checkpoint", Boolean, nullable=False, default=False),
+    Column("pinned", Boolean, nullable=False, default=False),
+    Column("superseded", Boolean, nullable=False, default=False),
+    Column("reads", Integer, nullable=False, default=0),
+    Column("operation", String),  # its name; empty where no operation is recorded
+    Column("version", String),
+    Column("params", JSON(none_as_null=True)),
+    Column("dag_id", String, nullable=False, default=""),
+    Column("run_id", String, nullable=False, default=""),
+    Column("task_id", String, nullable=False, default=""),
+    Column("made_seconds", Float),
+    Column("report", JSON(none_as_null=True)),
+    Column("created_at", Float, nullable=False),
+    Column("committed_at", Float),
+    Column("commit_number", BigInteger),  # in the order of commits, across all paths
+    Column("persisted_at", Float),
+    Column("last_read_at", Float),
+    # the queue
+    Column("head", Boolean, nullable=False, default=False),
+    Column("score", Float, nullable=False, default=0.0),
+    Column("not_before", Float, nullable=False, default=0.0),
+    Column("lease_owner", String, nullable=False, default=""),
+    Column("lease_number", BigInteger, nullable=False, default=0),
+    Column("lease_until", Float),
+    Column("method", String),
+    Column("predicted_seconds", Float),
+    Column("actual_seconds", Float),
+    Column("attempts", Integer, nullable=False, default=0),
+    Column("error", String, nullable=False, default=""),
+    # where its bytes are, relative to the root of each backend
+    Column("cache_location", String, nullable=False, default=""),
+    Column("under_location", String, nullable=False, default=""),
+    UniqueConstraint("path", "generation", name="uq_generation_path"),
+)
+
+
+def _is(column: Column[str], value: str) -> ColumnElement[bool]:
+    """`column = 'value'` with the value written out: a database takes a partial index only for such a condition."""
+    return column == literal(value, literal_execute=True)
+
+
+committed = _is(generation.c.phase, "committed")
+being_written = _is(generation.c.phase, "open")
+in_cache = _is(generation.c.cache, "present")
+copying = _is(generation.c.under, "copying")
+waiting = and_(generation.c.wanted, _is(generation.c.under, "none"), committed)
+unsettled = and_(not_(_is(generation.c.under, "present")), committed)
+old = and_(generation.c.superseded, committed)
+
+Index(
+    "ix_generation_queue",
+    generation.c.head.desc(),
+    generation.c.score.desc(),
+    generation.c.id,
+    sqlite_where=waiting,
+    postgresql_where=waiting,
+)
+Index(
+    "ix_generation_lease",
+    generation.c.lease_until,
+    sqlite_where=copying,
+    postgresql_where=copying,
+)
+Index(
+    "ix_generation_cached",
+    generation.c.bytes,
+    sqlite_where=in_cache,
+    postgresql_where=in_cache,
+)
+Index("ix_generation_unsettled", generation.c.id, sqlite_where=unsettled, postgresql_where=unsettled)
+Index(
+    "ix_generation_open",
+    generation.c.id,
+    sqlite_where=being_written,
+    postgresql_where=being_written,
+)
+Index("ix_generation_old", generation.c.id, sqlite_where=old, postgresql_where=old)
+Index("ix_generation_run", generation.c.run_id, generation.c.dag_id)
+Index("ix_generation_operation", generation.c.operation, generation.c.version)
+Index("ix_generation_commit", generation.c.commit_number)
+
+source = Table(
+    "source",
+    metadata,
+    Column("generation_id", ForeignKey("generation.id"), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("source_id", ForeignKey("generation.id"), nullable=False, index=True),
+)
+
+operation = Table(
+    "operation",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("version", String, primary_key=True),
+    Column("idempotent", Boolean, nullable=False),
+    Column("checkpoint", Boolean, nullable=False),
+    Column("runnable", Boolean, nullable=False),
+    Column("unmasked", Boolean, nullable=False, default=False),
+    Column("repeats", Integer, nullable=False, default=0),
+)
+
+dag_run = Table(
+    "dag_run",
+    metadata,
+    Column("dag_id", String, primary_key=True),
+    Column("run_id", String, primary_key=True),
+    Column("began_at", Float, nullable=False),
+    Column("snapshot", BigInteger, nullable=False),  # the newest commit number that the run may see
+    Column("ended_at", Float),
+    Column("outcome", String, nullable=False, default=""),
+)
+
+reader = Table(
+    "reader",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("generation_id", ForeignKey("generation.id"), nullable=False, index=True),
+    Column("until", Float, nullable=False),
+)
+
+transition = Table(
+    "transition",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("generation_id", ForeignKey("generation.id"), nullable=False, index=True),
+    Column("at", Float, nullable=False, index=True),
+    Column("event", String, nullable=False),
+    Column("phase", String, nullable=False),
+    Column("cache", String, nullable=False),
+    Column("under", String, nullable=False),
+    Column("who", String, nullable=False),
+    Column("why", String, nullable=False),
+)
+
+measurement = Table(
+    "measurement",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("kind", String, nullable=False),  # an operation's name, or "" for the link
+    Column("side", String, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("bytes_out", BigInteger, nullable=False, default=0),
+    Column("seconds", Float, nullable=False),
+    Column("at", Float, nullable=False),
+)
+Index("ix_measurement_kind", measurement.c.kind, measurement.c.side, measurement.c.id)
+
+commit_counter = Table(
+    "commit_counter",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+)
