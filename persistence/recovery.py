@@ -1,0 +1,108 @@
+"""Recovery: what has to be fetched or run again, in which order, to have lost generations back, and what cannot.
+
+Every generation has one operation and exact sources, so the least work is what the missing targets lack
+upstream, each once. Source: the paper, "Faults"; docs/persistence.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from persistence.history import Costs, Prediction
+from persistence.lineage import Lineage
+from persistence.model import Cache, Dataset, Phase, Ref
+from persistence.wording import say_list
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to do: fetch a persisted generation into the cache, or recompute a lost one."""
+
+    ref: Ref
+    action: str  # "fetch" | "recompute"
+    predicted: Prediction | None
+    words: str
+
+
+@dataclass(frozen=True)
+class RecoveryPlan:
+    """Steps in the order in which they can be done, what cannot be brought back and why, and predicted seconds."""
+
+    steps: tuple[Step, ...]
+    irrecoverable: Mapping[Ref, tuple[str, ...]]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Risk:
+    """What the loss of the whole cache would cost: bytes that could be made again, in how long, and bytes gone."""
+
+    bytes: int
+    recomputable_bytes: int
+    recompute_seconds: float
+    irrecoverable_bytes: int
+    irrecoverable: tuple[Ref, ...]
+    recomputable: tuple[Ref, ...]
+
+
+def plan_recovery(lineage: Lineage, targets: Collection[Ref], costs: Costs) -> RecoveryPlan:
+    """The least work that brings all of `targets` back.
+
+    Targets in the cache need nothing, persisted ones are fetched; what they need upstream is recomputed,
+    and persisted sources are read where they are.
+    """
+    order, blocked = lineage.chains(targets)
+    steps = [_fetch(lineage, ref, costs) for ref in dict.fromkeys(targets) if _only_below(lineage, ref)]
+    wanted = frozenset(targets)
+    steps += [_recompute(lineage, ref, costs, asked=ref in wanted) for ref in order]
+    return RecoveryPlan(tuple(steps), blocked, sum(step.predicted.seconds for step in steps if step.predicted))
+
+
+def at_risk(lineage: Lineage, costs: Costs) -> Risk:
+    """What a loss of the whole cache now would cost.
+
+    Counts every committed generation whose only bytes are in the cache. The seconds include evicted
+    generations that would have to be run again on the way.
+    """
+    exposed = [d for d in lineage.datasets.values() if d.phase is Phase.COMMITTED and d.in_cache and not d.persisted]
+    exposed.sort(key=lambda d: d.ref)
+    after = lineage.changed(*(replace(d, cache=Cache.LOST) for d in exposed))
+    plan = plan_recovery(after, [d.ref for d in exposed], costs)
+    back = [d for d in exposed if d.ref not in plan.irrecoverable]
+    gone = [d for d in exposed if d.ref in plan.irrecoverable]
+    return Risk(
+        bytes=_total(exposed),
+        recomputable_bytes=_total(back),
+        recompute_seconds=plan.seconds,
+        irrecoverable_bytes=_total(gone),
+        irrecoverable=tuple(d.ref for d in gone),
+        recomputable=tuple(d.ref for d in back),
+    )
+
+
+def _only_below(lineage: Lineage, ref: Ref) -> bool:
+    dataset = lineage.datasets.get(ref)
+    return dataset is not None and dataset.available and not dataset.in_cache
+
+
+def _fetch(lineage: Lineage, ref: Ref, costs: Costs) -> Step:
+    predicted = costs.send(lineage.datasets[ref].bytes)
+    return Step(ref, "fetch", predicted, f"fetch {ref} from the under-store{_how_long(predicted)}")
+
+
+def _recompute(lineage: Lineage, ref: Ref, costs: Costs, *, asked: bool) -> Step:
+    dataset = lineage.datasets[ref]
+    name = dataset.call.name if dataset.call else "?"
+    inputs = f" on {say_list(dataset.sources)}" if dataset.sources else ""
+    why = "" if asked else ", which a later step reads"
+    predicted = costs.rerun(ref, lineage)
+    return Step(ref, "recompute", predicted, f"run {name}{inputs} to have {ref} again{why}{_how_long(predicted)}")
+
+
+def _how_long(predicted: Prediction | None) -> str:
+    return f" ({predicted.words})" if predicted else " (never measured)"
+
+
+def _total(datasets: Iterable[Dataset]) -> int:
+    return sum(dataset.bytes for dataset in datasets)

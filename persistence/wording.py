@@ -1,0 +1,36 @@
+"""How bytes, seconds and lists are said in plain words: `1.2 GB`, `3 min 20 s`, `a, b and 4 more`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def say_bytes(size: float) -> str:
+    """A size a person can read: `512 B`, `1.2 GB` (powers of 1000)."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(size) < 999.5:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 99.5 else f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
+
+
+def say_seconds(seconds: float) -> str:
+    """A duration a person can read: `21 ms`, `3.4 s`, `3 min 20 s`, `2.5 h`, `12 days`."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.3g} ms"
+    if seconds < 99.5:
+        return f"{seconds:.3g} s"
+    if seconds < 3600:
+        minutes, rest = divmod(round(seconds), 60)
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    if seconds < 48 * 3600:
+        return f"{seconds / 3600:.3g} h"
+    return f"{seconds / 86400:.3g} days"
+
+
+def say_list(things: Iterable[object], most: int = 3) -> str:
+    """The first few by name and the number of the others: `a, b, c and 4 more`."""
+    names = [str(thing) for thing in things]
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
