@@ -1,0 +1,64 @@
+# Everything a person can do here. `make` alone lists it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+# The first of these that runs and is new enough; `make setup PYTHON=…` chooses another.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
+WITH_JAVA = JAVA_HOME="$$($(PY) -m services java)"
+PYTEST = $(WITH_JAVA) $(PY) -m pytest
+
+.PHONY: help setup requirements demo stop check format test test-unit test-spark test-airflow
+
+help:  ## list what can be done here
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY)  ## make .venv with everything that is needed
+
+$(READY): requirements.txt
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "No Python of 3.11 or later found ($$(python3 --version 2>&1 || true)). Install one, or: make setup PYTHON=/path/to/python3.11" >&2; exit 1; fi
+	@$(PYTHON) -c 'import sys; sys.exit("Springline needs Python 3.11 or later; $(PYTHON) is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	@$(PY) -c 'import pip' 2>/dev/null || { rm -rf $(VENV); $(PYTHON) -m venv $(VENV) || { \
+		echo "$(PYTHON) cannot make a virtual environment (on Debian: apt install python3-venv)." >&2; exit 1; }; }
+	@echo "Installing into $(VENV) …"
+	@$(PY) -m pip install --quiet --disable-pip-version-check "$$(grep '^uv==' requirements.txt | cut -d' ' -f1)"
+	@$(VENV)/bin/uv pip sync --quiet --python $(PY) requirements.txt
+	@touch $@
+
+requirements: $(READY)  ## compile requirements.in to requirements.txt
+	$(VENV)/bin/uv pip compile --universal --python-version 3.11 --no-header requirements.in -o requirements.txt
+
+demo: $(READY)  ## start the servers, run three days of the workflow, persist them, show what became of them
+	@$(PY) -m services.demo
+
+stop: $(READY)  ## end every server that was started here
+	@$(PY) -m services down
+
+check: $(READY)  ## format, lint, types, imports
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/mypy
+	@$(VENV)/bin/lint-imports
+
+format: $(READY)  ## format the code and mend what can be mended
+	@$(VENV)/bin/ruff format .
+	@$(VENV)/bin/ruff check --fix .
+
+test: $(READY)  ## all tests that need no other machine: unit, property, conformance, spark, airflow
+	@$(PYTEST) tests/unit tests/property tests/conformance tests/spark tests/airflow
+
+test-unit: $(READY)  ## the quick ones: unit, property, conformance
+	@$(PYTEST) tests/unit tests/property tests/conformance
+
+test-spark: $(READY)  ## the ones that start Spark
+	@$(PYTEST) tests/spark
+
+test-airflow: $(READY)  ## the ones that start Airflow
+	@$(PYTEST) tests/airflow

@@ -1,0 +1,85 @@
+"""The command line: `python -m services up | down | status | logs | exec | java`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from services.errors import ServiceError
+from services.java import find_java
+from services.known import SERVERS, make_servers
+from services.settings import ServiceSettings
+from services.supervisor import Supervisor, tail
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Starts and ends the real servers.")
+Names = Annotated[list[str] | None, typer.Argument(metavar="NAME…", help=f"of {', '.join(SERVERS)}")]
+
+
+@app.command()
+def up(names: Annotated[list[str], typer.Argument(metavar="NAME…", help=f"of {', '.join(SERVERS)}")]) -> None:
+    """Start servers and wait until they are ready; those that run already stay."""
+    settings = ServiceSettings()
+    Supervisor(settings.home).up(make_servers(names, settings), settings.start_patience)
+
+
+@app.command()
+def down(names: Names = None) -> None:
+    """End servers with all of their processes; without a name, every one that was started here."""
+    settings = ServiceSettings()
+    supervisor = Supervisor(settings.home)
+    for name in names or supervisor.recorded():
+        ran = supervisor.down(name, settings.stop_patience)
+        print(f"{name}: {'ended' if ran else 'was not running'}")
+
+
+@app.command()
+def status(names: Names = None) -> None:
+    """Tell which servers run, where, and in which processes."""
+    supervisor = Supervisor(ServiceSettings().home)
+    for name in names or SERVERS:
+        state = supervisor.state(name)
+        ids = " ".join(f"{process}={pid}" for process, pid in state.processes.items())
+        print("  ".join(part for part in (f"{name:14}", state.words, state.address, ids) if part).rstrip())
+
+
+@app.command()
+def logs(names: Names = None) -> None:
+    """Print the end of every log of the servers."""
+    supervisor = Supervisor(ServiceSettings().home)
+    for name in names or SERVERS:
+        for log in supervisor.logs(name):
+            print(tail(log))
+
+
+@app.command(name="exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def execute(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="the server whose environment is wanted")],
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND…", help="what to run, with its arguments")],
+) -> None:
+    """Run a command in a server's environment, as in `python -m services exec airflow airflow dags list`."""
+    (server,) = make_servers([name], ServiceSettings())
+    environment = {**os.environ, **server.environment}
+    os.execvpe(command[0], command, environment)
+
+
+@app.command()
+def java() -> None:
+    """Print the JAVA_HOME that the servers use."""
+    settings = ServiceSettings()
+    print(find_java(os.environ, settings.home).home)
+
+
+def main() -> None:
+    """Run the command line; an error of this package is told without a traceback."""
+    try:
+        app()
+    except ServiceError as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""What can go wrong with servers: each error says which one, why, and what to do next."""
+
+
+class ServiceError(Exception):
+    """The root of this package's errors."""
+
+
+class PortTaken(ServiceError):
+    """Somebody listens already where a server is to listen."""
+
+
+class NotReady(ServiceError):
+    """A server ended, or did not answer in time, when it was started."""
+
+
+class StillRunning(ServiceError):
+    """A process of a server did not end, not even when killed."""
+
+
+class OtherSettings(ServiceError):
+    """A server runs already, with other settings than those asked for."""
+
+
+class NoJava(ServiceError):
+    """No Java of 17 or later is on this machine, and the PyPI package with one is not installed."""
+
+
+class UnknownServer(ServiceError):
+    """A name that no server has."""

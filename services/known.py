@@ -1,0 +1,24 @@
+"""The servers that can be asked for, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from services.errors import UnknownServer
+from services.server import Server
+from services.servers.airflow import airflow
+from services.servers.spark_connect import spark_connect
+from services.settings import ServiceSettings
+
+SERVERS: Mapping[str, Callable[[ServiceSettings], Server]] = MappingProxyType(
+    {"spark-connect": spark_connect, "airflow": airflow}
+)
+
+
+def make_servers(names: Sequence[str], settings: ServiceSettings) -> tuple[Server, ...]:
+    """The servers of these names as `settings` want them; raises `UnknownServer`."""
+    for name in names:
+        if name not in SERVERS:
+            raise UnknownServer(f"no server is called {name!r}; there are {', '.join(SERVERS)}")
+    return tuple(SERVERS[name](settings) for name in names)

@@ -1,0 +1,59 @@
+"""Whether a port of 127.0.0.1 is free, and who holds it if not."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Mapping
+
+import psutil
+
+from services.errors import PortTaken
+
+
+def is_free(port: int) -> bool:
+    """A server could listen on 127.0.0.1:`port` now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+            probe.listen(1)
+        except OSError as error:
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                return False
+            raise
+    return True
+
+
+def free_port() -> int:
+    """A port that is free at the moment."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def holder(port: int) -> str:
+    """Who listens on `port`, in words; empty where the operating system does not tell."""
+    try:
+        connections = psutil.net_connections(kind="tcp")
+    except (psutil.AccessDenied, OSError):
+        return ""
+    for connection in connections:
+        if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+            try:
+                command = " ".join(psutil.Process(connection.pid).cmdline())
+            except psutil.Error:
+                command = "?"
+            return f"process {connection.pid}: {command[:120]}"
+    return ""
+
+
+def check_free(server: str, ports: Mapping[str, int]) -> None:
+    """Raise `PortTaken`, naming the holder and the setting to change, unless every port is free."""
+    for setting, port in ports.items():
+        if not is_free(port):
+            who = holder(port)
+            by = f" (by {who})" if who else ""
+            raise PortTaken(
+                f"{server}: port {port} is taken{by}. End that process, or choose another port: {setting}=…"
+            )

@@ -1,0 +1,94 @@
+"""Which processes belong to a started server, and ending them by their groups' ids.
+
+A process id alone proves nothing, since ids are used again. A process belongs to a record if it is in a session
+that the record opened. The session is known to be that one while its leader lives, known by its start time. An id
+is not used again while a session bears it, so with another process under the leader's id the session is a stranger's.
+With the leader gone, a process counts only if it carries the record's token or works in the server's folder (a
+process that renames itself overwrites its environment).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+
+import psutil
+
+from services.record import Record, Started
+
+TOKEN = "SPRINGLINE_SERVICE_TOKEN"
+_TOLERANCE = 1.0  # seconds; the clock's rounding
+
+
+def start_time(pid: int) -> float | None:
+    """When process `pid` began, or None if there is none (one that has ended and is not yet reaped is none)."""
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
+    except psutil.Error:
+        return None
+
+
+def leads(started: Started) -> bool:
+    """The process that was started then is the one that has its id now."""
+    now = start_time(started.pid)
+    return now is not None and abs(now - started.started) <= _TOLERANCE
+
+
+def members(record: Record) -> tuple[psutil.Process, ...]:
+    """Every living process of the server: the leaders and all that stayed in their sessions."""
+    alive = {each.pid: start_time(each.pid) for each in record.processes}
+    ours = {each.pid for each in record.processes if leads(each)}
+    found = []
+    for process in psutil.process_iter():
+        try:
+            session = os.getsid(process.pid)
+            if session not in alive or process.status() == psutil.STATUS_ZOMBIE:
+                continue
+            if session in ours or (alive[session] is None and _descends(process, record)):
+                found.append(process)
+        except (psutil.NoSuchProcess, ProcessLookupError):
+            continue
+        except (psutil.AccessDenied, PermissionError):
+            continue  # somebody else's
+    return tuple(found)
+
+
+def _descends(process: psutil.Process, record: Record) -> bool:
+    if process.create_time() < min(each.started for each in record.processes) - _TOLERANCE:
+        return False
+    return bool(process.environ().get(TOKEN) == record.token or process.cwd() == record.folder)
+
+
+def end(record: Record, patience: float, pause: Callable[[float], None] = time.sleep) -> tuple[psutil.Process, ...]:
+    """Ask every group of the server to end, kill what has not after `patience` seconds; returns what is left."""
+    for sent, seconds in ((signal.SIGTERM, patience), (signal.SIGKILL, 10.0)):
+        _signal(members(record), sent)
+        if not _left_after(record, seconds, pause):
+            return ()
+    return members(record)
+
+
+def _signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
+    groups = set()
+    for process in processes:
+        try:
+            groups.add(os.getpgid(process.pid))
+        except ProcessLookupError:
+            continue
+    for group in groups:
+        try:
+            os.killpg(group, number)
+        except ProcessLookupError:
+            continue
+
+
+def _left_after(record: Record, seconds: float, pause: Callable[[float], None]) -> bool:
+    until = time.monotonic() + seconds
+    while members(record):
+        if time.monotonic() >= until:
+            return True
+        pause(0.1)
+    return False

@@ -1,0 +1,102 @@
+"""Apache Airflow: scheduler, DAG processor, triggerer and API server over one SQLite database.
+
+`airflow standalone` would start log servers that listen on every interface, so its parts are started one by one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+import urllib.request
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+from services.server import Once, Process, Server
+from services.settings import ServiceSettings, checkout
+
+USER = "admin"
+_PARTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
+
+
+def airflow(settings: ServiceSettings) -> Server:
+    """The server as `settings` want it."""
+    folder = settings.home / "airflow"
+    address = f"http://127.0.0.1:{settings.airflow_port}"
+    command = (sys.executable, "-m", "airflow")
+    return Server(
+        name="airflow",
+        address=address,
+        folder=folder,
+        processes=(
+            Process("api-server", (*command, "api-server")),
+            Process("scheduler", (*command, "scheduler", "--skip-serve-logs")),
+            Process("dag-processor", (*command, "dag-processor")),
+            Process("triggerer", (*command, "triggerer", "--skip-serve-logs")),
+        ),
+        environment=environment(settings, folder, address),
+        ports={"SPRINGLINE_AIRFLOW_PORT": settings.airflow_port},
+        ready=partial(_missing, address),
+        prepare=partial(_make_password, folder),
+        once=(Once("migrate", (*command, "db", "migrate"), folder / f"migrated-{version('apache-airflow')}"),),
+    )
+
+
+def environment(settings: ServiceSettings, folder: Path, address: str) -> dict[str, str]:
+    """Airflow's settings, and what the tasks that it runs need."""
+    root = checkout()
+    spark = f'{{"conn_type": "spark_connect", "host": "sc://127.0.0.1", "port": {settings.connect_port}}}'
+    return {
+        "AIRFLOW_HOME": str(folder),
+        "AIRFLOW__API__BASE_URL": address,
+        "AIRFLOW__API__HOST": "127.0.0.1",
+        "AIRFLOW__API__INSTANCE_NAME": "Springline",
+        "AIRFLOW__API__PORT": str(settings.airflow_port),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(root / "dags"),
+        # With another port than 8080 every task fails without this one: it is not derived from the port.
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{address}/execution/",
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__PARALLELISM": str(settings.airflow_parallelism),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(root / "plugins"),
+        "AIRFLOW__DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "2",
+        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "15",
+        "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
+        "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        "AIRFLOW_CONN_SPRINGLINE_SPARK": spark,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": f"{root}:{root / 'plugins'}",
+        "SPRINGLINE_HOME": str(settings.home),
+    }
+
+
+def password(home: Path) -> str:
+    """The password of the user `admin` in this home; raises `FileNotFoundError` before the first start."""
+    passwords = json.loads(_password_file(home / "airflow").read_text())
+    return str(passwords[USER])
+
+
+def _password_file(folder: Path) -> Path:
+    return folder / "simple_auth_manager_passwords.json.generated"
+
+
+def _make_password(folder: Path) -> None:
+    try:
+        descriptor = os.open(_password_file(folder), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return
+    with os.fdopen(descriptor, "w") as file:
+        json.dump({USER: secrets.token_urlsafe(12)}, file)
+
+
+def _missing(address: str) -> str:
+    try:
+        with urllib.request.urlopen(f"{address}/api/v2/monitor/health", timeout=5) as answer:
+            health = json.load(answer)
+    except (OSError, ValueError):
+        return "the API server does not answer"
+    ill = [part for part in _PARTS if (health.get(part) or {}).get("status") != "healthy"]
+    return f"not healthy: {', '.join(ill)}" if ill else ""
