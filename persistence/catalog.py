@@ -76,6 +76,7 @@ class Catalog:
         origin: Origin = Origin(),
         checkpoint: bool = False,
         wanted: bool = True,
+        expected_bytes: int = 0,
     ) -> Dataset:
         """Open the next generation of `path`; raises `InvalidPath`, `UnknownDataset` for an unknown source.
 
@@ -107,9 +108,10 @@ class Catalog:
                     run_id=origin.run_id,
                     task_id=origin.task_id,
                     cache_location=f"{path}/@{number}",
+                    bytes=expected_bytes,
                     created_at=db_now(),
                 )
-            ).inserted_primary_key[0]
+            ).inserted_primary_key[0]  # type: ignore[index]
             for position, ref in enumerate(sources):
                 connection.execute(
                     insert(source).values(
@@ -279,6 +281,12 @@ class Catalog:
             loaded = self._load(connection, identities)
             return [loaded[identity] for identity in identities]
 
+    def cache_used(self) -> int:
+        """Bytes in the cache, and those that open writes are expected to need."""
+        open_or_cached = or_(schema.in_cache, and_(schema.being_written, generation.c.cache == "writing"))
+        with self.reading() as connection:
+            return int(connection.scalar(select(func.sum(generation.c.bytes)).where(open_or_cached)) or 0)
+
     # ---- lineage
 
     def lineage_around(self, refs: Iterable[Ref], *, down: bool = True) -> Lineage:
@@ -443,7 +451,7 @@ class Catalog:
                 .values(reads=generation.c.reads + 1, last_read_at=db_now())
             )  # fmt: skip
             values = {"generation_id": identity, "until": db_now() + seconds}
-            key = connection.execute(insert(reader).values(**values)).inserted_primary_key[0]
+            key = connection.execute(insert(reader).values(**values)).inserted_primary_key[0]  # type: ignore[index]
         try:
             yield
         finally:
@@ -553,6 +561,7 @@ def _dataset(row: Row[Any], sources: tuple[Ref, ...]) -> Dataset:
         error=row.error,
         cache_location=row.cache_location,
         under_location=row.under_location,
+        under_checksum=row.under_checksum,
         report=row.report,
         superseded=row.superseded,
     )

@@ -201,6 +201,7 @@ class Dataset:
     error: str = ""
     cache_location: str = ""  # relative to the backend's root
     under_location: str = ""
+    under_checksum: str = ""  # of the files' bytes in the under-store; another one if the operation made them there
     report: Mapping[str, object] | None = None  # of the quality gate
     superseded: bool = False  # a newer committed generation of the path exists
 

@@ -93,6 +93,7 @@ generation = Table(
     # where its bytes are, relative to the root of each backend
     Column("cache_location", String, nullable=False, default=""),
     Column("under_location", String, nullable=False, default=""),
+    Column("under_checksum", String, nullable=False, default=""),
     UniqueConstraint("path", "generation", name="uq_generation_path"),
 )
 

@@ -70,6 +70,7 @@ def upgrade() -> None:
         sa.Column("error", sa.String(), nullable=False),
         sa.Column("cache_location", sa.String(), nullable=False),
         sa.Column("under_location", sa.String(), nullable=False),
+        sa.Column("under_checksum", sa.String(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("path", "generation", name="uq_generation_path"),
     )

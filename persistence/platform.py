@@ -1,0 +1,116 @@
+"""Puts the parts together from settings: the one place that knows which backend, database and policy are in use."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from persistence.backends.link import Link
+from persistence.backends.local import LocalBackend
+from persistence.backends.spec import Backend
+from persistence.catalog import Catalog
+from persistence.claims import Claims
+from persistence.errors import PersistenceError
+from persistence.maintenance import Maintenance
+from persistence.persister import Persister
+from persistence.priority import Policy, make_policy
+from persistence.replacement import Replacement
+from persistence.restoring import Restorer
+from persistence.runner import Runner, load_runner
+from persistence.sending import Sender, paced
+from persistence.settings import Settings
+from persistence.store import Store
+
+
+@dataclass
+class Platform:
+    """Everything that works on one catalog, one cache and one under-store."""
+
+    settings: Settings
+    catalog: Catalog
+    cache: Backend
+    under: Backend
+    runner: Runner
+    claims: Claims
+    replacement: Replacement
+    restorer: Restorer
+    store: Store
+    persister: Persister
+    maintenance: Maintenance
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.catalog.engine.dispose()
+
+
+def open_platform(settings: Settings | None = None, *, runner: Runner | None = None, who: str = "") -> Platform:
+    """Open the platform that `settings` describe (default: the environment's), with its catalog brought up to date.
+
+    `runner` runs operations again (default: the one that the settings name); `who` is noted beside each change.
+    """
+    settings = settings or Settings()
+    settings.home.mkdir(parents=True, exist_ok=True)
+    runner = runner if runner is not None else load_runner(settings.runner)
+    catalog = Catalog(settings.catalog_url or f"sqlite:///{settings.home / 'catalog.db'}", who=who)
+    cache = _backend(settings.cache_uri or f"file://{default_cache(settings.home)}", "cache", settings)
+    under = _backend(settings.under_uri or f"file://{settings.home / 'under'}", "under", settings)
+    claims = Claims(catalog, settings.lease_seconds)
+    replacement = Replacement(catalog, cache, capacity=settings.cache_capacity, order=settings.replacement)
+    restorer = Restorer(catalog, cache, under, runner, replacement)
+    policy = policy_of(settings)
+    sender = Sender(catalog, claims, cache, under, runner)
+    store = Store(
+        catalog=catalog,
+        claims=claims,
+        cache=cache,
+        under=under,
+        sender=sender,
+        restorer=restorer,
+        replacement=replacement,
+        policy=policy,
+        reader_seconds=settings.reader_seconds,
+        retry_seconds=settings.retry_seconds,
+        sync_patience=settings.sync_patience,
+    )
+    persister = Persister(
+        catalog=catalog,
+        claims=claims,
+        sender=Sender(catalog, claims, cache, under, runner, pace=paced(settings.persist_bandwidth)),
+        restorer=restorer,
+        policy=policy,
+        small_bytes=settings.small_bytes,
+        retry_seconds=settings.retry_seconds,
+    )
+    maintenance = Maintenance(catalog, cache, under, restorer, settings.keep_generations, settings.reader_seconds)
+    return Platform(
+        settings, catalog, cache, under, runner, claims, replacement, restorer, store, persister, maintenance
+    )
+
+
+def policy_of(settings: Settings, name: str = "") -> Policy:
+    """The policy that the settings ask for, or the one called `name`."""
+    return make_policy(
+        name or settings.policy, weights=settings.weights, mean_fault_seconds=settings.mean_fault_seconds
+    )
+
+
+def default_cache(home: Path) -> Path:
+    """A folder in memory that belongs to this home alone; on disk where the system has no /dev/shm."""
+    shared = Path("/dev/shm")
+    if not shared.is_dir():
+        return home / "cache"
+    return shared / f"springline-{hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:12]}"
+
+
+def _backend(uri: str, role: str, settings: Settings) -> Backend:
+    parts = urlsplit(uri)
+    if parts.scheme != "file" or not parts.path.startswith("/"):
+        raise PersistenceError(f"{role}_uri {uri!r}: no backend serves this; give file:///an/absolute/folder")
+    root = Path(unquote(parts.path))
+    root.mkdir(parents=True, exist_ok=True)
+    if role == "cache":
+        return LocalBackend(root)
+    link = Link(settings.under_bandwidth, settings.home / "link.state")
+    return LocalBackend(root, link=link, capacity=settings.under_capacity, durable=True)

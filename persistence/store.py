@@ -1,0 +1,281 @@
+"""What jobs call: write and read datasets under a strategy, at memory speed where the strategy allows it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from persistence import sidecar
+from persistence.backends.spec import Backend
+from persistence.catalog import Catalog
+from persistence.claims import Claims
+from persistence.errors import (
+    Irrecoverable,
+    PersistenceError,
+    StorageFull,
+    StorageUnavailable,
+)
+from persistence.model import Call, Dataset, Method, Operation, Origin, Ref, Side, Strategy, Written
+from persistence.priority import Policy
+from persistence.replacement import Replacement
+from persistence.restoring import Restorer
+from persistence.schema import db_now
+from persistence.sending import Sender
+from persistence.transitions import Event
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A generation that is being read, at a URI that Spark can read."""
+
+    dataset: Dataset
+    uri: str
+
+    @property
+    def ref(self) -> Ref:
+        """Which generation it is."""
+        return self.dataset.ref
+
+
+@dataclass
+class Writing:
+    """A generation that is being written into the folder `uri`, which does not exist yet."""
+
+    dataset: Dataset
+    uri: str
+    straight_down: bool = False
+    written: Written | None = None
+
+    @property
+    def ref(self) -> Ref:
+        """Which generation it will be."""
+        return self.dataset.ref
+
+    def done(self, written: Written) -> None:
+        """Say that the folder is whole, and what is in it."""
+        self.written = written
+
+
+@dataclass
+class Store:
+    """Reads and writes datasets; see `Strategy` for when they are persisted."""
+
+    catalog: Catalog
+    claims: Claims
+    cache: Backend
+    under: Backend
+    sender: Sender
+    restorer: Restorer
+    replacement: Replacement
+    policy: Policy
+    reader_seconds: float
+    retry_seconds: float
+    sync_patience: float
+    sleep: Callable[[float], None] = time.sleep
+
+    def register_operations(self, operations: Iterable[Operation]) -> None:
+        """Record the operations whose code is here; see `Catalog.register_operations`."""
+        self.catalog.register_operations(operations)
+
+    def begin_run(self, origin: Origin) -> None:
+        """Note that a DAG run began: it sees what it makes itself, else what is committed by now."""
+        self.catalog.begin_run(origin)
+
+    @contextmanager
+    def read(self, path: str, *, origin: Origin = Origin(), generation: int | None = None) -> Iterator[Reading]:
+        """Read the newest generation that `origin` may see, or the one asked for.
+
+        While inside it is neither evicted nor retired. What was lost is brought back first, what
+        was evicted is fetched if it fits. Raises `UnknownDataset`, `Irrecoverable`.
+        """
+        dataset = self.catalog.resolve(path, origin) if generation is None else self.catalog.get(Ref(path, generation))
+        with self.catalog.held(dataset.ref, self.reader_seconds):
+            dataset = self._at_hand(dataset)
+            uri = self.cache.uri(dataset.cache_location) if dataset.in_cache else self.under.uri(dataset.under_location)
+            yield Reading(dataset, uri)
+
+    def adoptable(self, path: str, *, call: Call | None, sources: Sequence[Ref], origin: Origin) -> Dataset | None:
+        """What an earlier try of the same task in the same DAG run has committed already, from the same sources."""
+        if not origin.run_id:
+            return None
+        for dataset in self.catalog.find(path=path, origin=origin, limit=10):
+            same = dataset.call == call and dataset.sources == tuple(sources)
+            if dataset.committed_at is not None and dataset.phase.value == "committed" and same:
+                return dataset
+        return None
+
+    @contextmanager
+    def write(
+        self,
+        path: str,
+        *,
+        call: Call | None = None,
+        sources: Sequence[Ref] = (),
+        strategy: Strategy,
+        origin: Origin = Origin(),
+        checkpoint: bool = False,
+        wanted: bool = True,
+    ) -> Iterator[Writing]:
+        """Write the next generation of `path` into `Writing.uri`, and say `Writing.done`.
+
+        Leaving without an error commits it, after persisting it where the strategy asks for that;
+        an error abandons it. Raises `InvalidPath`, `StorageFull`, `StorageUnavailable`.
+        """
+        expected = self._expected_bytes(call, sources)
+        dataset = self.catalog.begin(
+            path, call=call, sources=sources, strategy=strategy, origin=origin, checkpoint=checkpoint,
+            wanted=wanted, expected_bytes=expected,
+        )  # fmt: skip
+        down = self._room_is_missing(expected)
+        location = f"{path}/.@{dataset.ref.generation}-0" if down else dataset.cache_location
+        writing = Writing(dataset, (self.under if down else self.cache).uri(location), straight_down=down)
+        try:
+            yield writing
+            if writing.written is None:
+                raise PersistenceError(f"{dataset.ref}: the write ended without done()")
+            writing.dataset = self._finish(writing, location)
+        except BaseException as error:
+            self._abandon(writing, location, error)
+            raise
+
+    # ---- reading
+
+    def _at_hand(self, dataset: Dataset) -> Dataset:
+        dataset = self.restorer.verify(dataset)
+        if dataset.in_cache:
+            return dataset
+        if dataset.persisted and self.replacement.make_room(dataset.bytes):
+            return dataset  # it does not fit: read where it is
+        report = self.restorer.bring_back([dataset.ref])
+        if why := report.irrecoverable.get(dataset.ref):
+            raise Irrecoverable(f"{dataset.ref} is lost, and nothing can bring it back: {'; '.join(why)}")
+        return self.catalog.get(dataset.ref)
+
+    # ---- writing
+
+    def _expected_bytes(self, call: Call | None, sources: Sequence[Ref]) -> int:
+        growth = self.catalog.growth(call.name) if call else None
+        if growth is None:
+            return 0
+        return int(growth * sum(source.bytes for source in self.catalog.get_all(sources)))
+
+    def _room_is_missing(self, expected: int) -> bool:
+        """Make room for a write; True if it has to go straight to the under-store."""
+        if expected > self.replacement.capacity:
+            return True
+        until = time.monotonic() + self.sync_patience
+        while self.replacement.make_room(0):  # the expected bytes count as used since the write was opened
+            if time.monotonic() > until or not self.claims.depth():
+                return True
+            self.sleep(0.2)  # a persister is making room
+        return False
+
+    def _finish(self, writing: Writing, location: str) -> Dataset:
+        written = writing.written
+        assert written is not None
+        self._measure(writing.dataset, written, location, writing.straight_down)
+        told: dict[str, Any] = {
+            "rows": written.rows,
+            "digest": written.digest,
+            "made_seconds": written.seconds,
+            "report": dict(written.report) if written.report is not None else None,
+        }
+        if writing.straight_down:
+            dataset = self._written_down(writing.dataset, location, told)
+        else:
+            manifest = self.cache.manifest(location)
+            dataset = self.catalog.change(
+                writing.ref, Event.CACHED, bytes=manifest.bytes, checksum=manifest.checksum, **told
+            )
+            if self._must_be_synchronous(dataset):
+                dataset = self._persist_now(dataset)
+            if dataset.bytes > self.replacement.capacity:
+                dataset = self._too_large(dataset)
+        return self._commit(dataset)
+
+    def _must_be_synchronous(self, dataset: Dataset) -> bool:
+        if not dataset.wanted or dataset.strategy in (Strategy.CACHE_ONLY, Strategy.ASYNC_STORE):
+            return False
+        if dataset.strategy is Strategy.CACHE_THROUGH:
+            return True
+        return not self.catalog.lineage_around([dataset.ref], down=False).recomputable(dataset.ref)
+
+    def _persist_now(self, dataset: Dataset) -> Dataset:
+        """Send the bytes and wait; goes on trying for `sync_patience` seconds."""
+        until = time.monotonic() + self.sync_patience
+        owner = f"writer {socket.gethostname()}:{os.getpid()}"
+        while True:
+            lease = self.claims.claim(dataset.ref, owner, Method.DATA, None)
+            if lease is None:
+                raise PersistenceError(f"{dataset.ref} changed under its writer's hands")
+            try:
+                return self.sender.send_data(dataset, lease)
+            except (StorageUnavailable, StorageFull) as error:
+                self.claims.release(lease, str(error))
+                if time.monotonic() + self.retry_seconds > until:
+                    raise
+                self.sleep(self.retry_seconds)
+            except BaseException as error:
+                self.claims.release(lease, str(error) or type(error).__name__)
+                raise
+
+    def _too_large(self, dataset: Dataset) -> Dataset:
+        if not dataset.persisted:
+            dataset = self._persist_now(dataset)
+        self.replacement.evict_all_of(dataset, "larger than the whole cache")
+        return self.catalog.get(dataset.ref)
+
+    def _written_down(self, dataset: Dataset, location: str, told: dict[str, Any]) -> Dataset:
+        manifest = self.under.manifest(location)
+        final = f"{dataset.ref.path}/@{dataset.ref.generation}-0"
+        whole = replace(dataset, bytes=manifest.bytes, **told)
+        self.under.write_small(location, sidecar.NAME, sidecar.write(whole, under_checksum=manifest.checksum))
+        self.under.rename(location, final)
+        return self.catalog.change(
+            dataset.ref,
+            Event.WRITTEN_DOWN,
+            why="no room in the cache",
+            bytes=manifest.bytes,
+            under_checksum=manifest.checksum,
+            under_location=final,
+            persisted_at=db_now(),
+            method=Method.DATA.value,
+            **told,
+        )
+
+    def _commit(self, dataset: Dataset) -> Dataset:
+        if not dataset.persisted and dataset.wanted:
+            lineage = self.catalog.lineage_around([dataset.ref])
+            score = self.policy.score(dataset.ref, lineage, self.catalog.costs(lineage), self.catalog.now())
+            dataset = self.catalog.commit(dataset.ref, score=score.value)
+        else:
+            dataset = self.catalog.commit(dataset.ref)
+        self.replacement.make_room(0)
+        return dataset
+
+    def _measure(self, dataset: Dataset, written: Written, location: str, straight_down: bool) -> None:
+        if dataset.call is None:
+            return
+        backend = self.under if straight_down else self.cache
+        self.catalog.measure(
+            dataset.call.name,
+            Side.STORAGE if straight_down else Side.CACHE,
+            bytes_in=sum(source.bytes for source in self.catalog.get_all(dataset.sources)),
+            bytes_out=sum(file.bytes for file in backend.files(location)),
+            seconds=written.seconds,
+        )
+
+    def _abandon(self, writing: Writing, location: str, error: BaseException) -> None:
+        # Whatever ended the write is what the caller must see, not what goes wrong while clearing up.
+        with suppress(PersistenceError, FileNotFoundError):
+            why = f"{type(error).__name__}: {error}"[:500]
+            self.catalog.change(writing.ref, Event.ABANDONED, why=why, error=why, bytes=0)
+        with suppress(PersistenceError):
+            (self.under if writing.straight_down else self.cache).delete(location)
+            if copied := self.catalog.get(writing.ref).under_location:
+                self.under.delete(copied)
