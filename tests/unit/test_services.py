@@ -1,0 +1,222 @@
+"""Servers are started in sessions of their own, known by their start time, and ended with all that they started."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from services.errors import NotReady, OtherSettings, PortTaken, UnknownServer
+from services.java import find_java, packaged_java, version_of
+from services.known import make_servers
+from services.ports import free_port, is_free
+from services.processes import end, leads, members
+from services.record import Record, Records, Started
+from services.server import Once, Process, Server
+from services.settings import ServiceSettings
+from services.supervisor import Supervisor
+
+# A server with a child in a process group of its own, as Airflow's running tasks and Spark's workers have.
+SERVING = """
+import http.server, os, subprocess, sys
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], process_group=0)
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), http.server.SimpleHTTPRequestHandler).serve_forever()
+"""
+STUBBORN = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open(sys.argv[1], "w").close()
+time.sleep(600)
+"""
+
+
+def answers(port: int) -> str:
+    try:
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5).close()
+    except OSError as error:
+        return str(error)
+    return ""
+
+
+def make_server(home: Path, *command: str, port: int | None = None) -> Server:
+    """A small server; by default one that serves on `port`."""
+    port = port or free_port()
+    command = command or (sys.executable, "-c", SERVING, str(port))
+    return Server(
+        name="small",
+        address=f"http://127.0.0.1:{port}",
+        folder=home / "small",
+        processes=(Process("main", command),),
+        environment={"COLOUR": "green"},
+        ports={"SPRINGLINE_SMALL_PORT": port},
+        ready=lambda: answers(port),
+    )
+
+
+@pytest.fixture
+def supervisor(tmp_path):
+    """A supervisor whose servers are ended with the test."""
+    supervisor = Supervisor(tmp_path, say=lambda _: None)
+    yield supervisor
+    for name in supervisor.recorded():
+        supervisor.down(name, 1.0)
+
+
+def test_a_server_is_ended_with_all_that_it_started(supervisor, tmp_path):
+    """A child in another process group of the same session ends too, and the port is free again."""
+    server = make_server(tmp_path)
+    supervisor.up([server], patience=60)
+    record = Records(tmp_path / "run").load("small")
+    processes = members(record)
+    assert len(processes) == 2
+    assert supervisor.state("small").running
+    assert supervisor.down("small", 10.0)
+    assert not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
+    assert supervisor.state("small").words == "stopped"
+    assert is_free(server.ports["SPRINGLINE_SMALL_PORT"])
+
+
+def test_a_child_that_outlives_its_leader_is_ended_too(supervisor, tmp_path):
+    """After kill -9 of the leader, its child is still known by the server's folder, and ended."""
+    supervisor.up([make_server(tmp_path)], patience=60)
+    record = Records(tmp_path / "run").load("small")
+    leader = psutil.Process(record.processes[0].pid)
+    child = next(process for process in members(record) if process.pid != leader.pid)
+    leader.kill()
+    leader.wait(10)
+    assert "ended: main" in supervisor.state("small").words
+    assert supervisor.down("small", 10.0)
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_server_that_ignores_the_request_is_killed(supervisor, tmp_path):
+    """SIGTERM first, SIGKILL when the patience is over."""
+    mark = tmp_path / "mark"
+    server = replace(
+        make_server(tmp_path, sys.executable, "-c", STUBBORN, str(mark)),
+        ready=lambda: "" if mark.exists() else "no mark yet",
+    )
+    supervisor.up([server], patience=60)
+    assert supervisor.down("small", 0.2)
+    assert supervisor.state("small").words == "stopped"
+
+
+def test_a_process_that_bears_a_used_id_again_is_left_alone(tmp_path):
+    """A record whose start time is another than the living process's names a stranger."""
+    stranger = psutil.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    try:
+        started = Started("main", stranger.pid, stranger.create_time() - 100, "log")
+        record = Record("small", "token", str(tmp_path), "", {}, (started,))
+        assert not leads(started)
+        assert members(record) == ()
+        assert end(record, 0.0) == ()
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_a_busy_port_is_named_with_its_holder_and_the_setting(supervisor, tmp_path):
+    """Nothing is started, and the error tells whom to end or what to set."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(1)
+        port = taken.getsockname()[1]
+        with pytest.raises(PortTaken, match=rf"port {port} is taken .*SPRINGLINE_SMALL_PORT"):
+            supervisor.up([make_server(tmp_path, port=port)], patience=1)
+    assert supervisor.recorded() == ()
+
+
+def test_a_server_that_fails_shows_the_end_of_its_log(supervisor, tmp_path):
+    """The last lines of the process that ended are in the error, and nothing is left behind."""
+    server = make_server(tmp_path, sys.executable, "-c", "raise SystemExit('the disk is on fire')")
+    with pytest.raises(NotReady, match="the disk is on fire"):
+        supervisor.up([server], patience=60)
+    assert supervisor.recorded() == ()
+
+
+def test_a_server_that_is_not_ready_in_time_is_ended(supervisor, tmp_path):
+    """The error tells what was missing."""
+    server = replace(make_server(tmp_path), ready=lambda: "the quorum is missing")
+    with pytest.raises(NotReady, match="the quorum is missing"):
+        supervisor.up([server], patience=0.1)
+    assert supervisor.recorded() == ()
+
+
+def test_starting_twice_starts_once(supervisor, tmp_path):
+    """A server that runs is left as it is; asked for on another port it is an error that names both."""
+    server = make_server(tmp_path)
+    supervisor.up([server], patience=60)
+    before = supervisor.state("small").processes
+    supervisor.up([server], patience=60)
+    assert supervisor.state("small").processes == before
+    with pytest.raises(OtherSettings, match="SPRINGLINE_SMALL_PORT"):
+        supervisor.up([make_server(tmp_path)], patience=1)
+    assert supervisor.state("small").running
+
+
+def test_what_must_run_once_runs_once(supervisor, tmp_path):
+    """The first command is not run again once it ended well, and fails the start if it does not."""
+    script = "import sys; open(sys.argv[1], 'a').write('x')"
+    once = Once("format", (sys.executable, "-c", script, str(tmp_path / "runs")), tmp_path / "small" / "formatted")
+    server = replace(make_server(tmp_path), once=(once,))
+    for _ in range(2):
+        supervisor.up([server], patience=60)
+        supervisor.down("small", 10.0)
+    assert (tmp_path / "runs").read_text() == "x"
+    failing = replace(once, command=(sys.executable, "-c", "raise SystemExit('no space')"), stamp=tmp_path / "no")
+    with pytest.raises(NotReady, match="no space"):
+        supervisor.up([replace(server, once=(failing,))], patience=60)
+
+
+def test_an_unknown_server_is_named(tmp_path):
+    """The error lists those that there are."""
+    with pytest.raises(UnknownServer, match=r"'kafak'.*spark-connect, airflow"):
+        make_servers(["kafak"], ServiceSettings(home=tmp_path))
+
+
+def test_airflow_listens_on_this_machine_only(tmp_path):
+    """No log server is started (it would listen everywhere), and tasks are told the port that was chosen."""
+    (server,) = make_servers(["airflow"], ServiceSettings(home=tmp_path, airflow_port=8099))
+    assert server.environment["AIRFLOW__API__HOST"] == "127.0.0.1"
+    assert server.environment["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"] == "http://127.0.0.1:8099/execution/"
+    skipping = [process.name for process in server.processes if "--skip-serve-logs" in process.command]
+    assert skipping == ["scheduler", "triggerer"]
+
+
+def test_the_password_is_made_once_and_is_for_its_owner_only(tmp_path):
+    """The file of the first start is kept."""
+    (server,) = make_servers(["airflow"], ServiceSettings(home=tmp_path))
+    server.folder.mkdir(parents=True)
+    server.prepare()
+    (file,) = server.folder.iterdir()
+    first = file.read_text()
+    server.prepare()
+    assert file.read_text() == first
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_java_of_the_package_serves_where_the_machine_has_none(tmp_path):
+    """With an empty PATH the packaged Java is taken, and its wrapper drops the module that it does not hold."""
+    java = find_java({"PATH": ""}, tmp_path)
+    assert java == packaged_java(tmp_path)
+    assert java.version >= 17
+    wrapper = java.home / "bin" / "java"
+    done = psutil.Popen([str(wrapper), "--add-modules=jdk.incubator.vector", "-version"], stderr=-1, stdout=-1)
+    _, words = done.communicate()
+    assert done.returncode == 0, words
+
+
+def test_a_java_home_that_is_too_old_is_passed_over(tmp_path):
+    """Java 8 says `1.8`; it is seen as 8, and the next Java is asked."""
+    old = tmp_path / "old" / "bin" / "java"
+    old.parent.mkdir(parents=True)
+    old.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n")
+    old.chmod(0o755)
+    assert version_of(old) == 8
+    assert find_java({"JAVA_HOME": str(tmp_path / "old"), "PATH": ""}, tmp_path).version >= 17
