@@ -19,6 +19,7 @@ from persistence.model import (
     Call,
     Dataset,
     Method,
+    Moment,
     Operation,
     Origin,
     Phase,
@@ -280,6 +281,25 @@ class Catalog:
             identities = list(connection.scalars(query).all())
             loaded = self._load(connection, identities)
             return [loaded[identity] for identity in identities]
+
+    def history(self, ref: Ref | None = None, *, since: float = 0.0) -> list[Moment]:
+        """The changes of state of one generation, or of all, in the order in which they were made."""
+        query = (
+            select(transitions, generation.c.path, generation.c.generation)
+            .join(generation, generation.c.id == transitions.c.generation_id)
+            .where(transitions.c.at >= since)
+            .order_by(transitions.c.id)
+        )
+        if ref is not None:
+            query = query.where(generation.c.path == ref.path, generation.c.generation == ref.generation)
+        with self.reading() as connection:
+            return [
+                Moment(
+                    Ref(row.path, row.generation), row.at, row.event, Phase(row.phase), Cache(row.cache),
+                    Under(row.under), row.who, row.why,
+                )
+                for row in connection.execute(query)
+            ]  # fmt: skip
 
     def cache_used(self) -> int:
         """Bytes in the cache, and those that open writes are expected to need."""

@@ -241,6 +241,20 @@ class Dataset:
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """One change of state of one generation, as the catalog logged it: what, to which state, by whom and why."""
+
+    ref: Ref
+    at: float
+    event: str
+    phase: Phase
+    cache: Cache
+    under: Under
+    who: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Written:
     """What an operation says of the output that it wrote."""
 

@@ -77,8 +77,8 @@ class Persister:
 
     def step(self) -> Outcome | None:
         """Persist the next generation; None if nothing can be claimed now."""
-        for lease in self.claims.expire():
-            self.sender.sweep(lease)
+        for expired in self.claims.expire():
+            self.sender.sweep(expired)
         for choice in self.choices():
             predicted = choice.plan.predicted.seconds if choice.plan.predicted else None
             lease = self.claims.claim(choice.ref, self.owner, choice.plan.method, predicted)

@@ -1,0 +1,54 @@
+"""Fixtures that several suites share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from persistence.platform import Platform, open_platform
+from persistence.settings import Settings
+from tests.support.lines import LinesRunner
+
+
+@pytest.fixture
+def runner() -> LinesRunner:
+    """Four operations over lines: load and shout repeat themselves, salt does not and says so, liar does not say so."""
+    import random
+
+    lines = LinesRunner()
+    lines.add("load", lambda sources, params: [f"line {i}" for i in range(100)], idempotent=False)
+    lines.add("shout", lambda sources, params: [line.upper() for line in sources[0]])
+    lines.add("count", lambda sources, params: [str(len(sources[0]))])
+    lines.add("salt", lambda sources, params: [f"{line} {random.random()}" for line in sources[0]], idempotent=False)
+    lines.add("liar", lambda sources, params: [f"{line} {random.random()}" for line in sources[0]])
+    return lines
+
+
+@pytest.fixture
+def open_at(tmp_path: Path, runner: LinesRunner) -> Iterator[Callable[..., Platform]]:
+    """Opens a platform in this test's folder, with the settings given; several may be open at once."""
+    opened = []
+
+    def open_(**settings: object) -> Platform:
+        chosen = {
+            "home": tmp_path / "home",
+            "cache_uri": f"file://{tmp_path}/cache",
+            "small_bytes": 0,
+            "retry_seconds": 0,
+            "sync_patience": 0,
+        }
+        platform = open_platform(Settings(**{**chosen, **settings}), runner=runner, who="test")  # type: ignore[arg-type]
+        opened.append(platform)
+        return platform
+
+    yield open_
+    for platform in opened:
+        platform.close()
+
+
+@pytest.fixture
+def platform(open_at: Callable[..., Platform]) -> Platform:
+    """A platform of its own for each test."""
+    return open_at()
