@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, func, insert, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, Select, and_, func, insert, or_, select, update
 
 from persistence import schema
 from persistence.database import open_database
@@ -18,7 +17,6 @@ from persistence.model import (
     Cache,
     Call,
     Dataset,
-    Method,
     Moment,
     Operation,
     Origin,
@@ -29,14 +27,13 @@ from persistence.model import (
     Under,
     checked_path,
 )
+from persistence.neighbourhood import lineage_from, operations_of
+from persistence.records import insert_of, load
 from persistence.schema import commit_counter, dag_run, db_now, generation, measurement, operation, reader, source
 from persistence.schema import transition as transitions
 from persistence.transitions import START, Event, State, after
 
-_T = TypeVar("_T")
-_SLICE = 500  # ids in one IN (…)
 _HISTORY = 40  # measurements that a prediction looks back on
-_NEIGHBOURHOOD = 20_000  # generations that one decision looks at, at most
 
 
 class Catalog:
@@ -120,7 +117,7 @@ class Catalog:
                     )
                 )
             self._log(connection, identity, "began", START, "")
-            return self._load(connection, [identity])[identity]
+            return load(connection, [identity])[identity]
 
     def apply(
         self,
@@ -169,7 +166,7 @@ class Catalog:
         with self.writing() as connection:
             identity = self.identity(connection, ref)
             self.apply(connection, identity, event, why=why, lease=lease, **also)
-            return self._load(connection, [identity])[identity]
+            return load(connection, [identity])[identity]
 
     def amend(self, ref: Ref, *, event: str = "", why: str = "", **columns: Any) -> None:
         """Set columns that are no state (pinned, wanted, head, …); with `event`, log who did it and why."""
@@ -197,7 +194,7 @@ class Catalog:
                 .where(generation.c.path == ref.path, generation.c.id != identity, generation.c.phase == "committed")
                 .values(superseded=True)
             )
-            return self._load(connection, [identity])[identity]
+            return load(connection, [identity])[identity]
 
     # ---- finding generations
 
@@ -218,7 +215,7 @@ class Catalog:
         """The generations, in the order asked for; raises `UnknownDataset`."""
         with self.reading() as connection:
             identities = [self.identity(connection, ref) for ref in refs]
-            loaded = self._load(connection, identities)
+            loaded = load(connection, identities)
             return [loaded[identity] for identity in identities]
 
     def resolve(self, path: str, origin: Origin = Origin()) -> Dataset:
@@ -243,7 +240,7 @@ class Catalog:
                 found = connection.scalar(newest)
             if found is None:
                 raise UnknownDataset(f"{path}: no committed generation" + (" for this run" if origin.run_id else ""))
-            return self._load(connection, [found])[found]
+            return load(connection, [found])[found]
 
     def find(
         self,
@@ -279,7 +276,7 @@ class Catalog:
         """The generations whose ids `query` gives, in its order."""
         with self.reading() as connection:
             identities = list(connection.scalars(query).all())
-            loaded = self._load(connection, identities)
+            loaded = load(connection, identities)
             return [loaded[identity] for identity in identities]
 
     def history(self, ref: Ref | None = None, *, since: float = 0.0) -> list[Moment]:
@@ -310,14 +307,10 @@ class Catalog:
     # ---- lineage
 
     def lineage_around(self, refs: Iterable[Ref], *, down: bool = True) -> Lineage:
-        """The part of the lineage that decisions on `refs` need.
-
-        Upward as far as the first persisted generations, and downward (with `down`) over
-        everything that is not persisted yet.
-        """
+        """The part of the lineage that decisions on `refs` need; see `neighbourhood.lineage_from`."""
         with self.reading() as connection:
             seeds = [self.identity(connection, ref) for ref in refs]
-            return self._lineage(connection, seeds, down=down)
+            return lineage_from(connection, seeds, down=down)
 
     def lineage_of_cache(self) -> Lineage:
         """The lineage of everything that is committed and in the cache or not persisted."""
@@ -325,52 +318,7 @@ class Catalog:
         with self.reading() as connection:
             cached = connection.scalars(select(generation.c.id).where(settled)).all()
             loose = connection.scalars(select(generation.c.id).where(schema.unsettled)).all()
-            return self._lineage(connection, sorted({*cached, *loose}), down=False)
-
-    def _lineage(self, connection: Connection, seeds: Sequence[int], *, down: bool) -> Lineage:
-        loaded: dict[int, Dataset] = {}
-        by_ref: dict[Ref, int] = {}
-
-        def take(identities: Iterable[int]) -> None:
-            fresh = [identity for identity in identities if identity not in loaded]
-            for identity, dataset in self._load(connection, fresh).items():
-                loaded[identity] = dataset
-                by_ref[dataset.ref] = identity
-
-        frontier = list(seeds)
-        while frontier and down and len(loaded) < _NEIGHBOURHOOD:
-            take(frontier)
-            children: list[int] = []
-            for part in _sliced(frontier):
-                children += connection.scalars(
-                    select(source.c.generation_id)
-                    .join(generation, generation.c.id == source.c.generation_id)
-                    .where(source.c.source_id.in_(part), schema.unsettled)
-                ).all()
-            frontier = [child for child in dict.fromkeys(children) if child not in loaded]
-        take(frontier)
-        frontier = list(loaded)
-        seen = set(frontier)
-        wanted_above = set(seeds)
-        while frontier:
-            climbing = [i for i in frontier if not loaded[i].persisted or i in wanted_above]
-            parents: list[int] = []
-            for part in _sliced(climbing):
-                parents += connection.scalars(select(source.c.source_id).where(source.c.generation_id.in_(part))).all()
-            frontier = [parent for parent in dict.fromkeys(parents) if parent not in seen]
-            seen.update(frontier)
-            take(frontier)
-        names = {d.call.name for d in loaded.values() if d.call}
-        return Lineage({d.ref: d for d in loaded.values()}, self._operations(connection, names))
-
-    def _operations(self, connection: Connection, names: Iterable[str]) -> dict[tuple[str, str], Operation]:
-        found: dict[tuple[str, str], Operation] = {}
-        for part in _sliced(sorted(names)):
-            for row in connection.execute(select(operation).where(operation.c.name.in_(part))):
-                found[row.name, row.version] = Operation(
-                    row.name, row.version, row.idempotent, row.checkpoint, row.runnable, row.unmasked, row.repeats
-                )
-        return found
+            return lineage_from(connection, sorted({*cached, *loose}), down=False)
 
     # ---- operations
 
@@ -383,33 +331,24 @@ class Catalog:
         moved: list[Ref] = []
         with self.writing() as connection:
             for new in operations:
-                known = connection.execute(
-                    select(
-                        operation.c.version, operation.c.runnable, operation.c.idempotent, operation.c.checkpoint
-                    ).where(operation.c.name == new.name)
-                ).all()
-                versions = {row.version: row for row in known}
-                if new.version not in versions:
+                of_name = operation.c.name == new.name
+                known = connection.execute(select(operation).where(of_name)).all()
+                told = {
+                    "idempotent": new.idempotent, "checkpoint": new.checkpoint, "runnable": True,
+                    "reads": list(new.reads),
+                }  # fmt: skip
+                same = [row for row in known if row.version == new.version]
+                if not same:
+                    connection.execute(insert(operation).values(name=new.name, version=new.version, **told))
+                elif any(getattr(same[0], column) != value for column, value in told.items()):
                     connection.execute(
-                        insert(operation).values(
-                            name=new.name, version=new.version, idempotent=new.idempotent,
-                            checkpoint=new.checkpoint, runnable=True,
-                        )
-                    )  # fmt: skip
-                elif tuple(versions[new.version])[1:] != (True, new.idempotent, new.checkpoint):
-                    connection.execute(
-                        update(operation)
-                        .where(operation.c.name == new.name, operation.c.version == new.version)
-                        .values(runnable=True, idempotent=new.idempotent, checkpoint=new.checkpoint)
+                        update(operation).where(of_name, operation.c.version == new.version).values(**told)
                     )
-                gone = [row.version for row in known if row.runnable and row.version != new.version]
-                for version in gone:
-                    connection.execute(
-                        update(operation)
-                        .where(operation.c.name == new.name, operation.c.version == version)
-                        .values(runnable=False)
-                    )
-                    moved += self._to_the_head(connection, new.name, version, "the code that made it is gone")
+                for row in known:
+                    if row.runnable and row.version != new.version:
+                        gone = and_(of_name, operation.c.version == row.version)
+                        connection.execute(update(operation).where(gone).values(runnable=False))
+                        moved += self._to_the_head(connection, new.name, row.version, "the code that made it is gone")
         return moved
 
     def saw_repeat(self, call: Call, *, same: bool) -> list[Ref]:
@@ -431,7 +370,7 @@ class Catalog:
         """All recorded operations, by name and version."""
         with self.reading() as connection:
             names = connection.scalars(select(operation.c.name).distinct()).all()
-            return sorted(self._operations(connection, names).values(), key=lambda o: (o.name, o.version))
+            return sorted(operations_of(connection, names).values(), key=lambda o: (o.name, o.version))
 
     def _to_the_head(self, connection: Connection, name: str, version: str, why: str) -> list[Ref]:
         affected = and_(
@@ -454,7 +393,7 @@ class Catalog:
         with self.writing() as connection:
             newest = select(func.coalesce(func.max(commit_counter.c.number), 0)).scalar_subquery()
             values = {"dag_id": origin.dag_id, "run_id": origin.run_id, "began_at": db_now(), "snapshot": newest}
-            connection.execute(_insert(connection, dag_run).values(**values).on_conflict_do_nothing())
+            connection.execute(insert_of(connection, dag_run).values(**values).on_conflict_do_nothing())
 
     def end_run(self, origin: Origin, outcome: str) -> None:
         """Note that a DAG run ended, and how; it holds no generation back from now on."""
@@ -533,59 +472,6 @@ class Catalog:
             )
         )  # fmt: skip
 
-    def _load(self, connection: Connection, identities: Sequence[int]) -> dict[int, Dataset]:
-        sources: dict[int, list[Ref]] = {}
-        rows: dict[int, Row[Any]] = {}
-        upstream = generation.alias()
-        for part in _sliced(list(identities)):
-            for row in connection.execute(select(generation).where(generation.c.id.in_(part))):
-                rows[row.id] = row
-            for row in connection.execute(
-                select(source.c.generation_id, upstream.c.path, upstream.c.generation)
-                .join(upstream, upstream.c.id == source.c.source_id)
-                .where(source.c.generation_id.in_(part))
-                .order_by(source.c.generation_id, source.c.position)
-            ):
-                sources.setdefault(row.generation_id, []).append(Ref(row.path, row.generation))
-        return {identity: _dataset(row, tuple(sources.get(identity, ()))) for identity, row in rows.items()}
-
-
-def _dataset(row: Row[Any], sources: tuple[Ref, ...]) -> Dataset:
-    return Dataset(
-        ref=Ref(row.path, row.generation),
-        phase=Phase(row.phase),
-        cache=Cache(row.cache),
-        under=Under(row.under),
-        bytes=row.bytes,
-        rows=row.rows,
-        checksum=row.checksum,
-        digest=row.digest,
-        strategy=Strategy(row.strategy),
-        wanted=row.wanted,
-        checkpoint=row.checkpoint,
-        pinned=row.pinned,
-        head=row.head,
-        reads=row.reads,
-        call=Call(row.operation, row.version, row.params or {}) if row.operation else None,
-        sources=sources,
-        origin=Origin(row.dag_id, row.run_id, row.task_id),
-        made_seconds=row.made_seconds,
-        created_at=row.created_at,
-        committed_at=row.committed_at,
-        persisted_at=row.persisted_at,
-        last_read_at=row.last_read_at,
-        method=Method(row.method) if row.method else None,
-        predicted_seconds=row.predicted_seconds,
-        actual_seconds=row.actual_seconds,
-        attempts=row.attempts,
-        error=row.error,
-        cache_location=row.cache_location,
-        under_location=row.under_location,
-        under_checksum=row.under_checksum,
-        report=row.report,
-        superseded=row.superseded,
-    )
-
 
 def _by(origin: Origin) -> Any:
     return and_(
@@ -599,17 +485,8 @@ def _run_is(origin: Origin) -> Any:
     return and_(dag_run.c.dag_id == origin.dag_id, dag_run.c.run_id == origin.run_id)
 
 
-def _insert(connection: Connection, table: Any) -> Any:
-    return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
-
-
 def _upsert_counter(connection: Connection) -> int:
     table = commit_counter
-    row = _insert(connection, table).values(id=1, number=1)
+    row = insert_of(connection, table).values(id=1, number=1)
     row = row.on_conflict_do_update(index_elements=[table.c.id], set_={"number": table.c.number + 1})
     return int(connection.scalar(row.returning(table.c.number)))
-
-
-def _sliced(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    for start in range(0, len(items), _SLICE):
-        yield items[start : start + _SLICE]

@@ -134,6 +134,7 @@ class Operation:
 
     `runnable`: the code of this version is still there. `unmasked`: it was declared idempotent
     and a second run gave another digest. `repeats`: how often a second run gave the same digest.
+    `reads`: the operations whose outputs it declares as sources.
     """
 
     name: str
@@ -143,6 +144,7 @@ class Operation:
     runnable: bool = True
     unmasked: bool = False
     repeats: int = 0
+    reads: tuple[str, ...] = ()
 
     @property
     def repeatable(self) -> bool:

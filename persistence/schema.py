@@ -161,6 +161,7 @@ operation = Table(
     Column("runnable", Boolean, nullable=False),
     Column("unmasked", Boolean, nullable=False, default=False),
     Column("repeats", Integer, nullable=False, default=0),
+    Column("reads", JSON, nullable=False),
 )
 
 dag_run = Table(

@@ -148,6 +148,7 @@ def upgrade() -> None:
         sa.Column("runnable", sa.Boolean(), nullable=False),
         sa.Column("unmasked", sa.Boolean(), nullable=False),
         sa.Column("repeats", sa.Integer(), nullable=False),
+        sa.Column("reads", sa.JSON(), nullable=False),
         sa.PrimaryKeyConstraint("name", "version"),
     )
     op.create_table(

@@ -1,0 +1,76 @@
+"""Fetches from the catalog just the part of the lineage that a decision looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy import Connection, select
+
+from persistence import schema
+from persistence.lineage import Lineage
+from persistence.model import Dataset, Operation
+from persistence.records import load, sliced
+from persistence.schema import generation, operation, source
+
+_MOST = 20_000  # generations that one decision looks at
+
+
+def lineage_from(connection: Connection, seeds: Sequence[int], *, down: bool) -> Lineage:
+    """The part of the lineage that decisions on `seeds` (keys of generations) need.
+
+    Upward as far as the first persisted generations, and downward (with `down`) over everything
+    that is not persisted yet.
+    """
+    loaded: dict[int, Dataset] = {}
+
+    def take(identities: Iterable[int]) -> None:
+        fresh = [identity for identity in identities if identity not in loaded]
+        for identity, dataset in load(connection, fresh).items():
+            loaded[identity] = dataset
+
+    frontier = list(seeds)
+    while frontier and down and len(loaded) < _MOST:
+        take(frontier)
+        children: list[int] = []
+        for part in sliced(frontier):
+            children += connection.scalars(
+                select(source.c.generation_id)
+                .join(generation, generation.c.id == source.c.generation_id)
+                .where(source.c.source_id.in_(part), schema.unsettled)
+            ).all()
+        frontier = [child for child in dict.fromkeys(children) if child not in loaded]
+    take(frontier)
+    frontier = list(loaded)
+    seen = set(frontier)
+    wanted_above = set(seeds)
+    while frontier:
+        climbing = [i for i in frontier if not loaded[i].persisted or i in wanted_above]
+        parents: list[int] = []
+        for part in sliced(climbing):
+            parents += connection.scalars(select(source.c.source_id).where(source.c.generation_id.in_(part))).all()
+        frontier = [parent for parent in dict.fromkeys(parents) if parent not in seen]
+        seen.update(frontier)
+        take(frontier)
+    names = {d.call.name for d in loaded.values() if d.call}
+    return Lineage({d.ref: d for d in loaded.values()}, operations_of(connection, names), _readers(connection))
+
+
+def operations_of(connection: Connection, names: Iterable[str]) -> dict[tuple[str, str], Operation]:
+    """The recorded operations of these names, at all their versions."""
+    found: dict[tuple[str, str], Operation] = {}
+    for part in sliced(sorted(names)):
+        for row in connection.execute(select(operation).where(operation.c.name.in_(part))):
+            found[row.name, row.version] = Operation(
+                row.name, row.version, row.idempotent, row.checkpoint, row.runnable, row.unmasked, row.repeats,
+                tuple(row.reads),
+            )  # fmt: skip
+    return found
+
+
+def _readers(connection: Connection) -> dict[str, list[str]]:
+    """By operation, the operations that declare its output as a source."""
+    readers: dict[str, list[str]] = {}
+    for row in connection.execute(select(operation.c.name, operation.c.reads).where(operation.c.runnable)):
+        for read in row.reads:
+            readers.setdefault(read, []).append(row.name)
+    return readers
