@@ -1,0 +1,5 @@
+"""`python -m persistence`: see `persistence.cli`."""
+
+from persistence.cli import main
+
+main()

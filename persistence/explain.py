@@ -1,0 +1,155 @@
+"""Says of one generation where it is, why there in the queue, how it goes below, and what would bring it back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from persistence.history import Costs
+from persistence.lineage import Lineage
+from persistence.model import Cache, Dataset, Moment, Phase, Ref, Status
+from persistence.platform import Platform
+from persistence.priority import Score
+from persistence.recovery import RecoveryPlan, plan_recovery
+from persistence.transfer import TransferPlan, decide
+from persistence.wording import say_bytes, say_list, say_seconds
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """All that is known of one generation, and the decisions on it."""
+
+    dataset: Dataset
+    status: Status
+    why_not_recomputable: tuple[str, ...]
+    score: Score | None  # None: it does not wait in the queue
+    ahead: int
+    plan: TransferPlan | None
+    recovery: RecoveryPlan  # if the cache were lost now
+    moments: tuple[Moment, ...]
+
+    def paragraphs(self) -> list[tuple[str, str]]:
+        """The explanation as titled paragraphs of plain words."""
+        return [
+            ("What it is", self._what()),
+            ("Where it is", self._where()),
+            ("In the queue", self._queue()),
+            ("How it goes to the under-store", self._transfer()),
+            ("If the cache were lost now", self._loss()),
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The explanation for machines."""
+        dataset = self.dataset
+        return {
+            "dataset": str(dataset.ref),
+            "status": self.status.value,
+            "cache": dataset.cache.value,
+            "under_store": dataset.under.value,
+            "bytes": dataset.bytes,
+            "rows": dataset.rows,
+            "digest": dataset.digest,
+            "operation": dataset.call.name if dataset.call else None,
+            "sources": [str(source) for source in dataset.sources],
+            "recomputable": not self.why_not_recomputable,
+            "why_not_recomputable": list(self.why_not_recomputable),
+            "score": {"value": self.score.value, "terms": dict(self.score.terms), "words": self.score.words}
+            if self.score
+            else None,
+            "ahead": self.ahead if self.score else None,
+            "transfer": {"method": self.plan.method.value, "words": self.plan.words} if self.plan else None,
+            "predicted_seconds": dataset.predicted_seconds,
+            "actual_seconds": dataset.actual_seconds,
+            "recovery": {
+                "steps": [step.words for step in self.recovery.steps],
+                "seconds": self.recovery.seconds,
+                "irrecoverable": {str(ref): list(why) for ref, why in self.recovery.irrecoverable.items()},
+            },
+            "history": [
+                {"at": m.at, "event": m.event, "who": m.who, "why": m.why, "cache": m.cache, "under_store": m.under}
+                for m in self.moments
+            ],
+        }
+
+    def _what(self) -> str:
+        dataset = self.dataset
+        rows = "" if dataset.rows is None else f", {dataset.rows:,} rows"
+        made = f"made by {dataset.call.name}" if dataset.call else "made by no recorded operation"
+        inputs = f" from {say_list(dataset.sources)}" if dataset.sources else ""
+        run = f", in the DAG run {dataset.origin.run_id}" if dataset.origin.run_id else ""
+        newer = "; a newer generation has superseded it" if dataset.superseded else ""
+        return f"{dataset.ref}: {say_bytes(dataset.bytes)}{rows}, {made}{inputs}{run}, under {dataset.strategy}{newer}."
+
+    def _where(self) -> str:
+        dataset = self.dataset
+        cache = {
+            Cache.WRITING: "being written",
+            Cache.PRESENT: "in the cache",
+            Cache.EVICTED: "not in the cache (let go)",
+            Cache.LOST: "lost from the cache",
+        }[dataset.cache]
+        under = {"none": "not in the under-store", "copying": "on its way to the under-store"}.get(
+            dataset.under.value, "a verified copy is in the under-store"
+        )
+        return f"{self.status.value}: {cache}, {under}."
+
+    def _queue(self) -> str:
+        dataset = self.dataset
+        if dataset.persisted:
+            return "It is persisted and waits for nothing."
+        if self.score is None:
+            if dataset.phase is not Phase.COMMITTED:
+                return "It is not committed yet; it is queued when it is."
+            if dataset.under.value == "copying":
+                return "A worker is sending it now."
+            return f"It is not wanted in the under-store. {dataset.error}".strip()
+        place = "It is next" if not self.ahead else f"{self.ahead}{'+' if self.ahead >= 1000 else ''} come before it"
+        head = "; it was put at the head of the queue" if dataset.head else ""
+        failed = f" The last try failed: {dataset.error}." if dataset.error else ""
+        return f"{place}{head}: {self.score.words}.{failed}"
+
+    def _transfer(self) -> str:
+        dataset = self.dataset
+        if dataset.persisted:
+            how = f"It went as {dataset.method}" if dataset.method else "It was there before"
+            took = f" in {say_seconds(dataset.actual_seconds)}" if dataset.actual_seconds is not None else ""
+            said = f" ({say_seconds(dataset.predicted_seconds)} predicted)" if dataset.predicted_seconds else ""
+            return f"{how}{took}{said}."
+        return f"{self.plan.words}." if self.plan else "It does not go there."
+
+    def _loss(self) -> str:
+        if self.dataset.persisted:
+            return "Nothing would be lost: it would be read from the under-store."
+        if why := self.recovery.irrecoverable.get(self.dataset.ref):
+            return f"It would be gone for good: {'; '.join(why)}."
+        steps = "; then ".join(step.words for step in self.recovery.steps)
+        return f"It could be brought back in about {say_seconds(self.recovery.seconds)}: {steps}."
+
+
+def explain(platform: Platform, path: str, generation: int | None = None) -> Explanation:
+    """Explain the newest generation of `path`, or the one asked for; raises `UnknownDataset`."""
+    catalog = platform.catalog
+    if generation is None:
+        newest = catalog.find(path=path, limit=1)
+        dataset = newest[0] if newest else catalog.resolve(path)
+    else:
+        dataset = catalog.get(Ref(path, generation))
+    lineage = catalog.lineage_around([dataset.ref])
+    costs = catalog.costs(lineage)
+    waits = dataset.wanted and dataset.under.value == "none" and dataset.phase is Phase.COMMITTED
+    score = platform.persister.policy.score(dataset.ref, lineage, costs, catalog.now()) if waits else None
+    return Explanation(
+        dataset=dataset,
+        status=dataset.status(recomputable=lineage.recomputable(dataset.ref)),
+        why_not_recomputable=lineage.why_not_recomputable(dataset.ref),
+        score=score,
+        ahead=platform.claims.ahead_of(dataset, score.value) if score else 0,
+        plan=decide(dataset.ref, lineage, costs, small_bytes=platform.settings.small_bytes) if waits else None,
+        recovery=_without_cache(dataset, lineage, costs),
+        moments=tuple(catalog.history(dataset.ref)),
+    )
+
+
+def _without_cache(dataset: Dataset, lineage: Lineage, costs: Costs) -> RecoveryPlan:
+    cached = [d for d in lineage.datasets.values() if d.in_cache]
+    return plan_recovery(lineage.changed(*(replace(d, cache=Cache.LOST) for d in cached)), [dataset.ref], costs)
