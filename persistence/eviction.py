@@ -122,7 +122,7 @@ class _Draft:
             name = operation.name if operation else "its operation"
             return f"it is not persisted, and {name} has not been seen to repeat its digest yet"
         if away := [s for s in dataset.sources if not self._stays(s)]:
-            return f"it is not persisted, and its sources {say_list(away)} are not at hand: two steps to make again"
+            return f"it is not persisted, and would be made again from {say_list(away)}, not at hand either"
         return ""
 
     def _may_go(self, dataset: Dataset) -> str:

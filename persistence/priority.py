@@ -7,7 +7,7 @@ second of the link saves. The others are baselines: `fifo`, `hash-order` (Alluxi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from math import expm1
@@ -168,12 +168,11 @@ class ValueDensity:
             saved = sum(_run_seconds(r, lineage, costs) for r in runs)
             what = f"{say_seconds(saved)} of running {say_list(runs)} again" if runs else "nothing: nobody needs it"
         else:
-            with_it = _rescued(ref, lineage)
-            saved = _gone_seconds(ref, lineage)
-            saved += sum(_gone_seconds(r, lineage) - _run_seconds(r, lineage, costs) for r in with_it)
-            lost = sum(lineage.datasets[r].bytes for r in (ref, *with_it))
-            others = f", and with it {say_list(with_it)}," if with_it else ""
-            what = f"{say_bytes(lost)} for good: it cannot be made again{others} which counts as {say_seconds(saved)}"
+            lost = [r for r in (ref, *_rescued(ref, lineage)) if _needed(r, lineage)]
+            size = sum(lineage.datasets[r].bytes for r in lost)
+            saved = len(lost) * GONE_SECONDS + size * GONE_SECONDS_PER_BYTE
+            what = f"{say_list(lost)} for good, {say_bytes(size)}, which counts as {say_seconds(saved)}"
+            what = what if lost else "nothing: nobody needs it"
         terms = {"P(loss within a day)": chance, "seconds saved": saved, "seconds to persist": seconds}
         words = f"a loss of the cache would cost {what}; persisting it takes {say_seconds(seconds)}"
         return Score(chance * saved / seconds, terms, words)
@@ -181,14 +180,30 @@ class ValueDensity:
 
 def _runs_saved(ref: Ref, lineage: Lineage) -> tuple[Ref, ...]:
     """What need not be run again after a loss if `ref` is persisted: itself, and what only it needs upstream."""
-    if not _needed(ref, lineage) and not any(_needed(d, lineage) for d in lineage.unpersisted_below(ref)):
+    if not _run_again(ref, lineage, frozenset()):
         return ()
     saved = {ref: None}
     for ancestor in reversed(lineage.unpersisted_above(ref)):
-        others = (d for d in lineage.dependents(ancestor) if d not in saved)
-        if not _needed(ancestor, lineage) and not any(_uses(d, lineage) for d in others):
+        if not _run_again(ancestor, lineage, saved.keys()):
             saved[ancestor] = None
     return tuple(saved)
+
+
+def _run_again(ref: Ref, lineage: Lineage, spared: Collection[Ref]) -> bool:
+    """Would a loss make somebody run `ref` again: for itself, or on the way to what is needed, bar what is spared?"""
+    below, seen = [ref], {ref}
+    while below:
+        found = below.pop()
+        if _needed(found, lineage):
+            return True
+        new = [d for d in lineage.dependents(found) if d not in seen and d not in spared and _can_run(d, lineage)]
+        below += new
+        seen.update(new)
+    return False
+
+
+def _can_run(ref: Ref, lineage: Lineage) -> bool:
+    return not lineage.datasets[ref].persisted and lineage.recomputable(ref)
 
 
 def _rescued(ref: Ref, lineage: Lineage) -> tuple[Ref, ...]:
@@ -206,19 +221,8 @@ def _needed(ref: Ref, lineage: Lineage) -> bool:
     return lineage.datasets[ref].wanted or bool(lineage.to_run(ref))
 
 
-def _uses(ref: Ref, lineage: Lineage) -> bool:
-    """Would making it again be asked for, so that its sources are needed?"""
-    dataset = lineage.datasets[ref]
-    live = dataset.phase in (Phase.OPEN, Phase.COMMITTED) and not dataset.persisted
-    return live and (_needed(ref, lineage) or bool(lineage.dependents(ref)))
-
-
 def _run_seconds(ref: Ref, lineage: Lineage, costs: Costs) -> float:
     predicted = costs.rerun(ref, lineage)
     if predicted:
         return predicted.seconds
     return (lineage.source_bytes(ref) + lineage.datasets[ref].bytes) / _RUN_GUESS
-
-
-def _gone_seconds(ref: Ref, lineage: Lineage) -> float:
-    return GONE_SECONDS + lineage.datasets[ref].bytes * GONE_SECONDS_PER_BYTE

@@ -1,0 +1,73 @@
+"""Facts of the lineage graph that hold for any lineage."""
+
+from hypothesis import given
+
+from persistence.errors import Irrecoverable
+from persistence.lineage import Lineage
+from persistence.model import Phase, Ref
+from tests.lineages import lineages
+
+
+def recomputable_by_definition(known: Lineage, ref: Ref) -> bool:
+    """The definition as it is written, by recursion."""
+    operation = known.operation_of(ref)
+    return (
+        known.datasets[ref].phase is not Phase.RETIRED
+        and operation is not None
+        and operation.repeatable
+        and all(
+            (known.datasets[s].persisted and known.datasets[s].phase is not Phase.RETIRED)
+            or recomputable_by_definition(known, s)
+            for s in known.datasets[ref].sources
+        )
+    )
+
+
+@given(lineages())
+def test_recomputable_is_what_its_definition_says(known: Lineage) -> None:
+    """Repeatable operation, and every source persisted or recomputable; and there is a reason exactly if not."""
+    for ref in known.datasets:
+        assert known.recomputable(ref) is recomputable_by_definition(known, ref)
+        assert known.recomputable(ref) is not bool(known.why_not_recomputable(ref))
+
+
+@given(lineages())
+def test_the_answer_does_not_depend_on_what_was_asked_before(known: Lineage) -> None:
+    """What is remembered is what a fresh lineage would find."""
+    for ref in known.datasets:
+        known.recomputable(ref)
+    for ref in reversed(known.datasets):
+        fresh = Lineage(known.datasets, known.operations)
+        assert known.why_not_recomputable(ref) == fresh.why_not_recomputable(ref)
+
+
+@given(lineages())
+def test_ancestors_and_descendants_are_each_others_reverse_and_in_order(known: Lineage) -> None:
+    """a is an ancestor of b exactly if b is a descendant of a; sources always come first."""
+    for ref in known.datasets:
+        for above in known.ancestors(ref):
+            assert ref in known.descendants(above)
+        for listed in (known.ancestors(ref), known.descendants(ref)):
+            place = {r: i for i, r in enumerate(listed)}
+            assert len(place) == len(listed)
+            assert all(place[s] < place[r] for r in listed for s in known.datasets[r].sources if s in place)
+
+
+@given(lineages())
+def test_running_a_chain_in_order_has_the_dataset_again(known: Lineage) -> None:
+    """At every step all sources are at hand, with the whole cache taken as gone; nothing is run twice."""
+    cache = frozenset(known.datasets)
+    for ref, dataset in known.datasets.items():
+        try:
+            chain = known.chain(ref, without=cache)
+        except Irrecoverable:
+            assert not known.recomputable(ref)
+            continue
+        at_hand = {r for r, d in known.datasets.items() if d.available and d.persisted}
+        for step in chain:
+            assert step not in at_hand
+            assert set(known.datasets[step].sources) <= at_hand
+            at_hand.add(step)
+        assert ref in at_hand
+        assert chain == () or known.recomputable(ref)
+        assert chain == () or not dataset.persisted

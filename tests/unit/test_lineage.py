@@ -1,0 +1,180 @@
+"""The lineage graph: what is recomputable, why not, and what has to be run."""
+
+from dataclasses import replace
+
+import pytest
+
+from persistence.errors import CyclicLineage, Irrecoverable
+from persistence.lineage import Lineage, check_acyclic
+from persistence.model import Call, Operation, Phase, Ref, Under
+from tests.lineages import chain_of, evicted, lineage, made, persisted, ref
+
+DIAMOND = lineage(persisted("a", by=None), made("b", "a"), made("c", "a"), made("d", "b", "c"))
+
+
+def test_ancestors_come_sources_first_and_each_once() -> None:
+    """A diamond's top is listed once, before both of its sides."""
+    assert DIAMOND.ancestors(ref("d")) == (ref("a"), ref("b"), ref("c"))
+
+
+def test_descendants_come_in_the_order_in_which_they_were_made() -> None:
+    """What joins two sides comes after both."""
+    assert DIAMOND.descendants(ref("a"))[-1] == ref("d")
+    assert set(DIAMOND.descendants(ref("a"))) == {ref("b"), ref("c"), ref("d")}
+
+
+def test_dependents_are_direct_and_sorted() -> None:
+    """Grandchildren are not dependents, and the order does not depend on how the catalog was read."""
+    turned = Lineage(dict(reversed(list(DIAMOND.datasets.items()))), DIAMOND.operations)
+    assert DIAMOND.dependents(ref("a")) == turned.dependents(ref("a")) == (ref("b"), ref("c"))
+
+
+def test_a_persisted_source_makes_the_chain_below_it_recomputable() -> None:
+    """Every repeatable step down from a persisted dataset can be made again."""
+    assert all(chain_of(5).recomputable(ref(f"d{i}")) for i in range(1, 6))
+
+
+def test_a_dataset_without_operation_is_not_recomputable() -> None:
+    """A landing file that was only loaded has nothing to be made from."""
+    known = lineage(made("landing", by=None))
+    assert known.why_not_recomputable(ref("landing")) == ("no operation is recorded that made landing@1",)
+
+
+def test_an_unpersisted_source_that_nothing_can_make_ends_it_and_is_named() -> None:
+    """The reason names the first cause upstream, not the dataset asked about."""
+    known = lineage(made("landing", by=None), made("a", "landing"), made("b", "a"))
+    assert known.why_not_recomputable(ref("b")) == ("no operation is recorded that made landing@1",)
+
+
+@pytest.mark.parametrize(
+    ("operation", "reason"),
+    [
+        (Operation("x", "v1", idempotent=False), "is not idempotent"),
+        (Operation("x", "v1", idempotent=True, unmasked=True), "a second run gave another digest"),
+        (Operation("x", "v1", idempotent=True, runnable=False), "its code is no longer there"),
+    ],
+)
+def test_recomputable_ends_when_the_operation_may_not_be_relied_on(operation: Operation, reason: str) -> None:
+    """Not idempotent, unmasked, or its code gone: each is said with the operation's name and version."""
+    known = lineage(persisted("a", by=None), made("b", "a", by="x"), made("c", "b"), x=operation)
+    (why,) = known.why_not_recomputable(ref("c"))
+    assert why.startswith("x (version v1), which made b@1,")
+    assert reason in why
+
+
+def test_recomputable_ends_when_the_recorded_version_is_not_registered() -> None:
+    """The code that made it counts, not newer code of the same name."""
+    known = lineage(persisted("a", by=None), made("b", "a", call=Call("op", "v0")))
+    assert known.why_not_recomputable(ref("b")) == ("op (version v0), which made b@1, is not registered",)
+
+
+def test_recomputable_ends_when_a_source_retires() -> None:
+    """A retired generation's bytes are gone, though its record still says that it was persisted."""
+    known = lineage(persisted("a", by=None, phase=Phase.RETIRED), made("b", "a"))
+    assert known.why_not_recomputable(ref("b")) == ("a@1 is retired",)
+
+
+def test_recomputable_ends_when_a_source_is_not_known() -> None:
+    """A source outside the catalog cannot be relied on."""
+    assert lineage(made("b", "a")).why_not_recomputable(ref("b")) == ("a@1 is not in the catalog",)
+
+
+def test_a_copy_under_way_does_not_count_as_persisted() -> None:
+    """Only a verified copy makes what comes from it recomputable."""
+    known = lineage(made("a", by="dice", under=Under.COPYING), made("b", "a"))
+    assert not known.recomputable(ref("b"))
+    assert known.changed(persisted("a", by="dice")).recomputable(ref("b"))
+
+
+def test_every_cause_is_named_once() -> None:
+    """Two sides of a diamond that end at the same landing file give one reason, another file a second."""
+    known = lineage(
+        made("l1", by=None), made("l2", by=None), made("a", "l1"), made("b", "l1", "l2"), made("c", "a", "b")
+    )
+    assert [why.split()[-1] for why in known.why_not_recomputable(ref("c"))] == ["l1@1", "l2@1"]
+
+
+def test_a_chain_is_empty_for_what_is_at_hand() -> None:
+    """In the cache or in the under-store: nothing has to be run."""
+    assert DIAMOND.chain(ref("a")) == DIAMOND.chain(ref("d")) == ()
+
+
+def test_a_chain_goes_back_to_what_is_at_hand_and_no_further() -> None:
+    """A cached source is read, not made again."""
+    known = lineage(persisted("a", by=None), made("b", "a"), evicted("c", "b"), evicted("d", "c"))
+    assert known.chain(ref("d")) == (ref("c"), ref("d"))
+
+
+def test_a_chain_without_cached_bytes_goes_back_to_the_under_store() -> None:
+    """`without` asks what would be run if those cached bytes were lost; persisted copies remain."""
+    gone = frozenset(DIAMOND.datasets)
+    assert DIAMOND.chain(ref("d"), without=gone) == (ref("b"), ref("c"), ref("d"))
+    assert DIAMOND.chain(ref("a"), without=gone) == ()
+
+
+def test_a_cached_source_serves_a_chain_though_it_could_not_be_made_again() -> None:
+    """What is recomputable only as long as the cache stands can still be brought back today."""
+    known = lineage(made("landing", by=None), evicted("a", "landing"))
+    assert not known.recomputable(ref("a"))
+    assert known.chain(ref("a")) == (ref("a"),)
+
+
+def test_a_chain_that_nothing_can_begin_names_what_is_missing() -> None:
+    """The error says which dataset cannot come back and every cause."""
+    known = lineage(evicted("landing", by=None), evicted("noise", by="dice"), evicted("a", "landing", "noise"))
+    with pytest.raises(
+        Irrecoverable, match=r"a@1 cannot be brought back: .*landing@1; dice .*noise@1, is not idempotent"
+    ):
+        known.chain(ref("a"))
+
+
+def test_operations_that_have_not_read_a_dataset_yet_are_still_to_run() -> None:
+    """Declared readers count until they have committed; open dependents count; others do not."""
+    known = lineage(
+        made("a", by="parse"),
+        made("b", "a", by="clean"),
+        made("c", "a", by="count", phase=Phase.OPEN),
+        readers={"parse": ("clean", "count", "rank")},
+    )
+    assert known.to_run(ref("a")) == ("count", "rank")
+
+
+def test_nothing_is_still_to_run_on_a_superseded_generation() -> None:
+    """New runs read the newer generation."""
+    known = lineage(made("a", by="parse", superseded=True), readers={"parse": ("clean",)})
+    assert known.to_run(ref("a")) == ()
+
+
+def test_a_cycle_among_declared_operations_is_named() -> None:
+    """The error shows the way round, from and to the same name."""
+    with pytest.raises(CyclicLineage, match="clean -> parse -> clean"):
+        check_acyclic({"load": [], "clean": ["load", "parse"], "parse": ["clean"]})
+
+
+def test_an_operation_that_reads_its_own_output_is_a_cycle() -> None:
+    """The shortest cycle has one member."""
+    with pytest.raises(CyclicLineage, match="a -> a"):
+        check_acyclic({"a": ["a"]})
+
+
+def test_declared_lineage_without_a_cycle_passes() -> None:
+    """A diamond, and a source that nobody declares, are fine."""
+    check_acyclic({"d": ["b", "c"], "b": ["a"], "c": ["a"]})
+
+
+def test_a_chain_of_twenty_thousand_needs_no_recursion() -> None:
+    """Depth costs memory, not stack frames."""
+    length = 20_000
+    known = chain_of(length)
+    last = ref(f"d{length}")
+    assert known.recomputable(last)
+    assert len(known.chain(last, without=frozenset(known.datasets))) == length
+    assert len(known.ancestors(last)) == len(known.descendants(Ref("d0", 1))) == length
+
+
+def test_a_what_if_leaves_the_lineage_as_it_was() -> None:
+    """`changed` answers for a copy; what was remembered for the first one stays true there."""
+    known = lineage(persisted("a", by=None), made("b", "a"))
+    assert known.recomputable(ref("b"))
+    assert not known.changed(replace(known.datasets[ref("a")], phase=Phase.RETIRED)).recomputable(ref("b"))
+    assert known.recomputable(ref("b"))

@@ -1,0 +1,203 @@
+"""The policies: the paper's signs, value density, and the baselines."""
+
+import pytest
+
+from persistence.history import Costs, Measurement
+from persistence.lineage import Lineage
+from persistence.model import Operation, Phase
+from persistence.priority import Policy, Score, make_policy
+from tests.lineages import evicted, lineage, made, persisted, ref
+
+NAMES = ("paper", "value-density", "fifo", "hash-order", "edge", "lrc")
+LINK = Costs([Measurement(1_000_000, 0.02)])  # 50 MB/s
+
+
+def policy(name: str) -> Policy:
+    """With the weights and the fault rate of the default settings."""
+    return make_policy(name, weights=(-4.0, -2.0, 1.0, 0.1), mean_fault_seconds=7 * 86400)
+
+
+def score(name: str, dataset: str, known: Lineage) -> Score:
+    """The score of one dataset at time 100."""
+    return policy(name).score(ref(dataset), known, LINK, 100.0)
+
+
+def order(name: str, known: Lineage, *datasets: str) -> list[str]:
+    """Those datasets, soonest first."""
+    return sorted(datasets, key=lambda d: -score(name, d, known).value)
+
+
+def test_the_paper_puts_what_cannot_be_recomputed_before_what_can() -> None:
+    """a < 0: no recorded operation goes first; b < 0: then what is not idempotent."""
+    known = lineage(made("recorded", "raw"), made("noise", "raw", by="dice"), made("raw", by=None))
+    assert order("paper", known, "recorded", "noise", "raw") == ["raw", "noise", "recorded"]
+
+
+def test_the_paper_puts_checkpoints_before_other_datasets() -> None:
+    """c > 0."""
+    known = lineage(made("plain", "raw"), made("mark", "raw", checkpoint=True))
+    assert order("paper", known, "plain", "mark") == ["mark", "plain"]
+
+
+def test_the_paper_puts_the_much_read_before_the_little_read() -> None:
+    """d > 0."""
+    known = lineage(made("little", "raw", reads=1), made("much", "raw", reads=5))
+    assert order("paper", known, "little", "much") == ["much", "little"]
+
+
+def test_the_paper_shows_the_terms_of_its_formula() -> None:
+    """P is the sum of the four terms shown."""
+    known = lineage(made("x", "raw", checkpoint=True, reads=5))
+    found = score("paper", "x", known)
+    assert found.terms == {"a·x1": -4.0, "b·x2": -2.0, "c·x3": 1.0, "d·x4": 0.5}
+    assert found.value == pytest.approx(-4.5)
+    assert "its operation is idempotent, it is a checkpoint, read 5 times" in found.words
+
+
+def test_the_paper_counts_an_unmasked_operation_as_not_idempotent() -> None:
+    """What a second run contradicted goes before what can be relied on."""
+    liar = Operation("liar", "v1", idempotent=True, unmasked=True)
+    known = lineage(made("a", "raw"), made("b", "raw", by="liar"), liar=liar)
+    assert order("paper", known, "a", "b") == ["b", "a"]
+
+
+def test_fifo_sends_the_first_committed_first() -> None:
+    """The time of commit counts, not that of creation."""
+    known = lineage(made("late", committed_at=9.0, created_at=1.0), made("early", committed_at=5.0, created_at=2.0))
+    assert order("fifo", known, "late", "early") == ["early", "late"]
+
+
+def test_hash_order_is_the_same_every_time_and_ignores_the_dataset() -> None:
+    """It depends on the name alone."""
+    one = score("hash-order", "x", lineage(made("x", bytes=1)))
+    other = score("hash-order", "x", lineage(persisted("x", bytes=10**9, reads=7)))
+    assert one == other
+    assert 0 <= one.value < 1
+
+
+def test_edge_sends_leaves_first_and_much_read_ones_before_others() -> None:
+    """What nothing came from yet is the edge of the lineage."""
+    known = lineage(made("root", reads=9), made("leaf", "root"), made("hot", "root", reads=3))
+    assert order("edge", known, "root", "leaf", "hot") == ["hot", "leaf", "root"]
+
+
+def test_lrc_sends_first_what_most_operations_still_read() -> None:
+    """Dependents that are done no longer count."""
+    known = lineage(
+        made("a", by="parse"),
+        made("b", "a", by="clean"),
+        made("c", "b", by="count"),
+        made("d", "b", by="rank", phase=Phase.OPEN),
+        readers={"parse": ("clean",), "clean": ("count", "rank", "sum")},
+    )
+    assert score("lrc", "b", known).value == 2
+    assert score("lrc", "a", known).value == 0
+    assert "rank and sum" in score("lrc", "b", known).words
+
+
+def test_value_density_prefers_long_computations_to_short_ones_of_the_same_size() -> None:
+    """More recovery is saved by the same seconds of the link."""
+    known = lineage(
+        persisted("raw", by=None), made("quick", "raw", made_seconds=1), made("slow", "raw", made_seconds=60)
+    )
+    assert order("value-density", known, "quick", "slow") == ["slow", "quick"]
+
+
+def test_value_density_prefers_small_datasets_to_large_ones_of_the_same_computation() -> None:
+    """The same recovery is saved by fewer seconds of the link."""
+    known = lineage(persisted("raw", by=None), made("large", "raw", bytes=10**8), made("small", "raw", bytes=10**6))
+    assert order("value-density", known, "large", "small") == ["small", "large"]
+
+
+def test_value_density_sends_what_cannot_be_made_again_first() -> None:
+    """However large, and however long the others take to compute."""
+    known = lineage(
+        persisted("raw", by=None),
+        made("slow", "raw", made_seconds=3600, bytes=10**8),
+        made("landing", by=None, bytes=10**10),
+    )
+    assert order("value-density", known, "slow", "landing") == ["landing", "slow"]
+
+
+def test_value_density_counts_what_is_lost_together_with_a_landing_file() -> None:
+    """Of two landing files the one that more was made from goes first."""
+    known = lineage(
+        made("alone", by=None, bytes=10**6), made("landing", by=None, bytes=10**6), made("a", "landing", bytes=10**6)
+    )
+    assert order("value-density", known, "alone", "landing") == ["landing", "alone"]
+    assert "landing@1 and a@1 for good" in score("value-density", "landing", known).words
+
+
+def test_value_density_does_not_count_what_another_loss_would_take_anyway() -> None:
+    """Persisting one of two landing files saves nothing that needs both."""
+    known = lineage(made("x", by=None), made("y", by=None), made("both", "x", "y"))
+    assert "cost x@1 for good" in score("value-density", "x", known).words
+
+
+def test_value_density_counts_temporary_ancestors_that_only_one_dataset_needs() -> None:
+    """Persisting the end of a chain of unwanted datasets saves running the whole chain."""
+    known = lineage(
+        persisted("raw", by=None), made("t1", "raw", wanted=False), made("t2", "t1", wanted=False), made("end", "t2")
+    )
+    assert score("value-density", "end", known).terms["seconds saved"] == 3.0
+
+
+def test_value_density_does_not_count_ancestors_that_are_needed_anyway() -> None:
+    """A temporary dataset that a second one needs, or that an operation is still to read, is run again all the same."""
+    known = lineage(
+        persisted("raw", by=None),
+        made("t", "raw", by="op", wanted=False),
+        made("x", "t"),
+        made("y", "t"),
+    )
+    assert score("value-density", "x", known).terms["seconds saved"] == 1.0
+    waiting = lineage(
+        persisted("raw", by=None),
+        made("t", "raw", wanted=False),
+        made("x", "t", by="dice"),
+        readers={"op": ("dice", "sum")},
+    )
+    assert score("value-density", "t", waiting).terms["seconds saved"] == 1.0
+
+
+def test_value_density_gives_nothing_to_what_nobody_needs() -> None:
+    """Not wanted, and nothing still to run on it."""
+    known = lineage(persisted("raw", by=None), made("t", "raw", wanted=False))
+    found = score("value-density", "t", known)
+    assert found.value == 0
+    assert "nobody needs it" in found.words
+
+
+def test_value_density_says_what_a_loss_would_cost_and_what_persisting_takes() -> None:
+    """In seconds, with the names of what would be run again."""
+    known = lineage(persisted("raw", by=None), made("x", "raw", bytes=10**8, made_seconds=42))
+    assert score("value-density", "x", known).words == (
+        "a loss of the cache would cost 42 s of running x@1 again; persisting it takes 2 s"
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_policy_explains_every_score(name: str) -> None:
+    """Terms, and words, for whatever state a dataset is in; a name that the settings know."""
+    known = lineage(made("raw", by=None), made("a", "raw"), evicted("b", "a"), made("c", "b", by="dice"))
+    for dataset in ("raw", "a", "b", "c"):
+        found = score(name, dataset, known)
+        assert found.terms
+        assert found.words
+    assert policy(name).name == name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_local_policy_looks_at_the_dataset_alone(name: str) -> None:
+    """What is said to be local scores the same when the rest of the lineage changes; the others need not."""
+    chosen = policy(name)
+    one = lineage(made("raw", by=None), made("a", "raw"))
+    other = lineage(persisted("raw", by=None), made("a", "raw"), made("b", "a"), readers={"op": ("sum",)})
+    same = chosen.score(ref("a"), one, LINK, 100.0) == chosen.score(ref("a"), other, LINK, 100.0)
+    assert same is chosen.local
+
+
+def test_an_unknown_policy_is_refused_by_name() -> None:
+    """The error lists those there are."""
+    with pytest.raises(ValueError, match="policy 'best' is not one of paper, value-density, fifo"):
+        policy("best")

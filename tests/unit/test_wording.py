@@ -1,0 +1,39 @@
+"""Sizes, durations and lists in words."""
+
+import pytest
+
+from persistence.wording import say_bytes, say_list, say_seconds
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (1_234_567, "1.23 MB"), (250_000_000, "250 MB"), (3e12, "3 TB")],
+)
+def test_sizes_are_said_in_powers_of_a_thousand(size: float, said: str) -> None:
+    """Three figures at most, and a unit."""
+    assert say_bytes(size) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.0214, "21.4 ms"),
+        (3.4, "3.4 s"),
+        (200, "3 min 20 s"),
+        (120, "2 min"),
+        (9000, "2.5 h"),
+        (12 * 86400, "12 days"),
+    ],
+)
+def test_durations_are_said_in_the_unit_that_fits(seconds: float, said: str) -> None:
+    """Milliseconds up to days."""
+    assert say_seconds(seconds) == said
+
+
+def test_long_lists_name_the_first_few_and_count_the_rest() -> None:
+    """Short ones are said whole."""
+    assert say_list([]) == ""
+    assert say_list("a") == "a"
+    assert say_list("ab") == "a and b"
+    assert say_list("abc") == "a, b and c"
+    assert say_list("abcdefg") == "a, b, c and 4 more"
