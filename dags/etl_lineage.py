@@ -1,0 +1,36 @@
+"""The daily workflow over real files: load, clean, check, count; tasks and edges follow from the registry."""
+
+from datetime import datetime, timedelta
+
+from airflow.sdk import DAG, Param
+from springline_airflow.wiring import dataset_tasks
+
+from persistence.model import Strategy
+from spark_jobs.operations import load_operations
+
+with DAG(
+    "etl_lineage",
+    schedule="@daily",
+    start_date=datetime(2013, 1, 1),
+    end_date=datetime(2013, 12, 31),
+    catchup=False,
+    params={
+        "strategy": Param(
+            Strategy.ASYNC_AND_SYNC.value,
+            enum=[strategy.value for strategy in Strategy],
+            description="When the datasets are persisted",
+        ),
+        "quality": Param(
+            "quarantine",
+            enum=["pass", "quarantine", "stop"],
+            description="What the quality gate does with rows that break a rule",
+        ),
+        "ds": Param(
+            "", type="string", pattern=r"^(\d{4}-\d{2}-\d{2})?$", description="The day; empty: the run's logical date"
+        ),
+    },
+    default_args={"retries": 2, "retry_delay": timedelta(seconds=5)},
+    doc_md=__doc__,
+    tags=["springline"],
+):
+    dataset_tasks(load_operations(), prefix="etl.")

@@ -1,0 +1,21 @@
+"""Keeps catalog and stores true to each other: recovers what was lost, keeps room in the cache, retires the old."""
+
+from datetime import datetime, timedelta
+
+from airflow.sdk import DAG
+from springline_airflow.persisting import MaintenanceOperator
+
+with DAG(
+    "maintenance",
+    schedule="*/5 * * * *",
+    start_date=datetime(2013, 1, 1),
+    catchup=False,
+    max_active_runs=1,
+    default_args={"retries": 1, "retry_delay": timedelta(seconds=10)},
+    doc_md=__doc__,
+    tags=["springline"],
+):
+    MaintenanceOperator(task_id="recover", action="recover")
+    evict = MaintenanceOperator(task_id="evict", action="evict")
+    retire = MaintenanceOperator(task_id="retire", action="retire")
+    evict >> retire

@@ -1,0 +1,1 @@
+"""Everything of Springline that knows Airflow: connections, operators, triggers, the listener of DAG runs."""

@@ -1,0 +1,67 @@
+"""Opens the platform that Airflow's connections and the settings describe, for as long as it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from persistence.catalog import Catalog
+from persistence.platform import Platform, open_platform
+from persistence.runner import NoRunner, Runner
+from persistence.settings import Settings
+from springline_airflow.connections import defined, overrides, spark_remote
+
+
+@contextmanager
+def opened(who: str, runner: Runner | None = None) -> Iterator[Platform]:
+    """The platform, with Spark as its runner unless another is given; `who` is noted beside each change."""
+    platform = open_platform(Settings(**overrides(defined)), runner=runner or spark_runner(), who=who)
+    try:
+        yield platform
+    finally:
+        platform.close()
+
+
+@contextmanager
+def opened_catalog(who: str) -> Iterator[Catalog]:
+    """The catalog alone."""
+    with opened(who, NoRunner()) as platform:
+        yield platform.catalog
+
+
+def spark_runner() -> Runner:
+    """Runs operations on the Spark that the connection names, else on the one of the settings."""
+    from spark_jobs.runner import make_runner
+
+    runner: Runner = make_runner(spark_remote(defined))
+    return runner
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the queue holds: how many want persisting, and whether one can be claimed now."""
+
+    depth: int
+    claimable: bool
+
+
+class Queue:
+    """A view of the queue that changes nothing."""
+
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+
+    def look(self) -> Look:
+        """What the queue holds now."""
+        depth = self._platform.claims.depth()
+        return Look(depth, bool(depth) and any(True for _ in self._platform.persister.choices()))
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._platform.close()
+
+
+def open_queue() -> Queue:
+    """The queue of the platform."""
+    return Queue(open_platform(Settings(**overrides(defined)), runner=NoRunner(), who="queue trigger"))

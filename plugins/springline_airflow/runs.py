@@ -1,0 +1,24 @@
+"""Which DAG run a dataset belongs to, as the catalog names it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from persistence.model import Origin
+
+_AGAIN = "#"  # Airflow allows no such letter in a run's id
+
+
+def origin_of(dag_run: Any, task_id: str = "") -> Origin:
+    """The origin of what a task of this DAG run makes.
+
+    A run that is cleared, as a backfill of a day that ran before does, keeps its id but makes everything anew:
+    it must not adopt what it made before. So the number of clearings is part of the name: `backfill__…#1`.
+    """
+    again = dag_run.clear_number or 0
+    return Origin(dag_run.dag_id, f"{dag_run.run_id}{_AGAIN}{again}" if again else dag_run.run_id, task_id)
+
+
+def run_id_of(origin: Origin) -> str:
+    """The id under which Airflow knows the DAG run of `origin`."""
+    return origin.run_id.partition(_AGAIN)[0]

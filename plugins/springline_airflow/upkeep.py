@@ -1,0 +1,48 @@
+"""What the maintenance DAG does, one function a task; each returns what it did, in plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from persistence.errors import Irrecoverable
+from persistence.platform import Platform
+
+Report = dict[str, Any]
+
+
+def recover(platform: Platform) -> Report:
+    """Find what a fault took and bring it back; raises `Irrecoverable`, naming what stays lost."""
+    scan = platform.maintenance.scan()
+    lost = [dataset.ref for dataset in platform.maintenance.lost()]
+    done = platform.restorer.bring_back(lost) if lost else None
+    if done and done.irrecoverable:
+        told = "; ".join(f"{ref} ({', '.join(why)})" for ref, why in sorted(done.irrecoverable.items()))
+        raise Irrecoverable(f"lost, and nothing can bring it back: {told}")
+    return {
+        "looked_at": scan.looked_at,
+        "lost": [str(ref) for ref in lost],
+        "steps": [step.words for step in done.steps] if done else [],
+    }
+
+
+def evict(platform: Platform) -> Report:
+    """Keep a tenth of the cache free, so that jobs need not wait for room."""
+    capacity = platform.settings.cache_capacity
+    before = platform.catalog.cache_used()
+    missing = platform.replacement.make_room(capacity // 10)
+    return {"capacity": capacity, "freed": before - platform.catalog.cache_used(), "missing": missing}
+
+
+def retire(platform: Platform) -> Report:
+    """Remove superseded generations that nobody needs, and what dead writers left."""
+    return {
+        "retired": [str(ref) for ref in platform.maintenance.retire()],
+        "abandoned": [str(ref) for ref in platform.maintenance.sweep()],
+    }
+
+
+ACTIONS: Mapping[str, Callable[[Platform], Report]] = MappingProxyType(
+    {"recover": recover, "evict": evict, "retire": retire}
+)

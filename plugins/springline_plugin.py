@@ -1,0 +1,11 @@
+"""Tells Airflow what Springline adds to it; registers, nothing else."""
+
+from airflow.plugins_manager import AirflowPlugin
+from springline_airflow.listener import RunListener
+
+
+class SpringlinePlugin(AirflowPlugin):
+    """Springline's listener."""
+
+    name = "springline"
+    listeners = [RunListener()]  # noqa: RUF012 - Airflow wants a list here

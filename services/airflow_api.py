@@ -1,0 +1,132 @@
+"""Airflow's REST API: the few calls that start runs and watch them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import httpx
+
+from services.errors import ServiceError
+
+
+class AirflowRefused(ServiceError):
+    """Airflow answered with an error, or not at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """How far one task of a DAG run is."""
+
+    run_id: str
+    day: str  # of the logical date; empty for a run that has none
+    task_id: str
+    state: str  # empty: not scheduled yet
+    attempt: int
+
+
+class AirflowApi:
+    """A session of one user."""
+
+    def __init__(self, address: str, user: str, password: str, *, pause: Callable[[float], None] = time.sleep) -> None:
+        self._client = httpx.Client(base_url=address, timeout=30)
+        self._login = {"username": user, "password": password}
+        self._pause = pause
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.close()
+
+    def await_dags(self, dag_ids: tuple[str, ...], patience: float = 120) -> None:
+        """Wait until the DAGs have been read; raises `AirflowRefused` with the import errors if there are any."""
+        until = time.monotonic() + patience
+        while missing := [dag_id for dag_id in dag_ids if not self._found(f"/api/v2/dags/{dag_id}")]:
+            if errors := self._call("GET", "/api/v2/importErrors")["import_errors"]:
+                told = "\n".join(f"{error['filename']}:\n{error['stack_trace']}" for error in errors)
+                raise AirflowRefused(f"Airflow cannot import a DAG file.\n{told}")
+            if time.monotonic() > until:
+                raise AirflowRefused(f"Airflow has not read the DAGs {', '.join(missing)} after {patience:.0f} s")
+            self._pause(0.5)
+
+    def pause(self, dag_id: str, paused: bool) -> None:
+        """Pause or unpause a DAG."""
+        self._call("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": paused})
+
+    def trigger(self, dag_id: str, conf: Mapping[str, Any]) -> str:
+        """Start a DAG run that has no logical date; returns its id."""
+        body = {"logical_date": None, "conf": dict(conf)}
+        return str(self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", json=body)["dag_run_id"])
+
+    def backfill(self, dag_id: str, first: date, last: date, conf: Mapping[str, Any], runs_at_once: int) -> int:
+        """Run every day from `first` to `last`, days that ran before too; returns the backfill's id."""
+        body = {
+            "dag_id": dag_id,
+            "from_date": f"{first}T00:00:00Z",
+            "to_date": f"{last}T00:00:00Z",
+            "max_active_runs": runs_at_once,
+            "run_backwards": False,
+            "dag_run_conf": dict(conf),
+            "reprocess_behavior": "completed",
+        }
+        return int(self._call("POST", "/api/v2/backfills", json=body)["id"])
+
+    def end_backfills(self, dag_id: str) -> None:
+        """Cancel the backfills of a DAG that have not ended."""
+        for found in self._call("GET", "/api/v2/backfills", params={"dag_id": dag_id})["backfills"]:
+            if found["completed_at"] is None:
+                self._call("PUT", f"/api/v2/backfills/{found['id']}/cancel")
+
+    def runs(self, dag_id: str, first: date, last: date) -> dict[str, str]:
+        """By run id, the state of the DAG runs of these days."""
+        params = {"logical_date_gte": f"{first}T00:00:00Z", "logical_date_lte": f"{last}T00:00:00Z"}
+        found = self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns", params=params)["dag_runs"]
+        return {run["dag_run_id"]: run["state"] for run in found}
+
+    def run_state(self, dag_id: str, run_id: str) -> str:
+        """The state of one DAG run."""
+        return str(self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")["state"])
+
+    def tasks(self, dag_id: str, run_id: str) -> list[TaskState]:
+        """How far each task of a DAG run is."""
+        path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances"
+        return [
+            TaskState(
+                run_id, (task["logical_date"] or "")[:10], task["task_id"], task["state"] or "", task["try_number"]
+            )
+            for task in self._call("GET", path)["task_instances"]
+        ]
+
+    def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> Any:
+        """What a task left."""
+        path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
+        return self._call("GET", path, params={"deserialize": "false", "stringify": "false"})["value"]
+
+    def _found(self, path: str) -> bool:
+        return self._answer("GET", path).status_code == 200
+
+    def _call(self, method: str, path: str, **more: Any) -> Any:
+        answer = self._answer(method, path, **more)
+        for _ in range(5):
+            if answer.status_code != 503:  # its database is locked for the moment
+                break
+            self._pause(1.0)
+            answer = self._answer(method, path, **more)
+        if answer.is_error:
+            raise AirflowRefused(f"{method} {path}: {answer.status_code}: {answer.text[:2000]}")
+        return answer.json()
+
+    def _answer(self, method: str, path: str, **more: Any) -> httpx.Response:
+        try:
+            answer = self._client.request(method, path, **more)
+            if answer.status_code == 401:  # no token yet, or one that ran out
+                token = self._client.post("/auth/token", json=self._login)
+                if token.is_error:
+                    raise AirflowRefused(f"Airflow refused the login of {self._login['username']}: {token.text[:500]}")
+                self._client.headers["Authorization"] = f"Bearer {token.json()['access_token']}"
+                answer = self._client.request(method, path, **more)
+        except httpx.HTTPError as error:
+            raise AirflowRefused(f"{method} {path}: Airflow does not answer ({error})") from error
+        return answer

@@ -1,0 +1,158 @@
+"""The steps of `make demo`, in their order."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from datetime import date, timedelta
+from pathlib import Path
+
+from rich.console import Console
+
+from persistence.cli import dataset_table, say_risk, worst_moment
+from persistence.model import Phase
+from persistence.platform import Platform, open_platform
+from persistence.runner import NoRunner
+from persistence.wording import say_seconds
+from services.airflow_api import AirflowApi, TaskState
+from services.demo.progress import RunProgress
+from services.errors import ServiceError
+from services.known import make_servers
+from services.servers.airflow import USER, password
+from services.settings import ServiceSettings
+from services.supervisor import Supervisor, tail
+from spark_jobs.landing import land
+from spark_jobs.settings import JobSettings
+
+DAG_ID = "etl_lineage"
+DAYS = tuple(date(2013, 1, 5) + timedelta(days=n) for n in range(3))
+
+
+def main() -> None:
+    """Run the demo; an error is told with where to look, not with a traceback."""
+    console = Console(soft_wrap=not sys.stdout.isatty())
+    try:
+        run(console)
+    except ServiceError as error:
+        console.print(f"\n{error}", style="red", markup=False, highlight=False)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        console.print("\nStopped watching. The servers still run: `make stop` ends them.")
+        sys.exit(130)
+
+
+def run(console: Console) -> None:
+    """Start, land, run, persist, show."""
+    begun = time.monotonic()
+    settings = ServiceSettings()
+    os.environ["SPRINGLINE_HOME"] = str(settings.home)
+    say(console, "1  Servers")
+    servers = make_servers(["spark-connect", "airflow"], settings)
+    Supervisor(settings.home, say=lambda text: console.print(f"  {text}", highlight=False)).up(
+        servers, settings.start_patience
+    )
+    address = servers[-1].address
+
+    say(console, "2  Landing files")
+    for landed in land(DAYS, JobSettings().landing_folder):
+        how = "" if landed.fresh else " (was there)"
+        console.print(f"  {landed.path}: {landed.manifest.rows:,} rows{how}", highlight=False)
+
+    say(console, f"3  Workflow {DAG_ID}, {DAYS[0]} to {DAYS[-1]}, as a backfill")
+    started_at = time.time()
+    api = AirflowApi(address, USER, password(settings.home))
+    api.await_dags((DAG_ID, "persister"))
+    for dag_id in (DAG_ID, "persister"):
+        api.pause(dag_id, False)
+    api.end_backfills(DAG_ID)
+    api.backfill(DAG_ID, DAYS[0], DAYS[-1], {}, runs_at_once=len(DAYS))
+    ran = follow(api, console, settings.home)
+
+    say(console, "4  Persisting what is still in the queue")
+    platform = open_platform(runner=NoRunner())
+    try:
+        await_queue(platform, console)
+        say(console, "5  What became of every dataset")
+        show(platform, console, started_at)
+    finally:
+        platform.close()
+    console.print(
+        f"\nThe runs took {say_seconds(ran)}, everything {say_seconds(time.monotonic() - begun)}.\n"
+        f"Look around at {address}/dags/{DAG_ID} (user {USER}, password {password(settings.home)}).\n"
+        f"Ask why with `.venv/bin/python -m persistence explain etl/{DAYS[0]}/clean`; `make stop` ends the servers.",
+        highlight=False,
+    )
+
+
+def say(console: Console, title: str) -> None:
+    """A heading."""
+    console.print(f"\n{title}", style="bold", highlight=False)
+
+
+def follow(api: AirflowApi, console: Console, home: Path, patience: float = 1800) -> float:
+    """Watch the runs until all have ended; raises `ServiceError`, naming task and log, if one failed."""
+    begun = time.monotonic()
+    with RunProgress(console) as progress:
+        while True:
+            runs = api.runs(DAG_ID, DAYS[0], DAYS[-1])
+            tasks = {run_id: api.tasks(DAG_ID, run_id) for run_id in runs}
+            for run_id in sorted(runs):
+                progress.show(tasks[run_id][0].day if tasks[run_id] else run_id, tasks[run_id])
+            if len(runs) == len(DAYS) and all(state in ("success", "failed") for state in runs.values()):
+                break
+            if time.monotonic() - begun > patience:
+                raise ServiceError(f"the runs have not ended after {say_seconds(patience)}: {runs}")
+            time.sleep(1)
+    if "failed" in runs.values():
+        raise ServiceError(told_failure([task for each in tasks.values() for task in each], home))
+    return time.monotonic() - begun
+
+
+def told_failure(tasks: Sequence[TaskState], home: Path) -> str:
+    """Which tasks failed, and the end of the first one's log."""
+    failed = [task for task in tasks if task.state == "failed"]
+    lines = [f"Failed: {', '.join(f'{task.task_id} of {task.day}' for task in failed) or 'no task, but the run'}."]
+    for task in failed[:1]:
+        folder = home / "airflow" / "logs" / f"dag_id={DAG_ID}" / f"run_id={task.run_id}" / f"task_id={task.task_id}"
+        lines.append(tail(folder / f"attempt={task.attempt}.log"))
+    return "\n".join(lines)
+
+
+def await_queue(platform: Platform, console: Console, patience: float = 600) -> None:
+    """Wait until nothing wants persisting any more."""
+    begun = time.monotonic()
+    before = -1
+    while depth := platform.claims.depth():
+        if depth != before:
+            console.print(f"  {depth} to go", highlight=False)
+            before = depth
+        if time.monotonic() - begun > patience:
+            raise ServiceError(
+                f"{depth} datasets still want persisting after {say_seconds(patience)}:"
+                " `python -m persistence status` tells which; the persister's log is in Airflow"
+            )
+        time.sleep(0.5)
+    console.print("  the queue is empty", highlight=False)
+
+
+def show(platform: Platform, console: Console, since: float) -> None:
+    """The table of datasets, and the worst moment since the run began."""
+    datasets = [
+        dataset
+        for day in DAYS
+        for dataset in platform.catalog.find(prefix=f"etl/{day}/", phase=Phase.COMMITTED, superseded=False)
+    ]
+    lineage = platform.catalog.lineage_around([dataset.ref for dataset in datasets], down=False)
+    states = {each.ref: each.status(recomputable=lineage.recomputable(each.ref)) for each in datasets}
+    console.print(dataset_table(datasets, states))
+    found = worst_moment(platform, since=since)
+    if found is not None:
+        at, risk = found
+        moment = time.strftime("%H:%M:%S", time.localtime(at))
+        console.print(f"\nHad the cache been lost at the worst moment ({moment}): {say_risk(risk)}", highlight=False)
+
+
+if __name__ == "__main__":
+    main()
