@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
@@ -20,7 +20,11 @@ _CHUNK = 1 << 20
 
 
 class LocalBackend(Backend):
-    """The folder `root`; `link` limits its bandwidth, `capacity` (bytes, 0: the disk's) what it holds."""
+    """The folder `root`; `link` limits its bandwidth, `capacity` (bytes, 0: the disk's) what it holds.
+
+    A `durable` one syncs what it keeps to the disk, and its root is there already: a root that is
+    missing is a disk that is not mounted, out of reach. A cache whose root is missing is empty.
+    """
 
     def __init__(self, root: Path, *, link: Link | None = None, capacity: int = 0, durable: bool = False) -> None:
         self.root = root.resolve()
@@ -33,22 +37,21 @@ class LocalBackend(Backend):
         return f"file://{self._path(location)}"
 
     def exists(self, location: str) -> bool:
-        return self._path(location).exists()
+        return self._reached(location).exists()
 
     def files(self, location: str) -> tuple[File, ...]:
-        top = self._path(location)
+        top = self._reached(location)
         with _speaking_of(top):
             if not top.is_dir():
                 raise FileNotFoundError(errno.ENOENT, "no such location", str(top))
-            found = ((path.relative_to(top).as_posix(), path) for path in top.rglob("*") if path.is_file())
-            return tuple(sorted(File(name, path.stat().st_size) for name, path in found if visible(name)))
+            return tuple(sorted(_files_below(top)))
 
     def manifest(self, location: str) -> Manifest:
         top = self._path(location)
         return Manifest(tuple(File(file.name, file.bytes, _checksum(top / file.name)) for file in self.files(location)))
 
     def chunks(self, location: str, name: str) -> Iterator[bytes]:
-        path = self._path(location) / name
+        path = self._reached(location, name)
         with _speaking_of(path), path.open("rb", buffering=0) as file:
             while chunk := file.read(_CHUNK):
                 if self._link:
@@ -56,7 +59,7 @@ class LocalBackend(Backend):
                 yield chunk
 
     def create(self, location: str, name: str, size: int) -> BinaryIO:
-        path = self._path(location) / name
+        path = self._reached(location, name)
         with _speaking_of(path):
             if self._capacity and self._used() + size > self._capacity:
                 raise StorageFull(f"{self.root} is full: {name} of {size:,} bytes does not fit")
@@ -64,32 +67,54 @@ class LocalBackend(Backend):
             return cast(BinaryIO, _Sending(path, self._link, self._durable))
 
     def rename(self, old: str, new: str) -> None:
-        target = self._path(new)
+        place, target = self._reached(old), self._reached(new)
         with _speaking_of(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             if target.exists():
                 raise FileExistsError(errno.EEXIST, "the location exists", str(target))
-            self._path(old).rename(target)
             if self._durable:
-                _sync_folder(target.parent)
+                _sync_all_of(place)
+            place.rename(target)
+            if self._durable:
+                for folder in target.parents:
+                    _sync(folder)
+                    if folder == self.root:
+                        break
 
     def delete(self, location: str) -> None:
-        path = self._path(location)
+        path = self._reached(location)
+        # Somebody else may be deleting the same: what has gone meanwhile is deleted.
+        with _speaking_of(path), suppress(FileNotFoundError):
+            while path.is_dir():
+                with suppress(FileNotFoundError):
+                    shutil.rmtree(path)
+            path.unlink()
+
+    def names(self, location: str) -> tuple[str, ...]:
+        path = self._reached(location)
         with _speaking_of(path):
-            if path.exists():
-                shutil.rmtree(path)
+            return tuple(sorted(entry.name for entry in path.iterdir())) if path.is_dir() else ()
 
     def locations(self, marker: str) -> Iterator[str]:
-        for folder, folders, files in os.walk(self.root):
+        for folder, folders, files in self._walk():
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             if marker in files:
-                yield Path(folder).relative_to(self.root).as_posix()
+                yield folder.relative_to(self.root).as_posix()
+
+    def unfinished(self) -> Iterator[str]:
+        for folder, folders, _ in self._walk():
+            for name in sorted(folders):
+                if name.startswith("."):
+                    yield (folder / name).relative_to(self.root).as_posix()
+            folders[:] = [name for name in folders if not name.startswith((".", "@"))]
 
     def read_small(self, location: str, name: str) -> bytes:
-        return (self._path(location) / name).read_bytes()
+        path = self._reached(location, name)
+        with _speaking_of(path):
+            return path.read_bytes()
 
     def write_small(self, location: str, name: str, content: bytes) -> None:
-        path = self._path(location) / name
+        path = self._reached(location, name)
         with _speaking_of(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("wb") as file:
@@ -98,14 +123,29 @@ class LocalBackend(Backend):
                     file.flush()
                     os.fsync(file.fileno())
 
-    def _path(self, location: str) -> Path:
-        parts = PurePosixPath(location).parts
-        if not parts or location.startswith("/") or ".." in parts:
-            raise InvalidPath(f"location {location!r} leaves {self.root}")
-        path = self.root.joinpath(*parts)
+    def _path(self, location: str, name: str = ".") -> Path:
+        for text in (location, name):
+            if not text or text.startswith("/") or ".." in PurePosixPath(text).parts:
+                raise InvalidPath(f"{text!r} in {self.root} is no place below it")
+        path = self.root / location / name
         if not path.resolve().is_relative_to(self.root):
-            raise InvalidPath(f"location {location!r} leads out of {self.root} by a link")
+            raise InvalidPath(f"{location}/{name} leads out of {self.root} by a link")
         return path
+
+    def _reached(self, location: str, name: str = ".") -> Path:
+        path = self._path(location, name)
+        self._reach()
+        return path
+
+    def _reach(self) -> None:
+        if self._durable and not self.root.is_dir():
+            raise StorageUnavailable(f"{self.root} is not there: is its disk mounted?")
+
+    def _walk(self) -> Iterator[tuple[Path, list[str], list[str]]]:
+        self._reach()
+        with _speaking_of(self.root):
+            for folder, folders, files in os.walk(self.root, onerror=_unless_gone):
+                yield Path(folder), folders, files
 
     def _used(self) -> int:
         return sum(path.stat().st_size for path in self.root.rglob("*") if path.is_file())
@@ -124,7 +164,10 @@ class _Sending:
         with _speaking_of(self._path):
             if self._link:
                 self._link.pass_bytes(len(chunk))
-            return self._file.write(chunk)
+            rest = memoryview(chunk)
+            while rest:  # a disk that is nearly full takes a part and says nothing
+                rest = rest[self._file.write(rest) :]
+            return len(chunk)
 
     def __enter__(self) -> _Sending:
         return self
@@ -157,7 +200,32 @@ def _checksum(path: Path) -> str:
         return hasher.hexdigest()
 
 
-def _sync_folder(path: Path) -> None:
+def _files_below(top: Path) -> Iterator[File]:
+    for path in top.rglob("*"):
+        name = path.relative_to(top).as_posix()
+        if not visible(name):
+            continue
+        if path.is_symlink():
+            raise InvalidPath(f"{path} is a link; a generation holds its bytes itself")
+        if path.is_file():
+            yield File(name, path.stat().st_size)
+
+
+def _unless_gone(error: OSError) -> None:
+    """A folder that goes while it is walked is no error; one that cannot be read is."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+def _sync_all_of(top: Path) -> None:
+    """Sync every file below `top`, whoever wrote it, and the folders that name them."""
+    for folder, _, files in os.walk(top, topdown=False):
+        for name in files:
+            _sync(Path(folder, name))
+        _sync(Path(folder))
+
+
+def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

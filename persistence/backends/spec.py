@@ -42,8 +42,8 @@ class Backend(ABC):
 
     Locations and file names are relative and use `/`. Files whose name begins with `.` or `_` are
     the writer's own (success marks, checksums of Hadoop) and not part of a generation.
-    Errors: `InvalidPath` for a location outside the root, `StorageFull`, `StorageUnavailable`,
-    `FileNotFoundError` for what is not there.
+    Errors: `InvalidPath` for a location outside the root, `StorageFull`, `StorageUnavailable` for what
+    cannot be told or done now, `FileNotFoundError` only for what is known not to be there.
     """
 
     @abstractmethod
@@ -72,7 +72,7 @@ class Backend(ABC):
 
     @abstractmethod
     def rename(self, old: str, new: str) -> None:
-        """Move a location in one step; `new` must not exist."""
+        """Move a location in one step, durable with all its files; `new` must not exist."""
 
     @abstractmethod
     def delete(self, location: str) -> None:
@@ -81,6 +81,14 @@ class Backend(ABC):
     @abstractmethod
     def locations(self, marker: str) -> Iterator[str]:
         """Every location that holds a file named `marker`, hidden (unfinished) ones left out."""
+
+    @abstractmethod
+    def names(self, location: str) -> tuple[str, ...]:
+        """What lies directly at `location`, hidden names too, sorted; empty if nothing does."""
+
+    @abstractmethod
+    def unfinished(self) -> Iterator[str]:
+        """Every hidden location: the copies that are under way, and what is left of those that were."""
 
     @abstractmethod
     def read_small(self, location: str, name: str) -> bytes:

@@ -1,0 +1,303 @@
+"""What every backend must do: subclass `BackendSuite`, say how to make one, and all of it is tested."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import pytest
+import xxhash
+
+from persistence.backends.spec import Backend
+from persistence.errors import InvalidPath, StorageFull, StorageUnavailable
+
+NAMES = ["part-0.txt", "day=2013-01-05/part 1.txt", "Zürich Köln/рейс один.txt", "100% +sure & more.txt"]
+
+
+def send(backend: Backend, location: str, name: str, content: bytes) -> None:
+    """Write one file across the link, in chunks of a few bytes."""
+    with backend.create(location, name, len(content)) as out:
+        for start in range(0, len(content), 7):
+            out.write(content[start : start + 7])
+
+
+def content_of(backend: Backend, location: str) -> dict[str, bytes]:
+    """Every file of a location as it is read across the link."""
+    return {file.name: b"".join(backend.chunks(location, file.name)) for file in backend.files(location)}
+
+
+class BackendSuite(ABC):
+    """The contract of `persistence.backends.spec.Backend`, one fact a test."""
+
+    @pytest.fixture
+    @abstractmethod
+    def backend(self) -> Backend:
+        """An empty backend with room enough."""
+
+    @pytest.fixture
+    @abstractmethod
+    def tiny(self) -> Backend:
+        """An empty backend that holds 1,000 bytes."""
+
+    @pytest.fixture
+    @abstractmethod
+    def refusing(self) -> Backend:
+        """A backend whose server or disk refuses everything."""
+
+    @abstractmethod
+    def write_as_engine(self, uri: str, name: str, content: bytes) -> None:
+        """Write one file below a URI of the backend, as Spark would: without the backend."""
+
+    # ---- files
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_what_was_sent_is_read_back(self, backend: Backend, name: str) -> None:
+        """Bytes come back as they went, whatever letters the name has."""
+        send(backend, "a/.@1-1", name, b"some bytes of a file")
+        assert content_of(backend, "a/.@1-1") == {name: b"some bytes of a file"}
+
+    def test_an_empty_file_is_a_file(self, backend: Backend) -> None:
+        """Nothing to send still makes a file of no bytes."""
+        send(backend, "a/@1", "empty.txt", b"")
+        (file,) = backend.files("a/@1")
+        assert (file.name, file.bytes) == ("empty.txt", 0)
+        assert content_of(backend, "a/@1") == {"empty.txt": b""}
+
+    def test_a_large_file_comes_in_chunks(self, backend: Backend) -> None:
+        """No chunk holds a large file whole, and together they are the file."""
+        content = bytes(range(256)) * 12_000
+        with backend.create("a/@1", "large.bin", len(content)) as out:
+            out.write(content)
+        chunks = list(backend.chunks("a/@1", "large.bin"))
+        assert len(chunks) > 1 and b"".join(chunks) == content
+
+    def test_files_are_listed_by_name_with_their_sizes(self, backend: Backend) -> None:
+        """The order is that of the names, folders included."""
+        for name in ("b.txt", "a/z.txt", "a.txt"):
+            send(backend, "p/@1", name, name.encode() * 3)
+        assert [(file.name, file.bytes) for file in backend.files("p/@1")] == [
+            ("a.txt", 15),
+            ("a/z.txt", 21),
+            ("b.txt", 15),
+        ]
+
+    def test_the_writers_own_files_are_not_part_of_a_generation(self, backend: Backend) -> None:
+        """Success marks, checksum files and temporary folders are left out of files and manifest."""
+        send(backend, "p/@1", "part.txt", b"x")
+        uri = backend.uri("p/@1")
+        for hidden in ("_SUCCESS", ".part.txt.crc", "_temporary/0/part.txt", "sub/.hidden"):
+            self.write_as_engine(uri, hidden, b"not data")
+        assert [file.name for file in backend.files("p/@1")] == ["part.txt"]
+        assert [file.name for file in backend.manifest("p/@1").files] == ["part.txt"]
+
+    def test_what_an_engine_writes_under_the_uri_is_at_the_location(self, backend: Backend) -> None:
+        """URI and location name the same place, with spaces and letters of any script too."""
+        location = "etl/Zürich 100%/рейс/@1"
+        self.write_as_engine(backend.uri(location), "part-0.txt", b"written by an engine")
+        assert content_of(backend, location) == {"part-0.txt": b"written by an engine"}
+
+    def test_what_is_not_there_is_said_to_be_not_there(self, backend: Backend) -> None:
+        """Listing, reading and checking a location or file that does not exist raise FileNotFoundError."""
+        send(backend, "a/@1", "part.txt", b"x")
+        for ask in (
+            lambda: backend.files("a/@2"),
+            lambda: backend.manifest("a/@2"),
+            lambda: list(backend.chunks("a/@1", "other.txt")),
+            lambda: backend.read_small("a/@1", "other.txt"),
+            lambda: backend.read_small("a/@2", "part.txt"),
+            lambda: backend.rename("a/@2", "a/@3"),
+        ):
+            with pytest.raises(FileNotFoundError):
+                ask()
+        assert not backend.exists("a/@2") and backend.exists("a/@1")
+
+    def test_a_file_is_written_once(self, backend: Backend) -> None:
+        """Creating a file that exists is refused, and it stays as it was."""
+        send(backend, "a/@1", "part.txt", b"first")
+        with pytest.raises(FileExistsError):
+            send(backend, "a/@1", "part.txt", b"second")
+        assert content_of(backend, "a/@1") == {"part.txt": b"first"}
+
+    # ---- manifests
+
+    def test_a_manifest_has_the_checksum_of_every_file(self, backend: Backend) -> None:
+        """Checksums are xxh3 of 128 bits over the files' bytes."""
+        send(backend, "a/@1", "one.txt", b"one")
+        send(backend, "a/@1", "two.txt", b"")
+        told = {file.name: (file.bytes, file.checksum) for file in backend.manifest("a/@1").files}
+        assert told == {
+            "one.txt": (3, xxhash.xxh3_128_hexdigest(b"one")),
+            "two.txt": (0, xxhash.xxh3_128_hexdigest(b"")),
+        }
+
+    def test_equal_content_has_an_equal_checksum_wherever_it_lies(self, backend: Backend, tiny: Backend) -> None:
+        """Two copies of the same files agree, in other places and other backends."""
+        for target, location in ((backend, "a/@1"), (backend, "b/@7-2"), (tiny, "c/@1")):
+            send(target, location, "x/part.txt", b"the same")
+        checksums = {backend.manifest("a/@1").checksum, backend.manifest("b/@7-2").checksum}
+        assert checksums == {tiny.manifest("c/@1").checksum}
+
+    @pytest.mark.parametrize(
+        "other", [{"part.txt": b"abd"}, {"part2.txt": b"abc"}, {"part.txt": b"abc", "more.txt": b""}, {}]
+    )
+    def test_a_flipped_byte_another_name_or_a_missing_file_changes_the_checksum(
+        self, backend: Backend, other: dict[str, bytes]
+    ) -> None:
+        """Whatever differs between two copies shows in the one checksum over all files."""
+        send(backend, "a/@1", "part.txt", b"abc")
+        send(backend, "b/@1", "unrelated", b"")
+        backend.delete("b/@1")
+        self.write_as_engine(backend.uri("b/@1"), "_SUCCESS", b"")
+        for name, content in other.items():
+            send(backend, "b/@1", name, content)
+        assert backend.manifest("a/@1").checksum != backend.manifest("b/@1").checksum
+
+    # ---- moving and removing
+
+    def test_a_rename_moves_everything_at_once(self, backend: Backend) -> None:
+        """The old location is gone, the new one has all files, hidden ones too."""
+        send(backend, "a b/.@1-1", "x/part.txt", b"x")
+        backend.write_small("a b/.@1-1", "_mark.json", b"{}")
+        backend.rename("a b/.@1-1", "a b/@1-1")
+        assert not backend.exists("a b/.@1-1")
+        assert content_of(backend, "a b/@1-1") == {"x/part.txt": b"x"}
+        assert backend.read_small("a b/@1-1", "_mark.json") == b"{}"
+
+    def test_a_rename_never_replaces(self, backend: Backend) -> None:
+        """A location that exists stays as it is."""
+        send(backend, "a/@1", "part.txt", b"old")
+        send(backend, "a/.@1", "part.txt", b"new")
+        with pytest.raises(FileExistsError):
+            backend.rename("a/.@1", "a/@1")
+        assert content_of(backend, "a/@1") == {"part.txt": b"old"}
+        assert content_of(backend, "a/.@1") == {"part.txt": b"new"}
+
+    def test_a_rename_may_lead_to_a_folder_that_does_not_exist_yet(self, backend: Backend) -> None:
+        """The folders above the new location are made."""
+        send(backend, "a/@1", "part.txt", b"x")
+        backend.rename("a/@1", "b/c/@1")
+        assert content_of(backend, "b/c/@1") == {"part.txt": b"x"}
+
+    def test_delete_removes_all_and_only_that_location(self, backend: Backend) -> None:
+        """What lies beside it stays, a longer name with the same beginning too."""
+        for location in ("a/@1", "a/@10", "a/b/@1"):
+            send(backend, location, "part.txt", b"x")
+        backend.delete("a/@1")
+        assert [backend.exists(location) for location in ("a/@1", "a/@10", "a/b/@1")] == [False, True, True]
+
+    def test_deleting_what_is_not_there_is_no_error(self, backend: Backend) -> None:
+        """A second delete, or one of nothing, goes well."""
+        backend.delete("never/@1")
+        send(backend, "a/@1", "part.txt", b"x")
+        backend.delete("a/@1")
+        backend.delete("a/@1")
+        assert not backend.exists("a/@1")
+
+    def test_a_single_file_can_be_deleted_too(self, backend: Backend) -> None:
+        """A location may be one file."""
+        send(backend, "a/@1", "part.txt", b"x")
+        send(backend, "a/@1", "other.txt", b"y")
+        backend.delete("a/@1/part.txt")
+        assert content_of(backend, "a/@1") == {"other.txt": b"y"}
+
+    # ---- finding
+
+    def test_names_lists_what_lies_directly_at_a_location(self, backend: Backend) -> None:
+        """Whole and half copies alike, sorted, and nothing below them; nothing there is no error."""
+        for location in ("a/@1-2", "a/.@1-3", "a/b/@1-1"):
+            send(backend, location, "x/part.txt", b"x")
+        assert backend.names("a") == (".@1-3", "@1-2", "b")
+        assert backend.names("nothing/here") == ()
+
+    def test_locations_finds_every_marked_one_and_leaves_unfinished_ones_out(self, backend: Backend) -> None:
+        """Half copies are hidden, and their marks do not count."""
+        for location in ("a/@1-1", "a b/Köln/@2-1", "c/.@1-1"):
+            send(backend, location, "part.txt", b"x")
+            backend.write_small(location, "_mark.json", b"{}")
+        send(backend, "d/@1-1", "part.txt", b"x")
+        assert sorted(backend.locations("_mark.json")) == ["a b/Köln/@2-1", "a/@1-1"]
+
+    def test_unfinished_finds_every_half_copy(self, backend: Backend) -> None:
+        """Whatever is hidden by its name, wherever it lies."""
+        for location in ("a/@1", "a/.@1-5", "a/b c/.@2-x"):
+            send(backend, location, "part.txt", b"x")
+        self.write_as_engine(backend.uri("a/@1"), ".part.txt.crc", b"not a copy")
+        self.write_as_engine(backend.uri("a/@1"), "_temporary/.x/y", b"not a copy")
+        assert sorted(backend.unfinished()) == ["a/.@1-5", "a/b c/.@2-x"]
+
+    def test_an_empty_backend_has_nothing_to_find(self, backend: Backend) -> None:
+        """No location, no half copy, and no error."""
+        assert (list(backend.locations("_mark.json")), list(backend.unfinished())) == ([], [])
+
+    # ---- small files
+
+    def test_a_small_file_is_replaced_by_the_next(self, backend: Backend) -> None:
+        """Small files are written whole each time."""
+        backend.write_small("a/@1", "_mark.json", "länger".encode())
+        backend.write_small("a/@1", "_mark.json", b"{}")
+        assert backend.read_small("a/@1", "_mark.json") == b"{}"
+
+    # ---- refusals
+
+    @pytest.mark.parametrize("location", ["", "/etc", "..", "../a", "a/../../b", "a/.."])
+    def test_a_location_that_leaves_the_root_is_refused(self, backend: Backend, location: str) -> None:
+        """No call reaches beyond the root."""
+        send(backend, "inside/@1", "part.txt", b"x")
+        for ask in (
+            lambda: backend.uri(location),
+            lambda: backend.exists(location),
+            lambda: backend.files(location),
+            lambda: backend.manifest(location),
+            lambda: backend.names(location),
+            lambda: backend.delete(location),
+            lambda: backend.rename("inside/@1", location),
+            lambda: backend.rename(location, "elsewhere/@1"),
+            lambda: send(backend, location, "part.txt", b"x"),
+            lambda: list(backend.chunks(location, "part.txt")),
+            lambda: backend.read_small(location, "part.txt"),
+            lambda: backend.write_small(location, "part.txt", b"x"),
+        ):
+            with pytest.raises(InvalidPath):
+                ask()
+        assert content_of(backend, "inside/@1") == {"part.txt": b"x"}
+
+    @pytest.mark.parametrize("name", ["../../../outside.txt", "/etc/hostname", "..", ""])
+    def test_a_file_name_that_leaves_its_location_is_refused(self, backend: Backend, name: str) -> None:
+        """A name stays below its location."""
+        send(backend, "inside/@1", "part.txt", b"x")
+        for ask in (
+            lambda: send(backend, "inside/@1", name, b"x"),
+            lambda: list(backend.chunks("inside/@1", name)),
+            lambda: backend.read_small("inside/@1", name),
+            lambda: backend.write_small("inside/@1", name, b"x"),
+        ):
+            with pytest.raises(InvalidPath):
+                ask()
+
+    def test_a_full_backend_says_so_and_takes_what_still_fits(self, tiny: Backend) -> None:
+        """What does not fit raises StorageFull; what was there stays, and smaller files still go in."""
+        send(tiny, "a/@1", "part.txt", b"x" * 600)
+        with pytest.raises(StorageFull):
+            send(tiny, "b/@1", "part.txt", b"x" * 600)
+        send(tiny, "c/@1", "part.txt", b"x" * 300)
+        assert tiny.manifest("a/@1").bytes == 600
+        tiny.delete("a/@1")
+        send(tiny, "d/@1", "part.txt", b"x" * 600)
+
+    def test_a_backend_that_refuses_says_so(self, refusing: Backend) -> None:
+        """Every write raises StorageUnavailable, and so does every question: missing is not the same as unreachable."""
+        for ask in (
+            lambda: send(refusing, "a/@1", "part.txt", b"x"),
+            lambda: refusing.write_small("a/@1", "_mark.json", b"{}"),
+            lambda: refusing.rename("a/.@1", "a/@1"),
+            lambda: refusing.delete("a/@1"),
+            lambda: refusing.files("a/@1"),
+            lambda: refusing.manifest("a/@1"),
+            lambda: refusing.names("a"),
+            lambda: refusing.exists("a/@1"),
+            lambda: refusing.read_small("a/@1", "_mark.json"),
+            lambda: list(refusing.chunks("a/@1", "part.txt")),
+            lambda: list(refusing.locations("_mark.json")),
+            lambda: list(refusing.unfinished()),
+        ):
+            with pytest.raises(StorageUnavailable):
+                ask()
