@@ -1,0 +1,51 @@
+"""What can go wrong in this package: each error names the operation, the file or the address, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from persistence.errors import OperationFailed
+
+
+class SparkJobsError(Exception):
+    """The root of this package's errors."""
+
+
+class BadDeclaration(SparkJobsError):
+    """An operation whose declaration contradicts itself or another one."""
+
+
+class UnknownOperation(SparkJobsError):
+    """No operation of this name is registered."""
+
+
+class BadParameter(SparkJobsError):
+    """A parameter that an operation needs is missing, or one that it cannot take was given."""
+
+
+class Unversionable(SparkJobsError):
+    """Code whose version cannot be told, because its source cannot be read."""
+
+
+class NoSpark(SparkJobsError, OperationFailed):
+    """No Spark answers where the settings say that it is."""
+
+
+class NoDigest(SparkJobsError, OperationFailed):
+    """A column of a type whose rows have no digest."""
+
+
+class BadLanding(SparkJobsError, OperationFailed):
+    """A landing file that is missing, cut short, altered, or of other columns than expected."""
+
+
+class BadColumns(SparkJobsError, OperationFailed):
+    """A table without a column that is needed."""
+
+
+class QualityStop(SparkJobsError, OperationFailed):
+    """The quality gate is set to stop, and rules are broken; `report` is the whole report."""
+
+    def __init__(self, message: str, report: Mapping[str, object]) -> None:
+        super().__init__(message)
+        self.report = report

@@ -1,0 +1,64 @@
+"""The settings of the Spark jobs: one line of help each, read from the environment as SPRINGLINE_<NAME>."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from persistence.settings import default_home
+
+
+class JobSettings(BaseSettings):
+    """Which Spark runs the operations, which operations there are, and what they read from outside."""
+
+    model_config = SettingsConfigDict(env_prefix="SPRINGLINE_", extra="ignore")
+
+    home: Path = Field(default_factory=default_home, description="Folder for everything that the platform makes")
+    spark_remote: str = Field(
+        default="", description="Address of a Spark Connect server, sc://host:port; empty: spark_master is used"
+    )
+    spark_master: str = Field(
+        default="local[2]", description="Spark master that a session of this process uses: local[N], spark://…, yarn"
+    )
+    spark_memory: str = Field(default="1g", description="Java heap of a session of this process")
+    spark_conf: dict[str, str] = Field(
+        default_factory=dict, description="Further settings of the Spark session, as a JSON object"
+    )
+    spark_patience: float = Field(
+        default=120, ge=0, description="Seconds to wait for a Spark Connect server that went away"
+    )
+    landing: Path | None = Field(
+        default=None, description="Folder of landing files; empty: landing/ in the home folder"
+    )
+    operations: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(), description="Modules that register further operations, separated by commas"
+    )
+    quality: str = Field(
+        default="quarantine",
+        pattern="^(pass|quarantine|stop)$",
+        description="What the quality gate does with rows that break a rule: pass, quarantine or stop",
+    )
+
+    @field_validator("operations", mode="before")
+    @classmethod
+    def _names(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(name.strip() for name in value.split(",") if name.strip())
+        return value
+
+    @field_validator("landing", mode="before")
+    @classmethod
+    def _no_folder(cls, value: object) -> object:
+        return value or None
+
+    @property
+    def landing_folder(self) -> Path:
+        """Where landing files are, as an absolute path."""
+        return (self.landing or self.home / "landing").expanduser().resolve()
+
+    def options(self) -> dict[str, str]:
+        """The options of operations that are set for all of them."""
+        return {"quality": self.quality}
