@@ -1,0 +1,100 @@
+"""Runs registered operations with Spark, once more if its server died meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from persistence.errors import OperationFailed
+from persistence.model import Call, Operation, Written
+from spark_jobs.operations import Context, Output, RegisteredOperation, Registry, load_operations
+from spark_jobs.session import SparkSessions
+from spark_jobs.settings import JobSettings
+from spark_jobs.tables import read_table, write_table
+
+
+class SparkRunner:
+    """Runs calls of the operations in `registry`; see `persistence.runner.Runner`."""
+
+    def __init__(
+        self,
+        settings: JobSettings,
+        registry: Registry,
+        sessions: SparkSessions,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.settings = settings
+        self.registry = registry
+        self.sessions = sessions
+        self._clock = clock
+
+    def operations(self) -> Mapping[str, Operation]:
+        """The registered operations at the version whose code is here, by name."""
+        return {model.name: model for model in self.registry.models()}
+
+    def call(self, name: str, params: Mapping[str, str]) -> Call:
+        """The application of an operation to `params`, options that are not given taken from the settings."""
+        declared = self.registry.get(name)
+        return declared.call({**self.settings.options(), **params})
+
+    def run(self, call: Call, sources: Sequence[str], output: str) -> Written:
+        """Run `call` on the tables at the URIs `sources` and write its table to the URI `output`.
+
+        Raises `OperationFailed`, with the reason and the operation's name.
+        """
+        declared = self._declared(call, sources)
+        try:
+            return self._run(declared, call, sources, output, again=False)
+        except OperationFailed:
+            raise
+        except Exception as error:
+            if not self.sessions.lost():
+                raise _failed(call, error) from error
+        try:  # the server died under it: what it had written is cleared
+            return self._run(declared, call, sources, output, again=True)
+        except OperationFailed:
+            raise
+        except Exception as error:
+            raise _failed(call, error) from error
+
+    def close(self) -> None:
+        """End the Spark session."""
+        self.sessions.close()
+
+    def _declared(self, call: Call, sources: Sequence[str]) -> RegisteredOperation:
+        if call.name not in self.registry.names():
+            raise OperationFailed(f"operation {call.name} is not registered here; name its module in "
+                                  "SPRINGLINE_OPERATIONS")  # fmt: skip
+        declared = self.registry.get(call.name)
+        if declared.version != call.version:
+            raise OperationFailed(
+                f"operation {call.name}: its code is at version {declared.version}, asked for is {call.version}"
+            )
+        if len(sources) != len(declared.sources):
+            raise OperationFailed(
+                f"operation {call.name} reads {', '.join(declared.sources) or 'nothing'}; {len(sources)} were given"
+            )
+        return declared
+
+    def _run(
+        self, declared: RegisteredOperation, call: Call, sources: Sequence[str], output: str, *, again: bool
+    ) -> Written:
+        spark = self.sessions.get()
+        begun = self._clock()
+        context = Context(spark, dict(call.params), self.settings.landing_folder)
+        made = declared.function(context, *(read_table(spark, uri) for uri in sources))
+        frame, report = (made.frame, made.report) if isinstance(made, Output) else (made, None)
+        digest = write_table(frame, output, digits=declared.float_digits, again=again)
+        return Written(digest.rows, str(digest), self._clock() - begun, report)
+
+
+def make_runner(settings: JobSettings | None = None) -> SparkRunner:
+    """The runner that the settings describe (default: the environment's); Spark starts when it is first needed."""
+    settings = settings or JobSettings()
+    return SparkRunner(settings, load_operations(settings.operations), SparkSessions(settings))
+
+
+def _failed(call: Call, error: Exception) -> OperationFailed:
+    params = ", ".join(f"{name}={value}" for name, value in call.params.items())
+    return OperationFailed(f"operation {call.name} ({params}): {type(error).__name__}: {str(error)[:2000]}")

@@ -1,0 +1,166 @@
+"""The one place that makes a SparkSession: from a Spark Connect server, or from a master URL, by setting."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_jobs.errors import NoSpark
+from spark_jobs.settings import JobSettings
+
+_CONNECT_PORT = 15002
+_REACH_SECONDS = 2.0
+_POLL_SECONDS = 0.5
+# Together about 12 s: a hiccup of the network passes, a dead server is noticed.
+_RETRIES = 6
+_BACKOFF_MILLISECONDS = 4000
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a Spark Connect server listens."""
+
+    host: str
+    port: int
+
+    @staticmethod
+    def parse(remote: str) -> Address:
+        """Read `sc://host:port/;options`; raises `NoSpark`."""
+        parts = urlsplit(remote)
+        if parts.scheme != "sc" or not parts.hostname:
+            raise NoSpark(f"SPRINGLINE_SPARK_REMOTE={remote!r}: give the address as sc://host:port")
+        return Address(parts.hostname, parts.port or _CONNECT_PORT)
+
+    def answers(self) -> bool:
+        """Whether anything accepts connections there."""
+        try:
+            with socket.create_connection((self.host, self.port), timeout=_REACH_SECONDS):
+                return True
+        except OSError:
+            return False
+
+
+class SparkSessions:
+    """Hands out the session that the settings name, and a new one after its server died and came back."""
+
+    def __init__(
+        self,
+        settings: JobSettings,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._session: SparkSession | None = None
+
+    def get(self) -> SparkSession:
+        """A session that works; waits `spark_patience` seconds for a server that is away, then raises `NoSpark`."""
+        with self._lock:
+            if self._session is None or not self._works(self._session):
+                self._forget()
+                self._session = self._connect() if self._settings.spark_remote else self._start()
+            return self._session
+
+    def lost(self) -> bool:
+        """Whether the session that was handed out last works no more."""
+        with self._lock:
+            return self._session is not None and not self._works(self._session)
+
+    def close(self) -> None:
+        """End the session; a server goes on."""
+        with self._lock:
+            if self._session is not None and self._works(self._session):
+                self._session.stop()
+                self._session = None
+            self._forget()
+
+    def _connect(self) -> SparkSession:
+        remote = self._settings.spark_remote
+        address = Address.parse(remote)
+        deadline = self._clock() + self._settings.spark_patience
+        while True:
+            problem = "nothing listens there"
+            if address.answers():
+                try:
+                    session = SparkSession.builder.remote(remote).create()
+                    _be_brief(session)
+                    for key, value in self._conf().items():  # the first thing that is asked of the server
+                        session.conf.set(key, value)
+                    return session
+                except PySparkException as error:
+                    problem = str(error).partition("\n")[0]
+            if self._clock() >= deadline:
+                raise NoSpark(
+                    f"no Spark Connect server answers at {address.host}:{address.port} ({problem}): start one with"
+                    " `python -m services up spark-connect`, give another address with SPRINGLINE_SPARK_REMOTE, or"
+                    " unset it to run Spark in this process"
+                )
+            self._sleep(_POLL_SECONDS)
+
+    def _start(self) -> SparkSession:
+        master = self._settings.spark_master
+        builder = SparkSession.builder.appName("Springline").master(master)
+        own: dict[str, bool | float | int | str | None] = {
+            "spark.driver.memory": self._settings.spark_memory,
+            "spark.sql.shuffle.partitions": _cores(master),
+            "spark.sql.warehouse.dir": str(self._settings.home / "spark" / "warehouse"),
+            "spark.sql.catalogImplementation": "in-memory",
+            "spark.ui.enabled": "false",
+        }
+        if master.startswith("local"):
+            own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        try:
+            return builder.config(map={**own, **self._conf()}).getOrCreate()
+        except (PySparkException, RuntimeError) as error:
+            raise NoSpark(f"no Spark could be started with SPRINGLINE_SPARK_MASTER={master!r}: {error}") from error
+
+    def _conf(self) -> dict[str, str]:
+        return {
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+            **self._settings.spark_conf,
+        }
+
+    def _works(self, session: SparkSession) -> bool:
+        if remote := self._settings.spark_remote:
+            if not Address.parse(remote).answers():
+                return False
+            try:
+                session.conf.get("spark.sql.session.timeZone")
+                return True
+            except PySparkException:
+                return False
+        return not _stopped(session)
+
+    def _forget(self) -> None:
+        if self._session is not None and self._settings.spark_remote:
+            self._session.release_session_on_close = False  # type: ignore[attr-defined]  # nobody is there to ask
+            self._session.stop()
+        self._session = None
+
+
+def _be_brief(session: SparkSession) -> None:
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES, max_backoff=_BACKOFF_MILLISECONDS)])
+
+
+def _stopped(session: SparkSession) -> bool:
+    context = session.sparkContext
+    return context._jsc is None or bool(context._jsc.sc().isStopped())
+
+
+def _cores(master: str) -> str:
+    found = re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", master)
+    return found.group(1) if found else "4"
