@@ -1,0 +1,94 @@
+"""The DAG files: wiring that follows from the registry, and a plugin folder that hides nothing from Python."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from springline_airflow.datasets import DatasetOperator
+from springline_airflow.listener import RunListener
+
+from persistence.model import Strategy
+from spark_jobs.operations import load_operations
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def dags():
+    """The DAGs of the checkout."""
+    bag = DagBag(ROOT / "dags")
+    assert bag.import_errors == {}
+    return bag.dags
+
+
+def test_every_dag_file_is_imported(dags):
+    """Three DAGs, no errors."""
+    assert sorted(dags) == ["etl_lineage", "maintenance", "persister"]
+
+
+def test_tasks_and_edges_are_those_of_the_registry(dags):
+    """The picture in Airflow and the lineage in the catalog cannot disagree."""
+    registry = load_operations()
+    names = [name for name in registry.names() if name.startswith("etl.")]
+    expected = {
+        name.removeprefix("etl."): {maker.removeprefix("etl.") for maker in registry.edges[name]} for name in names
+    }
+    dag = dags["etl_lineage"]
+    assert {task.task_id: task.upstream_task_ids for task in dag.tasks} == expected
+    assert len(expected) >= 10
+
+
+def test_a_task_says_what_it_reads_makes_and_does(dags):
+    """Inlets and outlets are the operation's path templates; its documentation is the operation's."""
+    for declared in load_operations().in_order():
+        if not declared.name.startswith("etl."):
+            continue
+        task = dags["etl_lineage"].get_task(declared.name.removeprefix("etl."))
+        assert isinstance(task, DatasetOperator)
+        assert [asset.name for asset in task.inlets] == list(declared.sources.values())
+        assert [asset.name for asset in task.outlets] == [declared.output]
+        assert declared.doc in task.doc_md
+        assert set(task.parameters) == set(declared.parameters)
+
+
+def test_the_strategy_is_a_parameter_with_async_and_sync_as_default(dags):
+    """Airflow's form offers the four strategies and refuses others."""
+    strategy = dags["etl_lineage"].params.get_param("strategy")
+    assert strategy.value == "async_and_sync"
+    assert strategy.schema["enum"] == [each.value for each in Strategy]
+
+
+def test_a_day_is_run_on_its_date_and_not_caught_up(dags):
+    """Unpausing starts nothing by itself: the days are in the past, and run by backfill."""
+    dag = dags["etl_lineage"]
+    assert (dag.start_date.date().isoformat(), dag.end_date.date().isoformat()) == ("2013-01-01", "2013-12-31")
+    assert not dag.catchup
+
+
+def test_the_persister_runs_once_at_a_time_and_for_ever(dags):
+    """A continuous schedule with one run."""
+    assert dags["persister"].schedule == "@continuous"
+    assert dags["persister"].max_active_runs == 1
+
+
+def test_a_recovery_that_fails_fails_its_run(dags):
+    """Nothing comes after `recover`, so that its failure is the run's."""
+    assert dags["maintenance"].get_task("recover").downstream_task_ids == set()
+
+
+def test_airflow_imports_the_one_plugin_file_only():
+    """Every other file of the folder is a module of a package; imported by bare name it could hide another."""
+    from airflow import plugins_manager
+
+    plugins, errors = plugins_manager._get_plugins()
+    mine = [plugin for plugin in plugins if plugin.name == "springline"]
+    assert len(mine) == 1 and not errors
+    assert [type(listener) for listener in mine[0].listeners] == [RunListener]
+    files = {path.stem for path in (ROOT / "plugins" / "springline_airflow").glob("*.py")} - {"__init__"}
+    strangers = [
+        name for name in files if str(getattr(sys.modules.get(name), "__file__", "")).startswith(str(ROOT / "plugins"))
+    ]
+    assert strangers == []

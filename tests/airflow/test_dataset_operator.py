@@ -1,0 +1,127 @@
+"""The dataset operator: what it hands to the operation, what it tells of the result, which errors end the task."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from springline_airflow.datasets import DatasetOperator
+from springline_airflow.runs import origin_of, run_id_of
+
+from persistence.errors import Irrecoverable, StorageUnavailable
+from persistence.model import Call, Dataset, Origin, Ref, Strategy
+from spark_jobs.errors import QualityStop
+
+MADE = Dataset(
+    Ref("etl/2013-01-05/clean", 3),
+    bytes=42,
+    rows=7,
+    digest="d1",
+    call=Call("etl.clean", "v1", {"ds": "2013-01-05"}),
+    sources=(Ref("etl/2013-01-05/parse", 2),),
+    report={"broken": 0},
+)
+
+
+class Pushed:
+    """A task instance that keeps what is pushed."""
+
+    def __init__(self):
+        self.xcoms = {}
+
+    def xcom_push(self, key, value):
+        self.xcoms[key] = value
+
+
+class Asked:
+    """Stands where produce is: keeps what it was asked for, answers with a dataset or an error."""
+
+    def __init__(self, answer=MADE):
+        self.answer = answer
+        self.calls = []
+
+    def __call__(self, platform, name, params, **more):
+        self.calls.append((platform, name, params, more))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def make_operator(produce, **changes):
+    """The task of an operation, its templates rendered."""
+    given = {"parameters": {"ds": "2013-01-05"}, "strategy": "async_store", **changes}
+    return DatasetOperator(
+        task_id="clean",
+        operation="etl.clean",
+        sources=("etl/{ds}/parse",),
+        output="etl/{ds}/clean",
+        open_platform=lambda who: nullcontext("the platform"),
+        produce=produce,
+        **given,
+    )
+
+
+def context(clear_number=0):
+    """What Airflow hands to a task."""
+    run = SimpleNamespace(dag_id="etl_lineage", run_id="manual__1", clear_number=clear_number)
+
+    class Events(dict):
+        def __missing__(self, asset):
+            return self.setdefault(asset.name, SimpleNamespace(extra=None))
+
+    return {"dag_run": run, "ti": Pushed(), "outlet_events": Events()}
+
+
+def test_the_operation_gets_its_parameters_strategy_and_origin():
+    """One task is one operation for one day, under the run's strategy."""
+    produce = Asked()
+    make_operator(produce).execute(context())
+    origin = Origin("etl_lineage", "manual__1", "clean")
+    expected = {"origin": origin, "strategy": Strategy.ASYNC_STORE}
+    assert produce.calls == [("the platform", "etl.clean", {"ds": "2013-01-05"}, expected)]
+
+
+def test_the_run_shows_which_generation_was_made_and_the_quality_report():
+    """What the task returns, and the asset's event, name the generation, its sources and its report."""
+    given = context()
+    told = make_operator(Asked()).execute(given)
+    assert told["dataset"] == "etl/2013-01-05/clean@3"
+    assert told["sources"] == ["etl/2013-01-05/parse@2"]
+    assert told["quality_report"] == {"broken": 0}
+    assert given["outlet_events"]["etl/{ds}/clean"].extra == told
+
+
+def test_a_run_without_a_day_says_what_to_give():
+    """A manual run has no logical date: the error names the parameter, and trying again is useless."""
+    with pytest.raises(AirflowFailException, match=r"no value for ds.*parameter `ds`"):
+        make_operator(Asked(), parameters={"ds": ""}).execute(context())
+
+
+def test_a_quality_gate_that_stops_leaves_its_report():
+    """The task fails at once, and the report can be read from the run."""
+    given = context()
+    with pytest.raises(AirflowFailException, match="3 rows"):
+        make_operator(Asked(QualityStop("3 rows are broken", {"broken": 3}))).execute(given)
+    assert given["ti"].xcoms == {"quality_report": {"broken": 3}}
+
+
+def test_what_cannot_be_brought_back_is_not_tried_again():
+    """The error of a lost source names it, and fails the task at once."""
+    with pytest.raises(AirflowFailException, match="etl/2013-01-05/load@1 is lost"):
+        make_operator(Asked(Irrecoverable("etl/2013-01-05/load@1 is lost"))).execute(context())
+
+
+def test_an_error_that_may_pass_is_left_to_airflows_retries():
+    """A store that does not answer is tried again."""
+    with pytest.raises(StorageUnavailable):
+        make_operator(Asked(StorageUnavailable("no answer"))).execute(context())
+
+
+def test_a_cleared_run_is_another_origin():
+    """A backfill of a day that ran before clears that run and keeps its id; it must not adopt what it made before."""
+    first = origin_of(context()["dag_run"], "clean")
+    again = origin_of(context(clear_number=2)["dag_run"], "clean")
+    assert first != again
+    assert run_id_of(first) == run_id_of(again) == "manual__1"

@@ -1,0 +1,142 @@
+"""The persister and maintenance tasks on a real catalog and real folders, and the trigger between batches."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from airflow.sdk.exceptions import TaskDeferred
+from springline_airflow.opening import Queue
+from springline_airflow.persisting import MaintenanceOperator, PersisterOperator
+from springline_airflow.triggers import QueueTrigger
+
+from persistence.errors import Irrecoverable, StorageUnavailable
+from persistence.model import Cache, Method, Strategy
+from tests.support.lines import make
+
+
+def persister_on(platform, **changes):
+    """The persister task on this platform; it does not linger."""
+    platform.persister.sleep = lambda seconds: None
+    given = {"linger": 0.05, **changes}
+    return PersisterOperator(task_id="persist", open_platform=lambda who: nullcontext(platform), **given)
+
+
+def test_one_start_persists_all_that_waits_then_defers(platform):
+    """A batch of work is one task start; the process ends while there is nothing to do."""
+    for name in "abc":
+        make(platform, name, "load")
+    with pytest.raises(TaskDeferred) as deferred:
+        persister_on(platform).execute({})
+    assert platform.claims.depth() == 0
+    assert isinstance(deferred.value.trigger, QueueTrigger)
+    assert deferred.value.kwargs["so_far"] == 3
+
+
+def test_a_persister_whose_time_is_up_ends(platform):
+    """It says how much it did over all of its starts; a continuous schedule begins the next."""
+    make(platform, "a", "load")
+    operator = persister_on(platform)
+    event = {"why": "the time is up", "depth": 0}
+    told = operator.resume({}, event=event, until=time.time() - 1, so_far=5)
+    assert told == {"persisted": 5, "left": 1}
+
+
+def test_a_transfer_that_fails_does_not_end_the_task(platform, monkeypatch):
+    """It stays in the queue for a later try."""
+    make(platform, "a", "load")
+
+    def refuse(*_):
+        raise StorageUnavailable("the under-store is away")
+
+    monkeypatch.setattr(platform.persister.sender, "send_data", refuse)
+    with pytest.raises(TaskDeferred):
+        persister_on(platform).execute({})
+    assert platform.claims.depth() == 1
+
+
+def fires(trigger):
+    """The first event of a trigger."""
+
+    async def first():
+        return (await anext(trigger.run())).payload
+
+    return asyncio.run(asyncio.wait_for(first(), 30))
+
+
+def test_the_trigger_fires_when_something_can_be_persisted(open_at):
+    """It is made again from what it serialises to."""
+    platform = open_at()
+    make(platform, "a", "load")
+    kind, kwargs = QueueTrigger(until=time.time() + 60, poll=0.01).serialize()
+    assert kind == "springline_airflow.triggers.QueueTrigger"
+    payload = fires(QueueTrigger(**kwargs, open_queue=lambda: Queue(open_at())))
+    assert payload == {"depth": 1, "why": "something can be persisted"}
+
+
+def test_the_trigger_waits_while_nothing_can_be_persisted(open_at):
+    """An empty queue fires nothing until its time is up."""
+    trigger = QueueTrigger(until=time.time() + 0.2, poll=0.01, open_queue=lambda: Queue(open_at()))
+    assert fires(trigger)["why"] == "the time is up"
+
+
+def test_the_trigger_fires_when_a_claim_stands_still(open_at):
+    """A worker that died holds its claim until a persister takes it back."""
+    platform = open_at()
+    made = make(platform, "a", "load")
+    platform.claims.claim(made.ref, "a worker that dies", Method.DATA, None)
+    trigger = QueueTrigger(until=time.time() + 60, poll=0.01, overdue=0.05, open_queue=lambda: Queue(open_at()))
+    assert "nothing moved" in fires(trigger)["why"]
+
+
+def maintain(platform, action):
+    """Run a maintenance task on this platform."""
+    return MaintenanceOperator(task_id=action, action=action, open_platform=lambda who: nullcontext(platform)).execute(
+        {}
+    )
+
+
+def test_recover_brings_back_what_a_fault_took(platform):
+    """A persisted and an idempotent dataset come back after the cache was wiped."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    shouted = make(platform, "b", "shout", ["a"])
+    wipe(platform)
+    report = maintain(platform, "recover")
+    assert "b@1" in report["lost"]
+    assert platform.catalog.get(shouted.ref).cache is Cache.PRESENT
+
+
+def test_recover_fails_naming_what_stays_lost(platform):
+    """A load that was not persisted is gone for good."""
+    make(platform, "a", "load")
+    wipe(platform)
+    with pytest.raises(Irrecoverable, match="a@1"):
+        maintain(platform, "recover")
+
+
+def test_evict_keeps_a_tenth_of_the_cache_free(open_at):
+    """Persisted datasets go until there is room."""
+    platform = open_at(cache_capacity=3000)
+    for name in "abc":
+        make(platform, name, "load", strategy=Strategy.CACHE_THROUGH)
+    report = maintain(platform, "evict")
+    assert platform.catalog.cache_used() <= 2700
+    assert report["freed"] + platform.catalog.cache_used() > 0
+
+
+def test_retire_removes_superseded_generations(platform):
+    """The older generation's bytes go, the newer one stays."""
+    first = make(platform, "a", lines=["old"])
+    make(platform, "a", lines=["new"])
+    assert maintain(platform, "retire") == {"retired": [str(first.ref)], "abandoned": []}
+
+
+def wipe(platform):
+    """The cache folder loses everything."""
+    folder = Path(platform.cache.uri("x").removeprefix("file://")).parent
+    shutil.rmtree(folder)
+    folder.mkdir()
