@@ -19,6 +19,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -50,7 +51,8 @@ class _Reader:
         self.texts: dict[object, str] = {}
         self.waiting: list[Callable[[], None]] = []
         self._packages = {package, "spark_jobs"}
-        self._libraries = [Path(sysconfig.get_paths()[key]).resolve() for key in _LIBRARIES]
+        found = {Path(sysconfig.get_paths()[key]).resolve() for key in _LIBRARIES}
+        self._libraries = sorted(found, key=lambda path: len(path.parts), reverse=True)  # the innermost first
 
     def read_function(self, function: Any) -> None:
         """Take in a function's tree and queue what it refers to."""
@@ -89,8 +91,9 @@ class _Reader:
         lines = [label]
         for tree in trees:
             bare = stripped(tree, drop=lambda decorator: _declares(decorator, scope))
+            within = {**scope, **dict(self._imported(bare))}
             lines.append(canonical(bare))
-            lines += (f"{name}={self._say(value, name, scope)}" for name, value in _references(bare, scope))
+            lines += (f"{name}={self._say(value, name, scope)}" for name, value in _references(bare, within))
         self.texts[key] = "\n".join(lines)
 
     def _say(self, value: Any, name: str = "", scope: Mapping[str, Any] | None = None) -> str:
@@ -130,18 +133,36 @@ class _Reader:
         made = self._read_constant(module, name) if module and name else ""
         return f"{type(value).__module__}:{type(value).__qualname__} {made}"
 
+    def _imported(self, tree: ast.AST) -> Iterator[tuple[str, Any]]:
+        """The names that imports inside `tree` bind to code of ours; a library is not imported for its name."""
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level and self._is_importable(node.module):
+                module = import_module(node.module)
+                for alias in node.names:
+                    yield alias.asname or alias.name, getattr(module, alias.name, _MISSING)
+            elif isinstance(node, ast.Import):
+                for alias in node.names:
+                    if self._is_importable(alias.name):
+                        module, top = import_module(alias.name), _top(alias.name)
+                        yield (alias.asname, module) if alias.asname else (top, sys.modules[top])
+
+    def _is_importable(self, module: str) -> bool:
+        spec = find_spec(_top(module))
+        return spec is not None and self._is_ours(module, spec.origin)
+
     def _is_ours(self, module: str, file: str | None) -> bool:
-        if _top(module) in self._packages:
-            return True
-        if not file or _top(module) in sys.stdlib_module_names:
-            return False
-        path = Path(file).resolve()
-        return path.is_file() and not any(path.is_relative_to(folder) for folder in self._libraries)
+        path = Path(file or "").resolve()
+        if not path.is_file():
+            return _top(module) in self._packages
+        # A library's wrapper borrows the module's name of what it wraps; its file tells.
+        for folder in self._libraries:
+            if path.is_relative_to(folder):
+                return path.relative_to(folder).parts[0].removesuffix(".py") in self._packages
+        return True
 
 
 def _references(tree: ast.AST, scope: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """What the names in `tree` stand for in `scope`, with `module.name` followed into the module."""
-    scope = {**scope, **dict(_imported(tree))}
     found: dict[str, Any] = {}
     for node in ast.walk(tree):
         path: list[str] = []
@@ -155,20 +176,6 @@ def _references(tree: ast.AST, scope: Mapping[str, Any]) -> list[tuple[str, Any]
                 name, value = f"{name}.{path[-1]}", getattr(value, path.pop(), _MISSING)
             found[name] = value
     return [(name, value) for name, value in sorted(found.items(), key=lambda item: item[0]) if value is not _MISSING]
-
-
-def _imported(tree: ast.AST) -> Iterator[tuple[str, Any]]:
-    """The names that imports inside `tree` bind."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                module = import_module(alias.name)
-                yield (alias.asname, module) if alias.asname else (_top(alias.name), sys.modules[_top(alias.name)])
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            module = import_module(node.module)
-            for alias in node.names:
-                if hasattr(module, alias.name):
-                    yield alias.asname or alias.name, getattr(module, alias.name)
 
 
 def _closure(function: FunctionType) -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,221 @@
+"""The version of an operation's code changes with what the code does, and with nothing else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from spark_jobs.errors import Unversionable
+from spark_jobs.reference import opened
+from spark_jobs.versions import _Reader, code_version
+
+BASE = """
+    import math
+    from pathlib import Path
+    from dataclasses import dataclass
+
+    LIMIT = 10
+    WORDS = frozenset({"a", "b", "c"})
+    HERE = Path("somewhere")
+
+    @dataclass(frozen=True)
+    class Rule:
+        name: str
+        limit: int = LIMIT
+
+    RULES = (Rule("one"), Rule("two", 5))
+
+    def inner(x):
+        return x + LIMIT
+
+    def outer(x):
+        return inner(x) * math.pi
+
+    def clean(context, parsed):
+        found = [rule for rule in RULES if rule.name in WORDS]
+        return outer(parsed), found, HERE
+"""
+
+
+@pytest.fixture
+def version_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
+    """Gives the version of `clean` in a module of this text, other modules by name beside it."""
+    count = 0
+
+    def version_of_(text: str, **others: str) -> str:
+        nonlocal count
+        count += 1
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        for name in ("pipeline", *others):
+            (folder / f"{name}.py").write_text(dedent(others.get(name, text)))
+            sys.modules.pop(name, None)
+        with monkeypatch.context() as patch:
+            patch.syspath_prepend(str(folder))
+            return code_version(import_module("pipeline").clean)
+
+    yield version_of_
+    for name in ("pipeline", "tools"):
+        sys.modules.pop(name, None)
+
+
+def changed(old: str, new: str, text: str = BASE) -> str:
+    """`text` with one place changed, which must be there."""
+    assert text.count(old) == 1, old
+    return text.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("return outer(parsed), found, HERE", "return outer(parsed), found, HERE  # as it should be"),
+        ("def outer(x):", 'def outer(x):\n        """Says what it does."""'),
+        ("def clean(context, parsed):", "def clean(context: object, parsed: list[int]) -> tuple:"),
+        ("return outer(parsed), found, HERE", "return (outer(parsed),\n                found,\n                HERE)"),
+        ("    LIMIT = 10", "    UNUSED = 11\n\n\n\n    LIMIT = 10"),
+        ("    import math\n", "    import math\n    import json\n"),
+        ('frozenset({"a", "b", "c"})', 'frozenset({"c", "a", "b"})'),
+    ],
+    ids=["comment", "docstring", "annotations", "formatting", "unrelated constant", "unrelated import", "set order"],
+)  # fmt: skip
+def test_what_does_not_change_the_work_does_not_change_the_version(
+    version_of: Callable[..., str], old: str, new: str
+) -> None:
+    """Comments, docstrings, annotations, layout and unrelated code leave the version as it is."""
+    assert version_of(changed(old, new)) == version_of(BASE)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("return outer(parsed), found, HERE", "return outer(parsed), HERE, found"),
+        ("return inner(x) * math.pi", "return inner(x) * math.e"),
+        ("return x + LIMIT", "return x - LIMIT"),
+        ("    LIMIT = 10", "    LIMIT = 11"),
+        ('frozenset({"a", "b", "c"})', 'frozenset({"a", "b"})'),
+        ('Rule("two", 5)', 'Rule("two", 6)'),
+        ('Path("somewhere")', 'Path("elsewhere")'),
+        ("limit: int = LIMIT", "limit: int = LIMIT + 0"),
+    ],
+    ids=["itself", "called", "called by called", "constant", "set", "instance", "made by expression", "class"],
+)
+def test_what_changes_the_work_changes_the_version(version_of: Callable[..., str], old: str, new: str) -> None:
+    """So does every function, class and constant that is referred to, near or far."""
+    assert version_of(changed(old, new)) != version_of(BASE)
+
+
+TOOLS = """
+    SCHEMA = object()
+    FACTOR = 2
+    def tool(x):
+        return x * FACTOR
+    def other(x):
+        return x
+"""
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        "import tools\ndef clean(context):\n    return tools.tool(1)\n",
+        "from tools import tool\ndef clean(context):\n    return tool(1)\n",
+        "def clean(context):\n    from tools import tool as t\n    return t(1)\n",
+        "from functools import partial as p\nimport tools as t\nf = p(t.tool, 1)\ndef clean(context):\n    return f()\n",
+        "import tools\nALL = {'one': tools.tool}\ndef clean(context):\n    return ALL['one'](1)\n",
+    ],
+    ids=["by module", "by name", "inside", "partial", "in a table"],
+)
+def test_references_lead_into_other_modules(version_of: Callable[..., str], pipeline: str) -> None:
+    """What is used of another module counts, what is not used does not, however it is reached."""
+    before = version_of(pipeline, tools=TOOLS)
+    assert version_of(pipeline, tools=changed("FACTOR = 2", "FACTOR = 3", TOOLS)) != before
+    assert version_of(pipeline, tools=changed("return x\n", "return -x\n", TOOLS)) == before
+
+
+def test_a_constant_that_says_nothing_counts_by_the_expression_that_made_it(version_of: Callable[..., str]) -> None:
+    """Also where it is imported from another module under another name."""
+    pipeline = "from tools import SCHEMA as S\ndef clean(context):\n    return S\n"
+    before = version_of(pipeline, tools=TOOLS)
+    assert version_of(pipeline, tools=changed("object()", "Exception()", TOOLS)) != before
+    assert version_of(pipeline, tools="\n\n" + TOOLS) == before
+
+
+def test_functions_that_call_each_other_have_a_version(version_of: Callable[..., str]) -> None:
+    """A circle of references ends."""
+    text = """
+        def even(n):
+            return n == 0 or odd(n - 1)
+        def odd(n):
+            return n and even(n - 1)
+        def clean(context):
+            return even(4)
+    """
+    assert version_of(text) != version_of(text.replace("n and even", "n or even"))
+
+
+def test_the_declaration_is_no_code(version_of: Callable[..., str]) -> None:
+    """Another output path, or a checkpoint mark, leaves the version; another decorator does not."""
+    text = """
+        from spark_jobs.operations import Registry
+        registry = Registry()
+        operation = registry.operation
+        def twice(function):
+            def run(context):
+                return function(context), function(context)
+            return run
+        @operation("clean", output="etl/{ds}/clean")
+        def clean(context):
+            return 1
+    """
+    before = version_of(text)
+    assert version_of(changed('output="etl/{ds}/clean"', 'output="x/{ds}", checkpoint=True', text)) == before
+    assert version_of(changed('@operation("', '@registry.operation("', text)) == before
+    assert version_of(changed("        def clean", "        @twice\n        def clean", text)) != before
+
+
+def test_a_wrapped_function_counts(version_of: Callable[..., str]) -> None:
+    """A library's wrapper does not hide the function of ours inside."""
+    text = """
+        import functools
+        @functools.lru_cache
+        def tool(x):
+            return x + 1
+        def clean(context):
+            return tool(1)
+    """
+    assert version_of(text) != version_of(text.replace("x + 1", "x + 2"))
+
+
+def test_code_of_libraries_counts_by_name_only() -> None:
+    """Not by the text of the installed release: another Python must not give another version."""
+    reader = _Reader("spark_jobs")
+    reader.read_function(opened)
+    while reader.waiting:
+        reader.waiting.pop()()
+    labels = sorted(text.partition("\n")[0] for text in reader.texts.values())
+    assert labels.count("spark_jobs.reference:opened") == 1
+    assert not [label for label in labels if not label.startswith(("spark_jobs.", "persistence."))]
+
+
+def test_what_a_closure_holds_counts(version_of: Callable[..., str]) -> None:
+    """Operations that a factory makes differ by what they were made with."""
+    text = "def make(n):\n    def clean(context):\n        return n\n    return clean\nclean = make(1)\n"
+    assert version_of(text) != version_of(text.replace("make(1)", "make(2)"))
+
+
+def test_code_without_a_source_is_refused() -> None:
+    """What was made by exec cannot be versioned, and the error says what to do."""
+    scope: dict[str, object] = {"__name__": "spark_jobs"}
+    exec("def clean(context): return 1", scope)
+    with pytest.raises(Unversionable, match="put it into a file"):
+        code_version(scope["clean"])  # type: ignore[arg-type]
+
+
+def test_what_is_declared_beside_the_code_counts() -> None:
+    """The order of the sources, say, decides how recorded sources are read."""
+    assert code_version(changed, declared=("a", "b")) != code_version(changed, declared=("b", "a"))
