@@ -5,11 +5,29 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from persistence.errors import PersistenceError
+from persistence.errors import InvalidPath, PersistenceError
 from persistence.model import Call, Dataset, Origin, Ref, Strategy
 
 NAME = "_springline.json"
 _FORM = 1
+_NUMBER = (int, float)
+_NONE = type(None)
+_TYPES: dict[str, tuple[type, ...]] = {
+    "path": (str,),
+    "generation": (int,),
+    "bytes": (int,),
+    "rows": (int, _NONE),
+    "digest": (str,),
+    "checksum": (str,),
+    "strategy": (str,),
+    "checkpoint": (bool,),
+    "call": (dict, _NONE),
+    "sources": (list,),
+    "origin": (list,),
+    "made_seconds": (*_NUMBER, _NONE),
+    "created_at": _NUMBER,
+    "report": (dict, _NONE),
+}
 
 
 def write(dataset: Dataset, *, under_checksum: str) -> bytes:
@@ -41,6 +59,9 @@ def read(content: bytes, *, where: str) -> Dataset:
         told: dict[str, Any] = json.loads(content)
         if told["form"] != _FORM:
             raise ValueError(f"form {told['form']} is not known")
+        for key, types in _TYPES.items():
+            if not isinstance(told[key], types):
+                raise ValueError(f"{key} is {told[key]!r}")
         call = told["call"]
         return Dataset(
             ref=Ref.parse(f"{told['path']}@{told['generation']}"),
@@ -58,5 +79,5 @@ def read(content: bytes, *, where: str) -> Dataset:
             created_at=told["created_at"],
             report=told["report"],
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, InvalidPath) as error:
         raise PersistenceError(f"{where}/{NAME} cannot be read: {error}") from error

@@ -50,6 +50,8 @@ def _table() -> dict[tuple[Event, State], State]:
         committed = phase is Phase.COMMITTED
         if not alive or (committed and cache is Cache.WRITING):
             continue
+        if phase is Phase.OPEN and cache is Cache.EVICTED and under is not Under.PRESENT:
+            continue  # an open generation leaves the cache only for a copy that stays: it was too large
         if phase is Phase.OPEN and cache is Cache.WRITING:
             if under is Under.NONE:
                 table[Event.CACHED, state] = State(phase, Cache.PRESENT, under)
@@ -62,8 +64,7 @@ def _table() -> dict[tuple[Event, State], State]:
             table[Event.COPIED, state] = State(phase, cache, Under.PRESENT)
             table[Event.RELEASED, state] = State(phase, cache, Under.NONE)
         if cache is Cache.PRESENT:
-            # An open generation leaves the cache only for a copy that stays: it was too large.
-            if committed or under is Under.PRESENT:
+            if under is Under.PRESENT or (committed and under is Under.NONE):
                 table[Event.EVICTED, state] = State(phase, Cache.EVICTED, under)
             table[Event.LOST, state] = State(phase, Cache.LOST, under)
         if phase is Phase.OPEN:

@@ -1,0 +1,82 @@
+"""The sidecar beside a persisted copy, written and read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from persistence import sidecar
+from persistence.errors import PersistenceError
+from persistence.model import Call, Dataset, Origin, Ref, Strategy
+
+TOLD = Dataset(
+    Ref("etl/Zürich Köln/рейс", 7),
+    bytes=1234,
+    rows=10,
+    digest="d1",
+    strategy=Strategy.ASYNC_STORE,
+    checkpoint=True,
+    call=Call("etl.clean", "v3", {"ds": "2013-01-05", "note": 'a "quoted" line'}),
+    sources=(Ref("etl/a", 2), Ref("etl/a", 1)),
+    origin=Origin("etl", "run 1", "clean"),
+    made_seconds=1.5,
+    created_at=1_700_000_000.25,
+    report={"passed": True, "rows": [1, 2]},
+)
+
+
+def test_what_was_written_is_read_back() -> None:
+    """Everything that cannot be found out from the files comes back; the checksum is the copy's."""
+    read = sidecar.read(sidecar.write(TOLD, under_checksum="c1"), where="somewhere")
+    assert read == replace(TOLD, checksum="c1", under_checksum="c1")
+
+
+def test_a_dataset_without_operation_rows_or_report_is_read_back() -> None:
+    """What is not known stays unknown."""
+    bare = Dataset(Ref("a", 1))
+    assert sidecar.read(sidecar.write(bare, under_checksum=""), where="x") == bare
+
+
+def _without(key: str) -> Callable[[dict], None]:
+    return lambda told: told.pop(key)
+
+
+def _with(key: str, value: object) -> Callable[[dict], None]:
+    return lambda told: told.update({key: value})
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(_without(key) for key in ("form", "path", "generation", "call", "sources", "strategy", "checksum")),
+        _with("form", 99),
+        _with("path", "../out"),
+        _with("path", None),
+        _with("generation", "x"),
+        _with("strategy", "hope"),
+        _with("sources", ["a"]),
+        _with("sources", 3),
+        _with("call", {"name": "x"}),
+        _with("call", "x"),
+        _with("origin", ["a"] * 9),
+        _with("bytes", "many"),
+        _with("created_at", None),
+        _with("made_seconds", "long"),
+    ],
+)
+def test_a_damaged_sidecar_is_named_and_refused(damage: Callable[[dict], None]) -> None:
+    """Whatever is wrong with it, the error says where it lies."""
+    told = json.loads(sidecar.write(TOLD, under_checksum="c1"))
+    damage(told)
+    with pytest.raises(PersistenceError, match=r"a/@1-1/_springline\.json cannot be read"):
+        sidecar.read(json.dumps(told).encode(), where="a/@1-1")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'"text"'])
+def test_what_is_no_sidecar_at_all_is_refused_too(content: bytes) -> None:
+    """Half a file, another kind of file, no text."""
+    with pytest.raises(PersistenceError, match="cannot be read"):
+        sidecar.read(content, where="a/@1-1")

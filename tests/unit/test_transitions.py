@@ -1,0 +1,141 @@
+"""The table of transitions: what may follow what."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from persistence.errors import RefusedTransition
+from persistence.model import Cache, Dataset, Phase, Ref, Status, Under
+from persistence.transitions import START, TRANSITIONS, Event, State, after
+
+OPEN, COMMITTED = Phase.OPEN, Phase.COMMITTED
+WRITING, PRESENT, EVICTED, LOST = Cache
+NONE, COPYING, KEPT = Under
+OVER = (Phase.RETIRED, Phase.ABANDONED)
+
+
+def reachable() -> set[State]:
+    """Every state that some history of events leads to."""
+    found, fresh = {START}, [START]
+    while fresh:
+        state = fresh.pop()
+        for event in Event:
+            following = TRANSITIONS.get((event, state))
+            if following is not None and following not in found:
+                found.add(following)
+                fresh.append(following)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("event", "before", "then"),
+    [
+        (Event.CACHED, (OPEN, WRITING, NONE), (OPEN, PRESENT, NONE)),
+        (Event.COMMITTED, (OPEN, PRESENT, NONE), (COMMITTED, PRESENT, NONE)),
+        (Event.CLAIMED, (COMMITTED, PRESENT, NONE), (COMMITTED, PRESENT, COPYING)),
+        (Event.COPIED, (COMMITTED, PRESENT, COPYING), (COMMITTED, PRESENT, KEPT)),
+        (Event.RELEASED, (COMMITTED, PRESENT, COPYING), (COMMITTED, PRESENT, NONE)),
+        (Event.EVICTED, (COMMITTED, PRESENT, KEPT), (COMMITTED, EVICTED, KEPT)),
+        (Event.EVICTED, (COMMITTED, PRESENT, NONE), (COMMITTED, EVICTED, NONE)),
+        (Event.RESTORED, (COMMITTED, EVICTED, KEPT), (COMMITTED, PRESENT, KEPT)),
+        (Event.RESTORED, (COMMITTED, LOST, COPYING), (COMMITTED, PRESENT, COPYING)),
+        (Event.LOST, (COMMITTED, PRESENT, COPYING), (COMMITTED, LOST, COPYING)),
+        (Event.UNDER_LOST, (COMMITTED, PRESENT, KEPT), (COMMITTED, PRESENT, NONE)),
+        (Event.WRITTEN_DOWN, (OPEN, WRITING, NONE), (OPEN, EVICTED, KEPT)),
+        (Event.ABANDONED, (OPEN, PRESENT, COPYING), (Phase.ABANDONED, EVICTED, NONE)),
+        (Event.RETIRED, (COMMITTED, PRESENT, KEPT), (Phase.RETIRED, EVICTED, NONE)),
+    ],
+)
+def test_these_follow(event: Event, before: tuple[Phase, Cache, Under], then: tuple[Phase, Cache, Under]) -> None:
+    """The life of a generation, event by event."""
+    assert after(event, State(*before)) == State(*then)
+
+
+@pytest.mark.parametrize(
+    ("event", "before", "why"),
+    [
+        (Event.CLAIMED, (COMMITTED, PRESENT, COPYING), "two workers never send the same generation"),
+        (Event.CLAIMED, (COMMITTED, PRESENT, KEPT), "what is persisted is not sent again"),
+        (Event.COPIED, (COMMITTED, PRESENT, NONE), "a copy counts only for who claimed it"),
+        (Event.COPIED, (COMMITTED, PRESENT, KEPT), "the winner stays the winner"),
+        (Event.CLAIMED, (OPEN, WRITING, NONE), "half written bytes are not sent"),
+        (Event.COMMITTED, (OPEN, WRITING, NONE), "half written bytes are not read"),
+        (Event.COMMITTED, (OPEN, LOST, NONE), "what was lost before its commit is not committed"),
+        (Event.COMMITTED, (OPEN, LOST, COPYING), "a copy under way is no copy"),
+        (Event.COMMITTED, (COMMITTED, PRESENT, NONE), "a generation is committed once"),
+        (Event.EVICTED, (OPEN, PRESENT, NONE), "what only its writer knows is not let go"),
+        (Event.EVICTED, (COMMITTED, PRESENT, COPYING), "what is being sent is not let go"),
+        (Event.EVICTED, (COMMITTED, LOST, NONE), "what is lost cannot be let go"),
+        (Event.LOST, (COMMITTED, EVICTED, NONE), "what was let go on purpose is not lost"),
+        (Event.RESTORED, (OPEN, WRITING, NONE), "nobody restores what is being written"),
+        (Event.RESTORED, (COMMITTED, PRESENT, NONE), "nobody restores what is there"),
+        (Event.RETIRED, (COMMITTED, PRESENT, COPYING), "what is being sent is not retired"),
+        (Event.RETIRED, (OPEN, PRESENT, NONE), "what is being written is not retired"),
+        (Event.ABANDONED, (COMMITTED, PRESENT, NONE), "what readers may see is not abandoned"),
+        (Event.UNDER_LOST, (COMMITTED, PRESENT, COPYING), "a copy under way is not lost but released"),
+    ],
+)
+def test_these_are_refused(event: Event, before: tuple[Phase, Cache, Under], why: str) -> None:
+    """Each refusal keeps a promise, and the error names event and state."""
+    with pytest.raises(RefusedTransition, match=event.value):
+        after(event, State(*before))
+
+
+def test_nothing_happens_to_a_generation_whose_life_is_over() -> None:
+    """Retired and abandoned are ends."""
+    assert not [event for (event, state) in TRANSITIONS if state.phase in OVER]
+    ends = {state for state in reachable() if state.phase in OVER}
+    assert ends == {State(phase, EVICTED, NONE) for phase in OVER}
+
+
+def test_every_rule_of_the_table_can_be_used() -> None:
+    """No rule speaks of a state that nothing leads to."""
+    unused = {state for (_, state) in TRANSITIONS} - reachable()
+    assert not unused
+
+
+def test_what_is_committed_and_has_no_bytes_anywhere_was_evicted_or_lost() -> None:
+    """Committed bytes are in the cache, in the under-store, or were let go or lost by a recorded event."""
+    for (event, before), then in TRANSITIONS.items():
+        at_hand = then.cache is PRESENT or then.under is KEPT
+        if then.phase is COMMITTED and not at_hand and (before.cache is PRESENT or before.under is KEPT):
+            assert event in (Event.EVICTED, Event.LOST, Event.UNDER_LOST)
+
+
+def test_every_reachable_state_reads_as_one_status() -> None:
+    """What a person reads follows from the state, recomputable or not, and every status is reached."""
+    read = {
+        (state, recomputable): Dataset(Ref("a", 1), phase=state.phase, cache=state.cache, under=state.under).status(
+            recomputable=recomputable
+        )
+        for state, recomputable in product(reachable(), (True, False))
+    }
+    assert set(read.values()) == set(Status)
+    for (state, recomputable), status in read.items():
+        if status is Status.IRRECOVERABLE:
+            assert not recomputable and state.cache is not PRESENT and state.under is not KEPT
+        if status is Status.PERSISTED:
+            assert state.under is KEPT
+        if state.phase is not COMMITTED:
+            assert status in (Status.WRITING, Status.RETIRED, Status.ABANDONED)
+
+
+@pytest.mark.parametrize(
+    ("cache", "under", "status"),
+    [
+        (PRESENT, NONE, Status.CACHED),
+        (PRESENT, COPYING, Status.PERSISTING),
+        (PRESENT, KEPT, Status.PERSISTED),
+        (EVICTED, KEPT, Status.EVICTED),
+        (LOST, KEPT, Status.PERSISTED),
+        (EVICTED, NONE, Status.EVICTED),
+        (EVICTED, COPYING, Status.EVICTED),
+        (LOST, NONE, Status.LOST),
+        (LOST, COPYING, Status.LOST),
+    ],
+)
+def test_a_committed_and_recomputable_generation_reads_so(cache: Cache, under: Under, status: Status) -> None:
+    """The words for what is in the cache and what is in the under-store."""
+    assert Dataset(Ref("a", 1), cache=cache, under=under).status() is status
