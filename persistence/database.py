@@ -57,13 +57,15 @@ def migration_config() -> Config:
 
 def _migrate(engine: Engine) -> None:
     head = ScriptDirectory.from_config(migration_config()).get_current_head()
-    with engine.connect() as connection:
-        if MigrationContext.configure(connection).get_current_revision() == head:
-            return
-    with _one_at_a_time(engine), engine.connect().execution_options(writes=True) as connection, connection.begin():
-        config = migration_config()
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+    # Even the first connection waits for its turn: two that switch a new SQLite file to WAL lock each other out.
+    with _one_at_a_time(engine):
+        with engine.connect() as connection:
+            if MigrationContext.configure(connection).get_current_revision() == head:
+                return
+        with engine.connect().execution_options(writes=True) as connection, connection.begin():
+            config = migration_config()
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
 
 
 @contextmanager

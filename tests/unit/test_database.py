@@ -1,0 +1,82 @@
+"""Opening the catalog's database."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import inspect
+
+from persistence.database import open_database
+from persistence.schema import metadata
+
+
+def _open(url: str, barrier: Any, ends: Any) -> None:
+    """What each opening process does."""
+    barrier.wait()
+    try:
+        with open_database(url).connect() as connection:
+            ends.put(connection.exec_driver_sql("SELECT count(*) FROM alembic_version").scalar())
+    except Exception as error:
+        ends.put(repr(error))
+
+
+def test_the_migrations_make_the_tables_that_the_code_knows(tmp_path: Path) -> None:
+    """Alembic finds no difference between a migrated database and the schema."""
+    engine = open_database(f"sqlite:///{tmp_path}/catalog.db")
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
+        assert compare_metadata(context, metadata) == []
+
+
+def test_every_index_of_the_schema_is_made_with_its_condition(tmp_path: Path) -> None:
+    """Alembic does not compare conditions of partial indexes, so they are compared here."""
+    migrated = open_database(f"sqlite:///{tmp_path}/catalog.db")
+    plain = open_database(f"sqlite:///{tmp_path}/plain.db")
+    with plain.begin() as connection:
+        metadata.drop_all(connection)
+        metadata.create_all(connection)
+    told = []
+    for engine in (migrated, plain):
+        with engine.connect() as connection:
+            rows = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE type = 'index'").all()
+            told.append({name: " ".join((sql or "").replace('"', "").split()) for name, sql in rows})
+    assert told[0] == told[1]
+
+
+def test_an_open_database_is_opened_again_as_it_is(tmp_path: Path) -> None:
+    """Opening what is up to date changes nothing."""
+    url = f"sqlite:///{tmp_path}/catalog.db"
+    open_database(url).dispose()
+    before = (tmp_path / "catalog.db").read_bytes()
+    open_database(url).dispose()
+    assert (tmp_path / "catalog.db").read_bytes() == before
+
+
+def test_the_folder_of_a_new_catalog_is_made(tmp_path: Path) -> None:
+    """A home folder that is not there yet is no error."""
+    engine = open_database(f"sqlite:///{tmp_path}/new/home/catalog.db")
+    assert "generation" in inspect(engine).get_table_names()
+
+
+def test_a_catalog_in_memory_serves_too() -> None:
+    """Without a file nothing is locked."""
+    assert "generation" in inspect(open_database("sqlite://")).get_table_names()
+
+
+@pytest.mark.parametrize("attempt", range(8))
+def test_processes_that_open_a_new_database_at_once_make_it_once(tmp_path: Path, attempt: int) -> None:
+    """The first one migrates, the others wait for it, and nobody finds it locked."""
+    processes = multiprocessing.get_context("fork")
+    barrier, ends = processes.Barrier(6), processes.Queue()
+    url = f"sqlite:///{tmp_path}/catalog.db"
+    openers = [processes.Process(target=_open, args=(url, barrier, ends)) for _ in range(6)]
+    for opener in openers:
+        opener.start()
+    assert [ends.get(timeout=60) for _ in openers] == [1] * 6
+    for opener in openers:
+        opener.join()
