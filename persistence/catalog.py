@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, func, insert, or_, select, update
+from sqlalchemy import Connection, Select, and_, func, insert, or_, select, tuple_, update
 
 from persistence import schema
 from persistence.database import open_database
@@ -28,7 +28,7 @@ from persistence.model import (
     checked_path,
 )
 from persistence.neighbourhood import lineage_from, operations_of
-from persistence.records import insert_of, load
+from persistence.records import insert_of, load, sliced
 from persistence.schema import commit_counter, dag_run, db_now, generation, measurement, operation, reader, source
 from persistence.schema import transition as transitions
 from persistence.transitions import START, Event, State, after
@@ -207,6 +207,17 @@ class Catalog:
             raise UnknownDataset(f"{ref} is not in the catalog; `python -m persistence status` lists what is")
         return int(found)
 
+    def identities(self, connection: Connection, refs: Sequence[Ref]) -> list[int]:
+        """The keys of generations, in the order asked for; raises `UnknownDataset`."""
+        found: dict[Ref, int] = {}
+        for part in sliced(list(dict.fromkeys(refs))):
+            pairs = tuple_(generation.c.path, generation.c.generation).in_([(ref.path, ref.generation) for ref in part])
+            for row in connection.execute(
+                select(generation.c.id, generation.c.path, generation.c.generation).where(pairs)
+            ):
+                found[Ref(row.path, row.generation)] = row.id
+        return [found[ref] if ref in found else self.identity(connection, ref) for ref in refs]
+
     def get(self, ref: Ref) -> Dataset:
         """One generation; raises `UnknownDataset`."""
         return self.get_all([ref])[0]
@@ -214,7 +225,7 @@ class Catalog:
     def get_all(self, refs: Sequence[Ref]) -> list[Dataset]:
         """The generations, in the order asked for; raises `UnknownDataset`."""
         with self.reading() as connection:
-            identities = [self.identity(connection, ref) for ref in refs]
+            identities = self.identities(connection, refs)
             loaded = load(connection, identities)
             return [loaded[identity] for identity in identities]
 
@@ -300,16 +311,19 @@ class Catalog:
 
     def cache_used(self) -> int:
         """Bytes in the cache, and those that open writes are expected to need."""
-        open_or_cached = or_(schema.in_cache, and_(schema.being_written, generation.c.cache == "writing"))
+        cached = select(func.coalesce(func.sum(generation.c.bytes), 0)).where(schema.in_cache)
+        expected = select(func.coalesce(func.sum(generation.c.bytes), 0)).where(
+            schema.being_written, generation.c.cache == "writing"
+        )
         with self.reading() as connection:
-            return int(connection.scalar(select(func.sum(generation.c.bytes)).where(open_or_cached)) or 0)
+            return int(connection.scalar(cached)) + int(connection.scalar(expected))
 
     # ---- lineage
 
     def lineage_around(self, refs: Iterable[Ref], *, down: bool = True) -> Lineage:
         """The part of the lineage that decisions on `refs` need; see `neighbourhood.lineage_from`."""
         with self.reading() as connection:
-            seeds = [self.identity(connection, ref) for ref in refs]
+            seeds = self.identities(connection, list(refs))
             return lineage_from(connection, seeds, down=down)
 
     def lineage_of_cache(self) -> Lineage:

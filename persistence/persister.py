@@ -25,7 +25,7 @@ from persistence.sending import CacheDamaged, OutputDiffers, Sender
 from persistence.transfer import TransferPlan, decide
 from persistence.transitions import Event
 
-_PAGE = 64
+_PAGE = 24  # candidates by stored score whose score is worked out again at each claim
 
 
 @dataclass(frozen=True)
