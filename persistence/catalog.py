@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, func, insert, or_, select, tuple_, update
+from sqlalchemy import Connection, Select, and_, func, insert, or_, select, update
 
 from persistence import schema
 from persistence.database import open_database
@@ -211,9 +211,13 @@ class Catalog:
         """The keys of generations, in the order asked for; raises `UnknownDataset`."""
         found: dict[Ref, int] = {}
         for part in sliced(list(dict.fromkeys(refs))):
-            pairs = tuple_(generation.c.path, generation.c.generation).in_([(ref.path, ref.generation) for ref in part])
+            # A comparison of pairs would be one condition, but SQLite answers it without the index.
+            near = and_(
+                generation.c.path.in_({ref.path for ref in part}),
+                generation.c.generation.in_({ref.generation for ref in part}),
+            )
             for row in connection.execute(
-                select(generation.c.id, generation.c.path, generation.c.generation).where(pairs)
+                select(generation.c.id, generation.c.path, generation.c.generation).where(near)
             ):
                 found[Ref(row.path, row.generation)] = row.id
         return [found[ref] if ref in found else self.identity(connection, ref) for ref in refs]

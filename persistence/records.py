@@ -12,6 +12,7 @@ from persistence.model import Cache, Call, Dataset, Method, Origin, Phase, Ref, 
 from persistence.schema import generation, source
 
 _T = TypeVar("_T")
+_upstream = generation.alias("upstream")
 _SLICE = 500  # keys in one IN (…)
 
 
@@ -19,13 +20,12 @@ def load(connection: Connection, identities: Sequence[int]) -> dict[int, Dataset
     """The generations of these keys, with their sources."""
     sources: dict[int, list[Ref]] = {}
     rows: dict[int, Row[Any]] = {}
-    upstream = generation.alias()
     for part in sliced(list(identities)):
         for row in connection.execute(select(generation).where(generation.c.id.in_(part))):
             rows[row.id] = row
         for row in connection.execute(
-            select(source.c.generation_id, upstream.c.path, upstream.c.generation)
-            .join(upstream, upstream.c.id == source.c.source_id)
+            select(source.c.generation_id, _upstream.c.path, _upstream.c.generation)
+            .join(_upstream, _upstream.c.id == source.c.source_id)
             .where(source.c.generation_id.in_(part))
             .order_by(source.c.generation_id, source.c.position)
         ):
