@@ -168,7 +168,7 @@ class ValueDensity:
             saved = sum(_run_seconds(r, lineage, costs) for r in runs)
             what = f"{say_seconds(saved)} of running {say_list(runs)} again" if runs else "nothing: nobody needs it"
         else:
-            lost = [r for r in (ref, *_rescued(ref, lineage)) if _needed(r, lineage)]
+            lost = [r for r in (ref, *_rescued(ref, lineage)) if _missed(r, lineage)]
             size = sum(lineage.datasets[r].bytes for r in lost)
             saved = len(lost) * GONE_SECONDS + size * GONE_SECONDS_PER_BYTE
             what = f"{say_list(lost)} for good, {say_bytes(size)}, which counts as {say_seconds(saved)}"
@@ -219,6 +219,11 @@ def _rescued(ref: Ref, lineage: Lineage) -> tuple[Ref, ...]:
 def _needed(ref: Ref, lineage: Lineage) -> bool:
     """Would somebody ask for it after a loss: the under-store, or an operation still to run?"""
     return lineage.datasets[ref].wanted or bool(lineage.to_run(ref))
+
+
+def _missed(ref: Ref, lineage: Lineage) -> bool:
+    """Are there bytes of it that somebody would ask for after a loss? What is being written has none yet."""
+    return _needed(ref, lineage) and lineage.datasets[ref].phase is not Phase.OPEN
 
 
 def _run_seconds(ref: Ref, lineage: Lineage, costs: Costs) -> float:

@@ -128,6 +128,14 @@ def test_value_density_counts_what_is_lost_together_with_a_landing_file() -> Non
     assert "landing@1 and a@1 for good" in score("value-density", "landing", known).words
 
 
+def test_value_density_does_not_count_what_is_still_being_written() -> None:
+    """It has no bytes to lose yet."""
+    known = lineage(made("landing", by=None), made("a", "landing", phase=Phase.OPEN))
+    assert score("value-density", "landing", known).words.startswith(
+        "a loss of the cache would cost landing@1 for good"
+    )
+
+
 def test_value_density_does_not_count_what_another_loss_would_take_anyway() -> None:
     """Persisting one of two landing files saves nothing that needs both."""
     known = lineage(made("x", by=None), made("y", by=None), made("both", "x", "y"))

@@ -1,0 +1,39 @@
+"""`python -m benchmarks NAME --size quick|full`: measures, prints, and keeps the result in `results/NAME.json`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+
+from rich.console import Console
+
+from benchmarks.report import keep, show
+
+NAMES = {
+    "policies": "the orders of persisting compared on the same lineages, by simulation with many faults",
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the benchmark that was named; 1 if it missed a goal.
+
+    A benchmark is a module here with `run(size) -> Report`.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(f"{name:12} {what}" for name, what in NAMES.items()),
+    )
+    parser.add_argument("name", choices=sorted(NAMES), metavar="NAME")
+    parser.add_argument("--size", choices=("quick", "full"), default="quick", help="within 2 minutes, or within 15")
+    chosen = parser.parse_args(arguments)
+    report = import_module(f"benchmarks.{chosen.name}").run(chosen.size)
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(f"kept in {keep(report)}", markup=False, highlight=False)
+    show(report, console)
+    return 0 if all(goal.met for goal in report.goals) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
