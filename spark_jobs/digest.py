@@ -21,7 +21,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 from pyspark.sql import Column
@@ -123,11 +123,16 @@ def _element(value: Column, *, dtype: T.DataType, name: str, digits: int) -> Col
 def _masks(nulls: list[Column]) -> Iterator[Column]:
     """Whole numbers whose bits say which leaves are null: a null by itself leaves xxhash64 unchanged."""
     for start in range(0, len(nulls), _MASK_BITS):
-        bits = (
+        some = nulls[start : start + _MASK_BITS]
+        bits = [
             F.when(is_null, F.lit(1 << i).cast("bigint")).otherwise(F.lit(0).cast("bigint"))
-            for i, is_null in enumerate(nulls[start : start + _MASK_BITS])
-        )
-        yield reduce(lambda one, other: one.bitwiseOR(other), bits)
+            for i, is_null in enumerate(some)
+        ]
+        while len(bits) > 1:  # pairwise: Spark Connect takes no deeply nested expressions
+            bits = [one.bitwiseOR(other) for one, other in zip(bits[::2], bits[1::2], strict=False)] + bits[
+                len(bits) // 2 * 2 :
+            ]
+        yield bits[0]
 
 
 def _rounded(column: Column, digits: int) -> Column:

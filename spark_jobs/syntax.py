@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
-import textwrap
 from collections.abc import Callable
 from types import CodeType
 
@@ -17,7 +16,10 @@ def trees_of(code: CodeType) -> list[ast.AST]:
     lines = linecache.getlines(code.co_filename)
     if not lines:
         raise Unversionable(f"{code.co_filename}: the source of {code.co_name} cannot be read; put it into a file")
-    found = [node for node in ast.walk(ast.parse("".join(lines))) if _defines(node, code)]
+    if code.co_name == "<lambda>":
+        found = [node for node in ast.walk(ast.parse("".join(lines))) if _is_lambda(node, code.co_firstlineno)]
+    else:
+        found = [node for node in _block(code, lines) if _is_function(node, code.co_name)]
     if not found:
         raise Unversionable(f"{code.co_filename}:{code.co_firstlineno}: {code.co_name} is no longer there; start anew")
     return found
@@ -26,7 +28,7 @@ def trees_of(code: CodeType) -> list[ast.AST]:
 def tree_of_class(cls: type) -> ast.AST:
     """The definition of `cls`."""
     try:
-        return ast.parse(textwrap.dedent(inspect.getsource(cls)))
+        return _parsed(inspect.getsource(cls))
     except (OSError, TypeError) as error:
         raise Unversionable(f"{cls.__module__}:{cls.__qualname__}: its source cannot be read: {error}") from error
 
@@ -88,11 +90,24 @@ def canonical(node: object) -> str:
     return repr(node)
 
 
-def _defines(node: ast.AST, code: CodeType) -> bool:
-    if isinstance(node, ast.Lambda):
-        return code.co_name == "<lambda>" and node.lineno == code.co_firstlineno
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        # The code of a decorated function begins at its first decorator.
-        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-        return node.name == code.co_name and first == code.co_firstlineno
-    return False
+def _block(code: CodeType, lines: list[str]) -> list[ast.AST]:
+    """What begins on the first line of `code`; its lines alone are parsed, which is quick."""
+    try:
+        return [_parsed("".join(inspect.getblock(lines[code.co_firstlineno - 1 :])))]
+    except SyntaxError:
+        return []
+
+
+def _parsed(block: str) -> ast.AST:
+    """The one statement of an indented block; its strings keep their lines as they stand."""
+    if not block[:1].isspace():
+        return ast.parse(block).body[0]
+    return ast.parse(f"if True:\n{block}").body[0].body[0]  # type: ignore[attr-defined,no-any-return]
+
+
+def _is_function(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name
+
+
+def _is_lambda(node: ast.AST, line: int) -> bool:
+    return isinstance(node, ast.Lambda) and node.lineno == line

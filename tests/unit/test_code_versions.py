@@ -125,7 +125,7 @@ TOOLS = """
         "import tools\ndef clean(context):\n    return tools.tool(1)\n",
         "from tools import tool\ndef clean(context):\n    return tool(1)\n",
         "def clean(context):\n    from tools import tool as t\n    return t(1)\n",
-        "from functools import partial as p\nimport tools as t\nf = p(t.tool, 1)\ndef clean(context):\n    return f()\n",
+        "from functools import partial\nimport tools as t\nf = partial(t.tool)\ndef clean(context):\n    return f(1)\n",
         "import tools\nALL = {'one': tools.tool}\ndef clean(context):\n    return ALL['one'](1)\n",
     ],
     ids=["by module", "by name", "inside", "partial", "in a table"],
@@ -206,6 +206,12 @@ def test_what_a_closure_holds_counts(version_of: Callable[..., str]) -> None:
     """Operations that a factory makes differ by what they were made with."""
     text = "def make(n):\n    def clean(context):\n        return n\n    return clean\nclean = make(1)\n"
     assert version_of(text) != version_of(text.replace("make(1)", "make(2)"))
+
+
+def test_a_function_within_another_is_read_whatever_its_strings_hold(version_of: Callable[..., str]) -> None:
+    """A text whose lines begin at the margin is no end of the function."""
+    text = "def make():\n    def clean(context):\n        return '''\nSELECT 1\n'''\n    return clean\nclean = make()\n"
+    assert version_of(text) != version_of(text.replace("SELECT 1", "SELECT 2"))
 
 
 def test_code_without_a_source_is_refused() -> None:

@@ -1,0 +1,132 @@
+"""One Spark Connect server for all of these tests, and the workflow run once on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from persistence.model import Dataset
+from persistence.platform import Platform, open_platform
+from persistence.settings import Settings
+from spark_jobs.landing import land
+from spark_jobs.operations import Registry, load_operations
+from spark_jobs.produce import produce
+from spark_jobs.runner import SparkRunner
+from spark_jobs.session import SparkSessions
+from spark_jobs.settings import JobSettings
+from tests.support.spark_server import SparkServer
+
+SNOW = "2013-02-08"  # a day of snow: many cancelled, many late, all four signs of bad weather
+EMPTY = "2014-01-01"
+
+
+@pytest.fixture(scope="session")
+def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkServer]:
+    """The server that all tests share."""
+    server = SparkServer(tmp_path_factory.mktemp("spark-connect"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="session")
+def landing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Landing files of a day of snow and of a day without flights."""
+    folder = tmp_path_factory.mktemp("été 北京") / "landing files"
+    land([date.fromisoformat(SNOW), date.fromisoformat(EMPTY)], folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def job_settings(spark_server: SparkServer, landing: Path) -> JobSettings:
+    """Settings that lead to that server and those files."""
+    return JobSettings(
+        spark_remote=spark_server.remote,
+        landing=landing,
+        spark_conf={"spark.sql.shuffle.partitions": "2"},
+        quality="quarantine",
+    )
+
+
+@pytest.fixture(scope="session")
+def sessions(job_settings: JobSettings) -> Iterator[SparkSessions]:
+    """Hands out the session that tests share."""
+    with closing(SparkSessions(job_settings)) as sessions:
+        yield sessions
+
+
+@pytest.fixture
+def spark(sessions: SparkSessions) -> SparkSession:
+    """A session that works, also after another test has killed the server."""
+    return sessions.get()
+
+
+@pytest.fixture
+def make_runner(job_settings: JobSettings, sessions: SparkSessions) -> Callable[..., SparkRunner]:
+    """Makes a runner of a registry (default: the workflow's), with settings of its own."""
+
+    def make(registry: Registry | None = None, **settings: object) -> SparkRunner:
+        return SparkRunner(job_settings.model_copy(update=settings), registry or load_operations(), sessions)
+
+    return make
+
+
+@pytest.fixture
+def open_spark_platform(tmp_path: Path) -> Iterator[Callable[[SparkRunner], Platform]]:
+    """Opens a platform in this test's folder with the runner given."""
+    opened: list[Platform] = []
+
+    def open_(runner: SparkRunner) -> Platform:
+        opened.append(_platform(tmp_path, runner))
+        return opened[-1]
+
+    yield open_
+    for platform in opened:
+        platform.close()
+
+
+class Workflow:
+    """A platform on which the whole workflow was run for some days."""
+
+    def __init__(self, platform: Platform, made: Mapping[str, Mapping[str, Dataset]]) -> None:
+        self.platform = platform
+        self.made = made
+
+    def rows(self, name: str, ds: str = SNOW) -> list[dict[str, Any]]:
+        """The rows of an output, read without Spark."""
+        import pyarrow.parquet as parquet
+
+        table = parquet.read_table(self.folder(name, ds))
+        return list(table.to_pylist())
+
+    def folder(self, name: str, ds: str = SNOW) -> Path:
+        """Where an output is in the cache."""
+        uri = self.platform.cache.uri(self.made[ds][name].cache_location)
+        return Path(uri.removeprefix("file://"))
+
+    def uris(self, names: Sequence[str], ds: str = SNOW) -> list[str]:
+        """Where outputs are, as operations are given them."""
+        return [f"file://{self.folder(name, ds)}" for name in names]
+
+
+@pytest.fixture(scope="session")
+def workflow(
+    tmp_path_factory: pytest.TempPathFactory, job_settings: JobSettings, sessions: SparkSessions
+) -> Iterator[Workflow]:
+    """The whole workflow, run for the day of snow and the empty day, in folders with spaces and foreign letters."""
+    runner = SparkRunner(job_settings, load_operations(), sessions)
+    with closing(_platform(tmp_path_factory.mktemp("naïve façade"), runner)) as platform:
+        names = [declared.name for declared in runner.registry.in_order() if declared.name.startswith("etl.")]
+        made = {ds: {name[4:]: produce(platform, name, {"ds": ds}) for name in names} for ds in (SNOW, EMPTY)}
+        yield Workflow(platform, made)
+
+
+def _platform(folder: Path, runner: SparkRunner) -> Platform:
+    settings = Settings(home=folder / "home", cache_uri=f"file://{folder}/cache", sync_patience=0, retry_seconds=0)
+    return open_platform(settings, runner=runner, who="test")

@@ -1,0 +1,182 @@
+"""Landing files: how they are made of the flights of 2013, and which are not taken."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.errors import BadLanding
+from spark_jobs.landing import FLIGHTS, WEATHER, checked, land, parse_days
+
+DAY = date(2013, 1, 5)
+
+
+@pytest.fixture(scope="module")
+def landed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the landing files of a day with flights and of one without."""
+    folder = tmp_path_factory.mktemp("landing")
+    land([DAY, date(2014, 1, 1)], folder)
+    return folder
+
+
+@pytest.fixture
+def flights(landed: Path, tmp_path: Path) -> Path:
+    """A copy of the flights of the day that a test may spoil."""
+    shutil.copytree(landed / "2013-01-05", tmp_path / "2013-01-05")
+    return tmp_path / "2013-01-05" / "flights.csv"
+
+
+def test_a_day_has_the_flights_of_that_day(landed: Path) -> None:
+    """Every row is of the day; there are as many as the package has."""
+    with (landed / "2013-01-05" / "flights.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 720
+    assert {(row["year"], row["month"], row["day"]) for row in rows} == {("2013", "1", "5")}
+
+
+def test_a_day_outside_2013_has_a_header_and_no_rows(landed: Path) -> None:
+    """It is a landing file like any other, and passes."""
+    path = landed / "2014-01-01" / "flights.csv"
+    assert path.read_text().count("\n") == 1
+    checked(path, FLIGHTS.columns)
+
+
+def test_what_was_landed_passes(landed: Path) -> None:
+    """Both feeds of the day are whole and have their columns."""
+    checked(landed / "2013-01-05" / "flights.csv", FLIGHTS.columns)
+    checked(landed / "2013-01-05" / "weather.csv", WEATHER.columns)
+
+
+def test_landing_a_day_again_changes_nothing(flights: Path) -> None:
+    """The same content is left as it stands, its time included."""
+    before = flights.stat().st_mtime_ns
+    assert not any(one.fresh for one in land([DAY], flights.parent.parent))
+    assert flights.stat().st_mtime_ns == before
+
+
+def test_landing_a_day_again_mends_a_file_and_a_manifest(flights: Path) -> None:
+    """What was spoilt is written anew."""
+    flights.write_text("spoilt")
+    flights.with_name("weather.csv.manifest.json").write_text(json.dumps({"rows": 1, "size": 1, "xxh3_128": "x"}))
+    assert [one.fresh for one in land([DAY], flights.parent.parent)] == [True, True]
+    checked(flights, FLIGHTS.columns)
+    checked(flights.with_name("weather.csv"), WEATHER.columns)
+
+
+def test_nothing_unfinished_is_left_beside_a_landing_file(landed: Path) -> None:
+    """Files appear in one step."""
+    names = sorted(path.name for path in (landed / "2013-01-05").iterdir())
+    assert names == ["flights.csv", "flights.csv.manifest.json", "weather.csv", "weather.csv.manifest.json"]
+
+
+def test_copies_make_more_flights_each_with_its_own_number(tmp_path: Path) -> None:
+    """A larger file of the same kind, for benchmarks; weather has one hour once."""
+    land([DAY], tmp_path, copies=3)
+    with (tmp_path / "2013-01-05" / "flights.csv").open() as file:
+        keys = [(row["carrier"], row["flight"], row["origin"], row["time_hour"]) for row in csv.DictReader(file)]
+    assert len(keys) == len(set(keys)) == 3 * 720
+    assert (tmp_path / "2013-01-05" / "weather.csv").read_text().count("\n") == 73
+    checked(tmp_path / "2013-01-05" / "flights.csv", FLIGHTS.columns)
+
+
+def test_a_file_cut_within_a_line_is_refused(flights: Path) -> None:
+    """The error names the file, and what it has against what it should have."""
+    flights.write_bytes(flights.read_bytes()[:-40])
+    with pytest.raises(BadLanding, match=r"flights\.csv: is cut short: 65,744 bytes and 719 rows, .* 65,784 .* 720"):
+        checked(flights, FLIGHTS.columns)
+
+
+def test_a_file_cut_between_lines_is_refused(flights: Path) -> None:
+    """It looks whole; the manifest tells."""
+    lines = flights.read_bytes().splitlines(keepends=True)
+    flights.write_bytes(b"".join(lines[:-100]))
+    with pytest.raises(BadLanding, match="is cut short"):
+        checked(flights, FLIGHTS.columns)
+
+
+def test_a_file_cut_within_a_line_is_refused_without_a_manifest(flights: Path) -> None:
+    """The last line gives it away."""
+    flights.with_name("flights.csv.manifest.json").unlink()
+    flights.write_bytes(flights.read_bytes()[:-40])
+    with pytest.raises(BadLanding, match=r"its last line .* is not whole"):
+        checked(flights, FLIGHTS.columns)
+
+
+def test_a_whole_file_without_a_manifest_is_taken(flights: Path) -> None:
+    """People may put files there by hand."""
+    flights.with_name("flights.csv.manifest.json").unlink()
+    checked(flights, FLIGHTS.columns)
+
+
+def test_a_file_that_was_altered_is_refused(flights: Path) -> None:
+    """As many bytes, but others."""
+    flights.write_bytes(flights.read_bytes().replace(b"2013,1,5,", b"2013,1,6,", 1))
+    with pytest.raises(BadLanding, match="is not what was sent"):
+        checked(flights, FLIGHTS.columns)
+
+
+def test_wrong_columns_are_named(flights: Path) -> None:
+    """What is missing, and what nobody expects."""
+    flights.write_bytes(flights.read_bytes().replace(b"dep_delay", b"delay_of_departure", 1))
+    with pytest.raises(
+        BadLanding, match=r"flights\.csv: wrong columns \(missing: dep_delay; not expected: delay_of_dep"
+    ):
+        checked(flights, FLIGHTS.columns)
+
+
+def test_columns_in_another_order_are_refused(flights: Path) -> None:
+    """They would be read as each other."""
+    flights.write_bytes(flights.read_bytes().replace(b"year,month,day", b"month,year,day", 1))
+    with pytest.raises(BadLanding, match="another order"):
+        checked(flights, FLIGHTS.columns)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe\x00bad\n"], ids=["empty", "blank", "no text"])
+def test_a_file_without_a_header_is_refused(flights: Path, content: bytes) -> None:
+    """An empty file is not an empty day."""
+    flights.write_bytes(content)
+    with pytest.raises(BadLanding, match=r"flights\.csv"):
+        checked(flights, FLIGHTS.columns)
+
+
+def test_a_file_that_is_not_utf_8_is_refused(flights: Path) -> None:
+    """Spark would put question marks in its place without a word."""
+    flights.with_name("flights.csv.manifest.json").unlink()
+    flights.write_bytes(flights.read_bytes().replace(b"UA", b"\xdcA", 1))
+    with pytest.raises(BadLanding, match="not UTF-8"):
+        checked(flights, FLIGHTS.columns)
+
+
+def test_a_missing_file_is_told_with_what_makes_it(tmp_path: Path) -> None:
+    """The error says the command."""
+    with pytest.raises(BadLanding, match="python -m spark_jobs landing --days 2013-01-05"):
+        checked(tmp_path / "2013-01-05" / "flights.csv", FLIGHTS.columns)
+
+
+def test_a_manifest_that_cannot_be_read_is_told(flights: Path) -> None:
+    """Rather than passed over."""
+    flights.with_name("flights.csv.manifest.json").write_text("{")
+    with pytest.raises(BadLanding, match="not a manifest"):
+        checked(flights, FLIGHTS.columns)
+
+
+def test_days_are_read_alone_in_a_row_and_in_a_list() -> None:
+    """Both ends of a range are in it; a day counts once."""
+    assert parse_days("2013-01-31..2013-02-02, 2013-02-01,2014-01-01") == (
+        date(2013, 1, 31),
+        date(2013, 2, 1),
+        date(2013, 2, 2),
+        date(2014, 1, 1),
+    )
+
+
+@pytest.mark.parametrize("text", ["", "tomorrow", "2013-02-30", "2013-01-07..2013-01-05"])
+def test_days_that_are_none_are_refused(text: str) -> None:
+    """A slip is an error, not an empty list."""
+    with pytest.raises(ValueError, match=r"\w"):
+        parse_days(text)
