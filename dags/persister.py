@@ -10,7 +10,7 @@ with DAG(
     schedule="@continuous",
     start_date=datetime(2013, 1, 1),
     max_active_runs=1,
-    default_args={"retries": 3, "retry_delay": timedelta(seconds=5)},
+    default_args={"retries": 10, "retry_delay": timedelta(seconds=5)},
     doc_md=__doc__,
     tags=["springline"],
 ):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -10,16 +10,11 @@ from typing import Any
 from airflow.listeners import hookimpl
 
 from persistence.catalog import Catalog
+from springline_airflow.opening import opened_catalog
 from springline_airflow.runs import origin_of
 
-log = logging.getLogger(__name__)
 OpenCatalog = Callable[[str], AbstractContextManager[Catalog]]
-
-
-def _open(who: str) -> AbstractContextManager[Catalog]:
-    from springline_airflow.opening import opened_catalog
-
-    return opened_catalog(who)
+_PATIENCE = 30.0  # seconds that the scheduler waits for the catalog
 
 
 class RunListener:
@@ -29,15 +24,15 @@ class RunListener:
     was missed is noted by the run's first task; an end that was missed runs out with the reader's time.
     """
 
-    def __init__(self, open_catalog: OpenCatalog = _open) -> None:
+    def __init__(self, open_catalog: OpenCatalog = opened_catalog) -> None:
         self._open = open_catalog
 
     @hookimpl
     def on_dag_run_running(self, dag_run: Any, msg: str) -> None:
         """A DAG run began."""
         if makes_datasets(dag_run):
-            with self._open("dag run listener") as catalog:
-                catalog.begin_run(origin_of(dag_run))
+            origin = origin_of(dag_run)
+            self._aside(lambda catalog: catalog.begin_run(origin))
 
     @hookimpl
     def on_dag_run_success(self, dag_run: Any, msg: str) -> None:
@@ -51,11 +46,34 @@ class RunListener:
 
     def _ended(self, dag_run: Any, outcome: str) -> None:
         if makes_datasets(dag_run):
-            with self._open("dag run listener") as catalog:
-                catalog.end_run(origin_of(dag_run), outcome)
+            origin = origin_of(dag_run)
+            self._aside(lambda catalog: catalog.end_run(origin, outcome))
+
+    def _aside(self, work: Callable[[Catalog], None]) -> None:
+        """Do it in a thread of its own.
+
+        Looking connections up closes Airflow's database session of the thread that asks. In the scheduler's own
+        thread that would detach the very DAG runs that it is working on, and end it.
+        """
+
+        failures: list[Exception] = []
+
+        def note() -> None:
+            try:
+                with self._open("dag run listener") as catalog:
+                    work(catalog)
+            except Exception as failure:
+                failures.append(failure)
+
+        aside = threading.Thread(target=note, name="dag run listener", daemon=True)
+        aside.start()
+        aside.join(_PATIENCE)
+        if failures:
+            raise failures[0]
+        if aside.is_alive():
+            raise TimeoutError(f"the catalog did not answer within {_PATIENCE:.0f} s")
 
 
 def makes_datasets(dag_run: Any) -> bool:
     """Whether a task of this DAG run makes datasets."""
-    dag = dag_run.get_dag()
-    return any(task.task_type == "DatasetOperator" for task in dag.tasks)
+    return any(task.task_type == "DatasetOperator" for task in dag_run.get_dag().tasks)

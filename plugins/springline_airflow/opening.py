@@ -5,37 +5,47 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from persistence.catalog import Catalog
 from persistence.platform import Platform, open_platform
-from persistence.runner import NoRunner, Runner
+from persistence.runner import NoRunner
 from persistence.settings import Settings
 from springline_airflow.connections import defined, overrides, spark_remote
 
+if TYPE_CHECKING:
+    from spark_jobs.runner import SparkRunner
+
 
 @contextmanager
-def opened(who: str, runner: Runner | None = None) -> Iterator[Platform]:
-    """The platform, with Spark as its runner unless another is given; `who` is noted beside each change."""
-    platform = open_platform(Settings(**overrides(defined)), runner=runner or spark_runner(), who=who)
+def opened(who: str) -> Iterator[Platform]:
+    """The platform, with Spark as its runner; `who` is noted beside each change."""
+    runner = spark_runner()
+    platform = open_platform(Settings(**overrides(defined)), runner=runner, who=who)
     try:
         yield platform
     finally:
         platform.close()
+        runner.close()
 
 
 @contextmanager
 def opened_catalog(who: str) -> Iterator[Catalog]:
     """The catalog alone."""
-    with opened(who, NoRunner()) as platform:
+    platform = open_platform(Settings(**overrides(defined)), runner=NoRunner(), who=who)
+    try:
         yield platform.catalog
+    finally:
+        platform.close()
 
 
-def spark_runner() -> Runner:
+def spark_runner() -> SparkRunner:
     """Runs operations on the Spark that the connection names, else on the one of the settings."""
-    from spark_jobs.runner import make_runner
+    from spark_jobs.runner import make_runner  # takes Spark with it: only when a task runs
+    from spark_jobs.settings import JobSettings
 
-    runner: Runner = make_runner(spark_remote(defined))
-    return runner
+    remote = spark_remote(defined)
+    return make_runner(JobSettings(spark_remote=remote) if remote else JobSettings())
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,26 +15,35 @@ from springline_airflow.opening import Queue, open_queue
 class QueueTrigger(BaseTrigger):
     """Fires once a generation can be persisted now, or at `until` (seconds since 1970).
 
-    It looks every `poll` seconds. What wants persisting but cannot be claimed for `overdue` seconds
-    (its worker died, say) fires it too: a persister takes such claims back.
+    It looks every `poll` seconds, first after `settle` seconds: a task that goes on before Airflow's scheduler has
+    heard that its process ended is taken for a failed one (apache/airflow issues 66374, 67287, 72716). What wants
+    persisting but cannot be claimed for `overdue` seconds (its worker died, say) fires it too: a persister takes
+    such claims back.
     """
 
     def __init__(
-        self, until: float, poll: float = 2.0, overdue: float = 60.0, open_queue: Callable[[], Queue] = open_queue
+        self,
+        until: float,
+        poll: float = 2.0,
+        settle: float = 10.0,
+        overdue: float = 60.0,
+        open_queue: Callable[[], Queue] = open_queue,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.until = until
         self.poll = poll
+        self.settle = settle
         self.overdue = overdue
         self._open = open_queue
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """How Airflow makes this trigger again."""
-        kwargs = {"until": self.until, "poll": self.poll, "overdue": self.overdue}
+        kwargs = {"until": self.until, "poll": self.poll, "settle": self.settle, "overdue": self.overdue}
         return f"{QueueTrigger.__module__}.{QueueTrigger.__qualname__}", kwargs
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look until there is something to do."""
+        await asyncio.sleep(self.settle)
         queue = await asyncio.to_thread(self._open)
         try:
             yield TriggerEvent(await self._wait(queue))  # type: ignore[no-untyped-call]

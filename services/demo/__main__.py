@@ -32,7 +32,7 @@ DAYS = tuple(date(2013, 1, 5) + timedelta(days=n) for n in range(3))
 
 def main() -> None:
     """Run the demo; an error is told with where to look, not with a traceback."""
-    console = Console(soft_wrap=not sys.stdout.isatty())
+    console = Console() if sys.stdout.isatty() else Console(width=140)
     try:
         run(console)
     except ServiceError as error:
@@ -50,9 +50,8 @@ def run(console: Console) -> None:
     os.environ["SPRINGLINE_HOME"] = str(settings.home)
     say(console, "1  Servers")
     servers = make_servers(["spark-connect", "airflow"], settings)
-    Supervisor(settings.home, say=lambda text: console.print(f"  {text}", highlight=False)).up(
-        servers, settings.start_patience
-    )
+    supervisor = Supervisor(settings.home, say=lambda text: console.print(f"  {text}", highlight=False))
+    supervisor.up(servers, settings.start_patience)
     address = servers[-1].address
 
     say(console, "2  Landing files")
@@ -63,17 +62,19 @@ def run(console: Console) -> None:
     say(console, f"3  Workflow {DAG_ID}, {DAYS[0]} to {DAYS[-1]}, as a backfill")
     started_at = time.time()
     api = AirflowApi(address, USER, password(settings.home))
-    api.await_dags((DAG_ID, "persister"))
+    api.await_dags((DAG_ID, "persister", "maintenance"))
     for dag_id in (DAG_ID, "persister"):
         api.pause(dag_id, False)
     api.end_backfills(DAG_ID)
     api.backfill(DAG_ID, DAYS[0], DAYS[-1], {}, runs_at_once=len(DAYS))
-    ran = follow(api, console, settings.home)
+    ran = follow(api, console, supervisor, settings.home)
+
+    api.pause("maintenance", False)
 
     say(console, "4  Persisting what is still in the queue")
     platform = open_platform(runner=NoRunner())
     try:
-        await_queue(platform, console)
+        await_queue(platform, console, supervisor)
         say(console, "5  What became of every dataset")
         show(platform, console, started_at)
     finally:
@@ -91,11 +92,12 @@ def say(console: Console, title: str) -> None:
     console.print(f"\n{title}", style="bold", highlight=False)
 
 
-def follow(api: AirflowApi, console: Console, home: Path, patience: float = 1800) -> float:
+def follow(api: AirflowApi, console: Console, supervisor: Supervisor, home: Path, patience: float = 1800) -> float:
     """Watch the runs until all have ended; raises `ServiceError`, naming task and log, if one failed."""
     begun = time.monotonic()
     with RunProgress(console) as progress:
         while True:
+            check_servers(supervisor)
             runs = api.runs(DAG_ID, DAYS[0], DAYS[-1])
             tasks = {run_id: api.tasks(DAG_ID, run_id) for run_id in runs}
             for run_id in sorted(runs):
@@ -110,6 +112,15 @@ def follow(api: AirflowApi, console: Console, home: Path, patience: float = 1800
     return time.monotonic() - begun
 
 
+def check_servers(supervisor: Supervisor) -> None:
+    """Raise `ServiceError`, with the ends of the logs, if a server has ended."""
+    for name in supervisor.recorded():
+        state = supervisor.state(name)
+        if not state.running:
+            tails = "\n".join(tail(log) for log in supervisor.logs(name))
+            raise ServiceError(f"{name} is {state.words}\n{tails}")
+
+
 def told_failure(tasks: Sequence[TaskState], home: Path) -> str:
     """Which tasks failed, and the end of the first one's log."""
     failed = [task for task in tasks if task.state == "failed"]
@@ -120,11 +131,12 @@ def told_failure(tasks: Sequence[TaskState], home: Path) -> str:
     return "\n".join(lines)
 
 
-def await_queue(platform: Platform, console: Console, patience: float = 600) -> None:
+def await_queue(platform: Platform, console: Console, supervisor: Supervisor, patience: float = 600) -> None:
     """Wait until nothing wants persisting any more."""
     begun = time.monotonic()
     before = -1
     while depth := platform.claims.depth():
+        check_servers(supervisor)
         if depth != before:
             console.print(f"  {depth} to go", highlight=False)
             before = depth

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 import sys
 import urllib.request
 from functools import partial
@@ -18,6 +19,8 @@ from services.server import Once, Process, Server
 from services.settings import ServiceSettings, checkout
 
 USER = "admin"
+_PASSWORDS = "simple_auth_manager_passwords.json.generated"
+_KEY = "token.key"
 _PARTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 
 
@@ -39,7 +42,7 @@ def airflow(settings: ServiceSettings) -> Server:
         environment=environment(settings, folder, address),
         ports={"SPRINGLINE_AIRFLOW_PORT": settings.airflow_port},
         ready=partial(_missing, address),
-        prepare=partial(_make_password, folder),
+        prepare=partial(_make_secrets, folder),
         once=(Once("migrate", (*command, "db", "migrate"), folder / f"migrated-{version('apache-airflow')}"),),
     )
 
@@ -50,6 +53,7 @@ def environment(settings: ServiceSettings, folder: Path, address: str) -> dict[s
     spark = f'{{"conn_type": "spark_connect", "host": "sc://127.0.0.1", "port": {settings.connect_port}}}'
     return {
         "AIRFLOW_HOME": str(folder),
+        "AIRFLOW__API_AUTH__JWT_SECRET_CMD": f"cat {shlex.quote(str(folder / _KEY))}",
         "AIRFLOW__API__BASE_URL": address,
         "AIRFLOW__API__HOST": "127.0.0.1",
         "AIRFLOW__API__INSTANCE_NAME": "Springline",
@@ -75,21 +79,23 @@ def environment(settings: ServiceSettings, folder: Path, address: str) -> dict[s
 
 def password(home: Path) -> str:
     """The password of the user `admin` in this home; raises `FileNotFoundError` before the first start."""
-    passwords = json.loads(_password_file(home / "airflow").read_text())
+    passwords = json.loads((home / "airflow" / _PASSWORDS).read_text())
     return str(passwords[USER])
 
 
-def _password_file(folder: Path) -> Path:
-    return folder / "simple_auth_manager_passwords.json.generated"
+def _make_secrets(folder: Path) -> None:
+    """Make the password and the key of the tokens; what is there stays."""
+    _write_once(folder / _PASSWORDS, json.dumps({USER: secrets.token_urlsafe(12)}))
+    _write_once(folder / _KEY, secrets.token_urlsafe(64))
 
 
-def _make_password(folder: Path) -> None:
+def _write_once(path: Path, text: str) -> None:
     try:
-        descriptor = os.open(_password_file(folder), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         return
     with os.fdopen(descriptor, "w") as file:
-        json.dump({USER: secrets.token_urlsafe(12)}, file)
+        file.write(text)
 
 
 def _missing(address: str) -> str:

@@ -72,7 +72,7 @@ def test_the_trigger_fires_when_something_can_be_persisted(open_at):
     """It is made again from what it serialises to."""
     platform = open_at()
     make(platform, "a", "load")
-    kind, kwargs = QueueTrigger(until=time.time() + 60, poll=0.01).serialize()
+    kind, kwargs = QueueTrigger(until=time.time() + 60, poll=0.01, settle=0).serialize()
     assert kind == "springline_airflow.triggers.QueueTrigger"
     payload = fires(QueueTrigger(**kwargs, open_queue=lambda: Queue(open_at())))
     assert payload == {"depth": 1, "why": "something can be persisted"}
@@ -80,7 +80,7 @@ def test_the_trigger_fires_when_something_can_be_persisted(open_at):
 
 def test_the_trigger_waits_while_nothing_can_be_persisted(open_at):
     """An empty queue fires nothing until its time is up."""
-    trigger = QueueTrigger(until=time.time() + 0.2, poll=0.01, open_queue=lambda: Queue(open_at()))
+    trigger = QueueTrigger(until=time.time() + 0.2, poll=0.01, settle=0, open_queue=lambda: Queue(open_at()))
     assert fires(trigger)["why"] == "the time is up"
 
 
@@ -89,7 +89,9 @@ def test_the_trigger_fires_when_a_claim_stands_still(open_at):
     platform = open_at()
     made = make(platform, "a", "load")
     platform.claims.claim(made.ref, "a worker that dies", Method.DATA, None)
-    trigger = QueueTrigger(until=time.time() + 60, poll=0.01, overdue=0.05, open_queue=lambda: Queue(open_at()))
+    trigger = QueueTrigger(
+        until=time.time() + 60, poll=0.01, settle=0, overdue=0.05, open_queue=lambda: Queue(open_at())
+    )
     assert "nothing moved" in fires(trigger)["why"]
 
 

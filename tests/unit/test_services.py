@@ -18,6 +18,7 @@ from services.ports import free_port, is_free
 from services.processes import end, leads, members
 from services.record import Record, Records, Started
 from services.server import Once, Process, Server
+from services.servers.airflow import password
 from services.settings import ServiceSettings
 from services.supervisor import Supervisor
 
@@ -190,15 +191,15 @@ def test_airflow_listens_on_this_machine_only(tmp_path):
 
 
 def test_the_password_is_made_once_and_is_for_its_owner_only(tmp_path):
-    """The file of the first start is kept."""
+    """The files of the first start are kept: the password, and the key that signs the tokens."""
     (server,) = make_servers(["airflow"], ServiceSettings(home=tmp_path))
     server.folder.mkdir(parents=True)
     server.prepare()
-    (file,) = server.folder.iterdir()
-    first = file.read_text()
+    first = {file: file.read_text() for file in server.folder.iterdir()}
     server.prepare()
-    assert file.read_text() == first
-    assert file.stat().st_mode & 0o777 == 0o600
+    assert {file: file.read_text() for file in server.folder.iterdir()} == first
+    assert [file.stat().st_mode & 0o777 for file in first] == [0o600, 0o600]
+    assert password(tmp_path) in "".join(first.values())
 
 
 def test_the_java_of_the_package_serves_where_the_machine_has_none(tmp_path):
