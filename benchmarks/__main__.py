@@ -11,6 +11,8 @@ from rich.console import Console
 from benchmarks.report import keep, show
 
 NAMES = {
+    "catalog": "what single calls take with a million datasets recorded",
+    "persistence": "the paper's workload under each strategy: run time, bytes, losses when the cache is wiped",
     "policies": "the orders of persisting compared on the same lineages, by simulation with many faults",
 }
 

@@ -1,0 +1,123 @@
+"""The catalog with a million datasets recorded: what `claim the next` and `explain` take."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import insert
+
+from benchmarks.report import Goal, Report
+from persistence import schema
+from persistence.explain import explain
+from persistence.model import Method, Operation, Strategy, Written
+from persistence.platform import Platform, open_platform
+from persistence.runner import NoRunner
+from persistence.settings import Settings
+
+_CHAIN = 10  # datasets of one batch: a load, and nine made one from another
+_WAITING = 0.1  # share of the batches that is not persisted yet
+_ROUNDS = 50
+
+
+def run(size: str) -> Report:
+    """Measure a catalog of a million generations (quick: of 100,000)."""
+    rows = measure(1_000_000 if size == "full" else 100_000)
+    slowest = max(row["p50_ms"] for row in rows[:3])
+    goal = Goal(
+        "claim the next, and explain: slowest median", f"{slowest} ms", "milliseconds: below 50 ms", slowest < 50
+    )
+    return Report("catalog", size, rows, [goal], ["SQLite; a tenth of the datasets waits, in chains of ten."])
+
+
+def measure(datasets: int) -> list[dict[str, Any]]:
+    """Fill a catalog with `datasets` generations, a tenth of them waiting, and time single calls (milliseconds)."""
+    home = Path(tempfile.mkdtemp(prefix="springline-bench-"))
+    try:
+        platform = open_platform(
+            Settings(home=home, cache_uri=f"file://{home}/cache", cache_capacity=1 << 60), runner=NoRunner()
+        )
+        begun = time.perf_counter()
+        fill(platform, datasets)
+        filled = time.perf_counter() - begun
+        batches = datasets // _CHAIN
+        middle = [f"bench/{batches * i // _ROUNDS}/d5" for i in range(_ROUNDS)]
+        waiting = [f"bench/{batches - 1 - i}/d5" for i in range(_ROUNDS)]
+        rows = [
+            _timed("claim the next", lambda i: _claim(platform)),
+            _timed("explain a persisted one", lambda i: explain(platform, middle[i])),
+            _timed("explain a waiting one", lambda i: explain(platform, waiting[i])),
+            _timed("resolve a path", lambda i: platform.catalog.resolve(middle[i])),
+            _timed("write and commit", lambda i: _write(platform, f"new/{i}")),
+        ]
+        for row in rows:
+            row["datasets"] = datasets
+        rows[0]["fill_seconds"] = round(filled, 1)
+        platform.close()
+        return rows
+    finally:
+        shutil.rmtree(home)
+
+
+def fill(platform: Platform, datasets: int) -> None:
+    """Record generations as if they had been written and (most of them) persisted."""
+    operations = [Operation(f"op{i}", "1", idempotent=i > 0, repeats=1) for i in range(_CHAIN)]
+    platform.catalog.register_operations(operations)
+    batches = datasets // _CHAIN
+    persisted_until = int(batches * (1 - _WAITING))
+    now = time.time()
+    with platform.catalog.writing() as connection:
+        for start in range(0, batches, 1000):
+            rows, sources = [], []
+            for batch in range(start, min(start + 1000, batches)):
+                done = batch < persisted_until
+                for step in range(_CHAIN):
+                    identity = batch * _CHAIN + step + 1
+                    rows.append(_generation(identity, batch, step, done, now))
+                    if step:
+                        sources.append({"generation_id": identity, "position": 0, "source_id": identity - 1})
+            connection.execute(insert(schema.generation), rows)
+            connection.execute(insert(schema.source), sources)
+        connection.execute(insert(schema.commit_counter).values(id=1, number=datasets))
+
+
+def _generation(identity: int, batch: int, step: int, done: bool, now: float) -> dict[str, Any]:
+    path = f"bench/{batch}/d{step}"
+    return {
+        "id": identity, "path": path, "generation": 1, "phase": "committed", "bytes": 10_000_000 + identity % 9_999_999,
+        "cache": "evicted" if done else "present", "under": "present" if done else "none", "strategy": "async_store",
+        "wanted": True, "operation": f"op{step}", "version": "1", "params": {}, "made_seconds": 2.0, "digest": "d",
+        "checksum": "c", "dag_id": "bench", "run_id": f"run {batch}", "task_id": f"op{step}", "created_at": now,
+        "committed_at": now, "commit_number": identity, "score": float(identity % 1000),
+        "cache_location": f"{path}/@1", "under_location": f"{path}/@1-1" if done else "",
+        "persisted_at": now if done else None,
+    }  # fmt: skip
+
+
+def _claim(platform: Platform) -> None:
+    choice = next(platform.persister.choices())
+    lease = platform.claims.claim(choice.ref, "bench", Method.DATA, None)
+    assert lease is not None
+
+
+def _write(platform: Platform, path: str) -> None:
+    with platform.store.write(path, strategy=Strategy.ASYNC_STORE) as writing:
+        folder = Path(writing.uri.removeprefix("file://"))
+        folder.mkdir(parents=True)
+        (folder / "part").write_bytes(b"x")
+        writing.done(Written(1, "d", 0.0))
+
+
+def _timed(what: str, call: Callable[[int], object]) -> dict[str, Any]:
+    took = []
+    for i in range(_ROUNDS):
+        begun = time.perf_counter()
+        call(i)
+        took.append((time.perf_counter() - begun) * 1000)
+    took.sort()
+    return {"what": what, "p50_ms": round(statistics.median(took), 2), "p95_ms": round(took[int(len(took) * 0.95)], 2)}
