@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import Connection, select
+from sqlalchemy import ColumnElement, Connection, select
 
 from persistence import schema
 from persistence.lineage import Lineage
@@ -18,8 +18,8 @@ _MOST = 20_000  # generations that one decision looks at
 def lineage_from(connection: Connection, seeds: Sequence[int], *, down: bool) -> Lineage:
     """The part of the lineage that decisions on `seeds` (keys of generations) need.
 
-    Upward as far as the first persisted generations, and downward (with `down`) over everything
-    that is not persisted yet.
+    Upward as far as the first persisted generations. With `down` also downward over everything
+    that is not persisted yet, and whatever has read any of it: what has read it need not read it again.
     """
     loaded: dict[int, Dataset] = {}
 
@@ -31,14 +31,7 @@ def lineage_from(connection: Connection, seeds: Sequence[int], *, down: bool) ->
     frontier = list(seeds)
     while frontier and down and len(loaded) < _MOST:
         take(frontier)
-        children: list[int] = []
-        for part in sliced(frontier):
-            children += connection.scalars(
-                select(source.c.generation_id)
-                .join(generation, generation.c.id == source.c.generation_id)
-                .where(source.c.source_id.in_(part), schema.unsettled)
-            ).all()
-        frontier = [child for child in dict.fromkeys(children) if child not in loaded]
+        frontier = [child for child in _children(connection, frontier, schema.unsettled) if child not in loaded]
     take(frontier)
     frontier = list(loaded)
     seen = set(frontier)
@@ -51,8 +44,23 @@ def lineage_from(connection: Connection, seeds: Sequence[int], *, down: bool) ->
         frontier = [parent for parent in dict.fromkeys(parents) if parent not in seen]
         seen.update(frontier)
         take(frontier)
+    if down:
+        unpersisted = [identity for identity, dataset in loaded.items() if not dataset.persisted]
+        take(_children(connection, unpersisted, generation.c.phase.in_(("open", "committed"))))
     names = {d.call.name for d in loaded.values() if d.call}
     return Lineage({d.ref: d for d in loaded.values()}, operations_of(connection, names), _readers(connection))
+
+
+def _children(connection: Connection, parents: Sequence[int], which: ColumnElement[bool]) -> list[int]:
+    """The keys of what was made directly from `parents`, each once."""
+    found: list[int] = []
+    for part in sliced(parents):
+        found += connection.scalars(
+            select(source.c.generation_id)
+            .join(generation, generation.c.id == source.c.generation_id)
+            .where(source.c.source_id.in_(part), which)
+        ).all()
+    return list(dict.fromkeys(found))
 
 
 def operations_of(connection: Connection, names: Iterable[str]) -> dict[tuple[str, str], Operation]:
