@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Connection, Select, and_, func, insert, or_, select, update
@@ -28,12 +29,14 @@ from persistence.model import (
     checked_path,
 )
 from persistence.neighbourhood import lineage_from, operations_of
+from persistence.places import cache_place
 from persistence.records import insert_of, load, sliced
 from persistence.schema import commit_counter, dag_run, db_now, generation, measurement, operation, reader, source
 from persistence.schema import transition as transitions
 from persistence.transitions import START, Event, State, after
 
 _HISTORY = 40  # measurements that a prediction looks back on
+_ALWAYS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Catalog:
@@ -105,7 +108,7 @@ class Catalog:
                     dag_id=origin.dag_id,
                     run_id=origin.run_id,
                     task_id=origin.task_id,
-                    cache_location=f"{path}/@{number}",
+                    cache_location=cache_place(Ref(path, number)),
                     bytes=expected_bytes,
                     created_at=db_now(),
                 )
@@ -116,7 +119,7 @@ class Catalog:
                         generation_id=identity, position=position, source_id=self.identity(connection, ref)
                     )
                 )
-            self._log(connection, identity, "began", START, "")
+            self.log(connection, identity, "began", START, "")
             return load(connection, [identity])[identity]
 
     def apply(
@@ -126,12 +129,12 @@ class Catalog:
         event: Event,
         *,
         why: str = "",
-        lease: int | None = None,
+        only_if: Mapping[str, Any] = _ALWAYS,
         **also: Any,
     ) -> State:
         """Carry one event out, compare-and-set, together with the columns in `also`.
 
-        With `lease`, only while that lease is the newest. Raises `RefusedTransition`.
+        `only_if` names columns that must still have these values. Raises `RefusedTransition`.
         """
         row = connection.execute(
             select(
@@ -149,8 +152,7 @@ class Catalog:
             generation.c.cache == before.cache.value,
             generation.c.under == before.under.value,
         ]
-        if lease is not None:
-            unchanged.append(generation.c.lease_number == lease)
+        unchanged += [generation.c[column] == value for column, value in only_if.items()]
         changed = connection.execute(
             update(generation)
             .where(*unchanged)
@@ -158,28 +160,27 @@ class Catalog:
         ).rowcount
         if changed != 1:
             raise RefusedTransition(f"{row.path}@{row.generation}: {event} came too late, somebody else was first")
-        self._log(connection, identity, event.value, state, why)
+        self.log(connection, identity, event.value, state, why)
         return state
 
-    def change(self, ref: Ref, event: Event, *, why: str = "", lease: int | None = None, **also: Any) -> Dataset:
+    def change(
+        self, ref: Ref, event: Event, *, why: str = "", only_if: Mapping[str, Any] = _ALWAYS, **also: Any
+    ) -> Dataset:
         """`apply` in a transaction of its own; returns the generation as it is then."""
         with self.writing() as connection:
             identity = self.identity(connection, ref)
-            self.apply(connection, identity, event, why=why, lease=lease, **also)
+            self.apply(connection, identity, event, why=why, only_if=only_if, **also)
             return load(connection, [identity])[identity]
 
     def amend(self, ref: Ref, *, event: str = "", why: str = "", **columns: Any) -> None:
         """Set columns that are no state (pinned, wanted, head, …); with `event`, log who did it and why."""
         with self.writing() as connection:
             identity = self.identity(connection, ref)
-            row = connection.execute(
-                update(generation)
-                .where(generation.c.id == identity)
-                .values(**columns)
-                .returning(generation.c.phase, generation.c.cache, generation.c.under)
-            ).one()
+            if columns:
+                connection.execute(update(generation).where(generation.c.id == identity).values(**columns))
             if event:
-                self._log(connection, identity, event, State(Phase(row.phase), Cache(row.cache), Under(row.under)), why)
+                now = load(connection, [identity])[identity]
+                self.log(connection, identity, event, State(now.phase, now.cache, now.under), why)
 
     def commit(self, ref: Ref, *, why: str = "", **also: Any) -> Dataset:
         """Let readers see a generation; from now on it is the newest of its path."""
@@ -320,7 +321,7 @@ class Catalog:
             schema.being_written, generation.c.cache == "writing"
         )
         with self.reading() as connection:
-            return int(connection.scalar(cached)) + int(connection.scalar(expected))
+            return int(connection.scalar(cached) or 0) + int(connection.scalar(expected) or 0)
 
     # ---- lineage
 
@@ -400,7 +401,7 @@ class Catalog:
         refs = []
         for row in connection.execute(update(generation).where(affected).values(head=True).returning(generation)).all():
             state = State(Phase(row.phase), Cache(row.cache), Under(row.under))
-            self._log(connection, row.id, "to the head of the queue", state, why)
+            self.log(connection, row.id, "to the head of the queue", state, why)
             refs.append(Ref(row.path, row.generation))
         return refs
 
@@ -419,18 +420,21 @@ class Catalog:
             connection.execute(update(dag_run).where(_run_is(origin)).values(ended_at=db_now(), outcome=outcome))
 
     @contextmanager
-    def held(self, ref: Ref, seconds: float) -> Iterator[None]:
-        """While inside, the generation is being read: neither evicted nor retired (for `seconds` at most)."""
+    def held(self, ref: Ref, seconds: float, *, counts: bool = True) -> Iterator[Dataset]:
+        """While inside, the generation is being read: neither evicted nor retired (for `seconds` at most).
+
+        Yields it as it is once it is held. It counts as read, unless not `counts`. Raises `UnknownDataset`.
+        """
         with self.writing() as connection:
             identity = self.identity(connection, ref)
-            connection.execute(
-                update(generation).where(generation.c.id == identity)
-                .values(reads=generation.c.reads + 1, last_read_at=db_now())
-            )  # fmt: skip
+            # Takes the row's lock in any case: whoever evicts or retires it now has to see the reader.
+            read = {"reads": generation.c.reads + 1, "last_read_at": db_now()} if counts else {"id": identity}
+            connection.execute(update(generation).where(generation.c.id == identity).values(**read))
             values = {"generation_id": identity, "until": db_now() + seconds}
             key = connection.execute(insert(reader).values(**values)).inserted_primary_key[0]  # type: ignore[index]
+            dataset = load(connection, [identity])[identity]
         try:
-            yield
+            yield dataset
         finally:
             with self.writing() as connection:
                 connection.execute(reader.delete().where(or_(reader.c.id == key, reader.c.until < db_now())))
@@ -482,7 +486,8 @@ class Catalog:
 
     # ---- rows
 
-    def _log(self, connection: Connection, identity: int, event: str, state: State, why: str) -> None:
+    def log(self, connection: Connection, identity: int, event: str, state: State, why: str) -> None:
+        """Note what happened to a generation, and its state then."""
         connection.execute(
             insert(transitions).values(
                 generation_id=identity, at=db_now(), event=event, phase=state.phase.value, cache=state.cache.value,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import func, or_, select, update
+from sqlalchemy import ColumnElement, and_, func, or_, select, update
+from sqlalchemy.exc import OperationalError
 
 from persistence import schema
 from persistence.catalog import Catalog
@@ -97,16 +99,18 @@ class Claims:
         """Prolong a lease; False if it was lost."""
         with self._catalog.writing() as connection:
             renewed = connection.execute(
-                update(generation)
-                .where(
-                    generation.c.path == lease.ref.path,
-                    generation.c.generation == lease.ref.generation,
-                    generation.c.lease_number == lease.number,
-                    schema.copying,
-                )
-                .values(lease_until=db_now() + self._seconds)
+                update(generation).where(self._is(lease)).values(lease_until=db_now() + self._seconds)
             ).rowcount
             return renewed == 1
+
+    def now_by(self, lease: Lease, method: Method, predicted_seconds: float | None) -> None:
+        """Record that the transfer goes on by another method than was claimed; nothing if the lease was lost."""
+        with self._catalog.writing() as connection:
+            connection.execute(
+                update(generation)
+                .where(self._is(lease))
+                .values(method=method.value, predicted_seconds=predicted_seconds)
+            )
 
     @contextmanager
     def kept(self, lease: Lease) -> Iterator[threading.Event]:
@@ -115,9 +119,10 @@ class Claims:
 
         def renew() -> None:
             while not done.wait(self._seconds / 3):
-                if not self.renew(lease):
-                    lost.set()
-                    return
+                with suppress(OperationalError):  # a database that is away for a moment: another third is left
+                    if not self.renew(lease):
+                        lost.set()
+                        return
 
         thread = threading.Thread(target=renew, name=f"lease {lease.ref}", daemon=True)
         thread.start()
@@ -127,6 +132,15 @@ class Claims:
             done.set()
             thread.join()
 
+    @staticmethod
+    def _is(lease: Lease) -> ColumnElement[bool]:
+        return and_(
+            generation.c.path == lease.ref.path,
+            generation.c.generation == lease.ref.generation,
+            generation.c.lease_number == lease.number,
+            schema.copying,
+        )
+
     def settle(self, lease: Lease, *, method: Method, location: str, checksum: str, actual_seconds: float) -> Dataset:
         """Record the verified copy at `location` as the winner; raises `LeaseLost` if the lease is not the newest."""
         try:
@@ -134,7 +148,7 @@ class Claims:
                 lease.ref,
                 Event.COPIED,
                 why=f"{method} by {lease.owner}",
-                lease=lease.number,
+                only_if={"lease_number": lease.number},
                 method=method.value,
                 under_location=location,
                 under_checksum=checksum,
@@ -147,21 +161,26 @@ class Claims:
         except RefusedTransition as refusal:
             raise LeaseLost(str(refusal)) from refusal
 
-    def release(self, lease: Lease, why: str, *, pause: float = 0.0, attempts: int = 1) -> None:
-        """Give a claim back; it may be claimed again after `pause` seconds, doubled for each attempt so far."""
+    def release(self, lease: Lease, why: str, *, pause: float = 0.0, attempts: int = 1, **also: Any) -> bool:
+        """Give a claim back; it may be claimed again after `pause` seconds, doubled for each attempt so far.
+
+        False if the lease had run out, so that somebody else has released it already; then nothing changes.
+        """
         wait = min(pause * 2 ** max(attempts - 1, 0), _LONGEST_PAUSE)
         try:
             self._catalog.change(
                 lease.ref,
                 Event.RELEASED,
                 why=why,
-                lease=lease.number,
+                only_if={"lease_number": lease.number},
                 lease_until=None,
                 not_before=db_now() + wait,
                 error=why,
+                **also,
             )
         except RefusedTransition:
-            return  # the lease had run out: somebody else has released it already
+            return False
+        return True
 
     def expire(self) -> list[Lease]:
         """Take back the claims whose leases ran out; returns them, so that their half copies can be swept."""

@@ -33,6 +33,10 @@ class StorageUnavailable(PersistenceError):
     """A store did not answer, or refused; trying again later may help."""
 
 
+class Gone(PersistenceError):
+    """Bytes are not where the catalog says; it has been told, and what to do has to be decided anew."""
+
+
 class DamagedCopy(PersistenceError):
     """The bytes that arrived are not those that were sent."""
 

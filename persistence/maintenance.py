@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from sqlalchemy import insert, or_, select
+from sqlalchemy import Connection, or_, select
 
-from persistence import schema, sidecar
+from persistence import schema
 from persistence.backends.spec import Backend
 from persistence.catalog import Catalog
-from persistence.errors import InvalidPath, PersistenceError, RefusedTransition
+from persistence.errors import InvalidPath, RefusedTransition, UnknownDataset
 from persistence.model import Cache, Dataset, Phase, Ref, Strategy, Under, checked_path
+from persistence.places import Place, place_of
+from persistence.rebuilding import Rebuilt, rebuild
+from persistence.records import load
 from persistence.restoring import Restorer
-from persistence.schema import commit_counter, dag_run, db_now, generation, reader, source
+from persistence.schema import dag_run, db_now, generation, reader, source
 from persistence.transitions import Event
 
 
@@ -22,15 +26,6 @@ class Scan:
 
     looked_at: int = 0
     lost: list[Ref] = field(default_factory=list)
-
-
-@dataclass
-class Rebuilt:
-    """What was read back from the sidecars."""
-
-    found: list[Ref] = field(default_factory=list)
-    without_source: dict[Ref, list[str]] = field(default_factory=dict)
-    unreadable: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -52,7 +47,8 @@ class Maintenance:
         for dataset in self.catalog.select(query):
             report.looked_at += 1
             seen = self.restorer.verify(dataset, deep=deep)
-            if (seen.cache, seen.under) != (dataset.cache, dataset.under):
+            lost_below = dataset.persisted and not seen.persisted
+            if seen.phase is Phase.COMMITTED and (lost_below or (dataset.in_cache and seen.cache is Cache.LOST)):
                 report.lost.append(dataset.ref)
         return report
 
@@ -64,33 +60,35 @@ class Maintenance:
     def retire(self) -> list[Ref]:
         """Remove superseded generations that nobody reads and from which nothing unpersisted was made."""
         retired = []
-        for dataset in self.catalog.select(select(generation.c.id).where(schema.old).order_by(generation.c.id)):
+        for old in self.catalog.select(select(generation.c.id).where(schema.old).order_by(generation.c.id)):
             with self.catalog.writing() as connection:
-                identity = self.catalog.identity(connection, dataset.ref)
-                if not self._may_retire(connection, identity, dataset):
+                identity = self.catalog.identity(connection, old.ref)
+                if not self._may_retire(connection, identity, old):
                     continue
                 try:
                     self.catalog.apply(connection, identity, Event.RETIRED, why="superseded and no longer read")
                 except RefusedTransition:
                     continue
-            self._remove(dataset)
+                dataset = load(connection, [identity])[identity]  # it may have been persisted meanwhile
+            self.restorer.forget(dataset)
             retired.append(dataset.ref)
         return retired
 
-    def _may_retire(self, connection, identity: int, dataset: Dataset) -> bool:  # type: ignore[no-untyped-def]
-        row = connection.execute(select(generation).where(generation.c.id == identity)).one()
-        newer = connection.scalars(
-            select(generation.c.commit_number)
+    def _may_retire(self, connection: Connection, identity: int, dataset: Dataset) -> bool:
+        row = connection.execute(select(generation).where(generation.c.id == identity).with_for_update()).one()
+        newer = connection.execute(
+            select(generation.c.commit_number, generation.c.cache, generation.c.under)
             .where(
                 generation.c.path == dataset.ref.path, schema.committed, generation.c.commit_number > row.commit_number
             )
             .order_by(generation.c.commit_number)
         ).all()
-        if len(newer) < self.keep_generations or row.pinned:
+        readable = [n for n in newer if n.cache == Cache.PRESENT.value or n.under == Under.PRESENT.value]
+        if len(readable) < self.keep_generations or row.pinned:
             return False
         running = dag_run.c.ended_at.is_(None) & (dag_run.c.began_at > db_now() - self.reader_seconds)
         made_by = (dag_run.c.dag_id == row.dag_id) & (dag_run.c.run_id == row.run_id)
-        sees_it = (dag_run.c.snapshot >= row.commit_number) & (dag_run.c.snapshot < newer[0])
+        sees_it = (dag_run.c.snapshot >= row.commit_number) & (dag_run.c.snapshot < newer[0].commit_number)
         child = generation.alias()
         unpersisted = (child.c.phase == Phase.OPEN.value) | (
             (child.c.phase == Phase.COMMITTED.value) & (child.c.under != Under.PRESENT.value)
@@ -104,56 +102,47 @@ class Maintenance:
         return not any(connection.execute(query.limit(1)).first() for query in held)
 
     def sweep(self) -> list[Ref]:
-        """Abandon what has been open for longer than any writer may take, and remove what it left."""
+        """Abandon what has been open for longer than any writer may take, and remove what dead processes left."""
         stale = generation.c.created_at < db_now() - self.reader_seconds
         abandoned = []
         for dataset in self.catalog.select(select(generation.c.id).where(schema.being_written, stale)):
-            self.catalog.change(dataset.ref, Event.ABANDONED, why="its writer did not come back", bytes=0)
-            self._remove(dataset)
-            abandoned.append(dataset.ref)
+            with suppress(RefusedTransition):  # its writer came back just now
+                self.catalog.change(dataset.ref, Event.ABANDONED, why="its writer did not come back", bytes=0)
+                abandoned.append(dataset.ref)
+        over = generation.c.phase.in_([Phase.RETIRED.value, Phase.ABANDONED.value])
+        for dataset in self.catalog.select(select(generation.c.id).where(over, generation.c.cache_location != "")):
+            self.restorer.forget(dataset)
+        for location in list(self.cache.copies()):
+            if (place := place_of(location)) is not None and self._is_left_over(place):
+                self.cache.delete(location)
         return abandoned
+
+    def _is_left_over(self, place: Place) -> bool:
+        """Whether a copy in the cache is none that the catalog names, and none that is just being made."""
+        try:
+            dataset = self.catalog.get(place.ref)
+        except UnknownDataset:
+            return False  # another catalog's, perhaps one that is still to be rebuilt
+        if dataset.cache_location == place.location and dataset.cache is not Cache.EVICTED:
+            return False
+        return place.begun_at < self.catalog.now() - self.reader_seconds
 
     def rebuild(self) -> Rebuilt:
         """Fill an empty catalog from the sidecars in the under-store; raises `PersistenceError` if it is not empty."""
-        if self.catalog.find(limit=1):
-            raise PersistenceError("the catalog is not empty; rebuild fills an empty one only")
-        report = Rebuilt()
-        copies: dict[Ref, tuple[str, Dataset]] = {}
-        for location in self.under.locations(sidecar.NAME):
-            try:
-                told = sidecar.read(self.under.read_small(location, sidecar.NAME), where=location)
-            except PersistenceError as error:
-                report.unreadable.append(str(error))
-                continue
-            copies[told.ref] = max((location, told), copies.get(told.ref, ("", told)), key=lambda pair: _lease(pair[0]))
-        in_order = sorted(copies.values(), key=lambda pair: (pair[1].created_at, pair[1].ref))
-        with self.catalog.writing() as connection:
-            known: dict[Ref, int] = {}
-            newest = {told.ref.path: told.ref for _, told in in_order}
-            for number, (location, told) in enumerate(in_order, start=1):
-                known[told.ref] = self._record(connection, told, location, number, newest[told.ref.path] != told.ref)
-                report.found.append(told.ref)
-            for _, told in in_order:
-                for position, ref in enumerate(told.sources):
-                    if ref in known:
-                        values = {"generation_id": known[told.ref], "position": position, "source_id": known[ref]}
-                        connection.execute(insert(source).values(**values))
-                    else:
-                        report.without_source.setdefault(told.ref, []).append(str(ref))
-            if in_order:
-                connection.execute(insert(commit_counter).values(id=1, number=len(in_order)))
-        return report
+        return rebuild(self.catalog, self.under)
 
     def adopt(self, path: str, location: str) -> Dataset:
         """Record files that lie at `location` in the under-store already as the next generation of `path`.
 
-        They stay where they are. No operation is recorded, so they can't be recomputed. Raises
-        `FileNotFoundError`, `InvalidPath`.
+        They stay where they are, also when the generation is retired. No operation is recorded, so they
+        can't be recomputed. Raises `FileNotFoundError`, `InvalidPath`.
         """
         checked_path(path)
         manifest = self.under.manifest(location)
         if not manifest.files:
             raise InvalidPath(f"{location}: there are no files in the under-store")
+        if any(part.startswith("@") for file in manifest.files for part in f"{location}/{file.name}".split("/")):
+            raise InvalidPath(f"{location} holds copies that were made here; `rebuild` finds those of a lost catalog")
         dataset = self.catalog.begin(path, strategy=Strategy.CACHE_THROUGH)
         self.catalog.change(
             dataset.ref,
@@ -165,30 +154,3 @@ class Maintenance:
             persisted_at=db_now(),
         )
         return self.catalog.commit(dataset.ref, why="adopted")
-
-    def _record(self, connection, told: Dataset, location: str, number: int, superseded: bool) -> int:  # type: ignore[no-untyped-def]
-        call = told.call
-        values = {
-            "path": told.ref.path, "generation": told.ref.generation, "phase": "committed", "cache": "evicted",
-            "under": "present", "bytes": told.bytes, "rows": told.rows, "digest": told.digest,
-            "strategy": told.strategy.value, "wanted": True, "checkpoint": told.checkpoint,
-            "operation": call.name if call else None, "version": call.version if call else None,
-            "params": dict(call.params) if call else None, "dag_id": told.origin.dag_id,
-            "run_id": told.origin.run_id, "task_id": told.origin.task_id, "made_seconds": told.made_seconds,
-            "report": dict(told.report) if told.report else None, "created_at": told.created_at,
-            "committed_at": told.created_at, "commit_number": number, "persisted_at": told.created_at,
-            "cache_location": f"{told.ref.path}/@{told.ref.generation}", "under_location": location,
-            "under_checksum": told.under_checksum, "lease_number": _lease(location), "superseded": superseded,
-        }  # fmt: skip
-        return int(connection.execute(insert(generation).values(**values)).inserted_primary_key[0])
-
-    def _remove(self, dataset: Dataset) -> None:
-        self.cache.delete(dataset.cache_location)
-        if dataset.under_location:
-            self.under.delete(dataset.under_location)
-
-
-def _lease(location: str) -> int:
-    """The number of the lease in the name of a copy; -1 if there is none."""
-    number = location.rpartition("-")[2]
-    return int(number) if number.isdigit() else -1

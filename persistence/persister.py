@@ -5,27 +5,31 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from persistence.catalog import Catalog
 from persistence.claims import Claims, Lease, LeaseLost
 from persistence.errors import (
     DamagedCopy,
+    Gone,
     Irrecoverable,
     OperationFailed,
+    RefusedTransition,
     StorageFull,
     StorageUnavailable,
 )
 from persistence.lineage import Lineage
-from persistence.model import Cache, Dataset, Method, Ref
+from persistence.model import Dataset, Method, Ref
 from persistence.priority import Policy, Score
 from persistence.restoring import Restorer
 from persistence.sending import CacheDamaged, OutputDiffers, Sender
 from persistence.transfer import TransferPlan, decide
-from persistence.transitions import Event
 
 _PAGE = 24  # candidates by stored score whose score is worked out again at each claim
+_TRIES = 3  # of one generation before a worker that gets nothing else done takes a rest
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,8 @@ class Persister:
     def step(self) -> Outcome | None:
         """Persist the next generation; None if nothing can be claimed now."""
         for expired in self.claims.expire():
-            self.sender.sweep(expired)
+            with suppress(StorageUnavailable):  # whoever claims it next sweeps too
+                self.sender.sweep(expired)
         for choice in self.choices():
             predicted = choice.plan.predicted.seconds if choice.plan.predicted else None
             lease = self.claims.claim(choice.ref, self.owner, choice.plan.method, predicted)
@@ -90,6 +95,7 @@ class Persister:
         """Persist until the queue is empty, or nothing could be claimed for `patience` seconds."""
         summary = Summary()
         idle_since = time.monotonic()
+        failures: Counter[Ref] = Counter()  # since something went well
         while True:
             outcome = self.step()
             if outcome is not None:
@@ -97,6 +103,10 @@ class Persister:
                 told(outcome)
                 if not outcome.error:
                     idle_since = time.monotonic()
+                    failures.clear()
+                    continue
+                failures[outcome.ref] += 1
+                if failures[outcome.ref] < _TRIES:
                     continue
             summary.left = self.claims.depth()
             if not summary.left or time.monotonic() - idle_since >= patience:
@@ -118,62 +128,63 @@ class Persister:
                 if not self._waits(plan, lineage):
                     yield Choice(ref, plan, score)
 
-    def _waits(self, plan: TransferPlan, lineage: Lineage) -> bool:
-        """A source that wants persisting itself will be persisted; all else the worker brings about."""
-        return any(
-            ref != plan.ref and (d := lineage.datasets.get(ref)) is not None and d.available and not d.persisted
-            and d.wanted
-            for ref in plan.waits_for
-        )  # fmt: skip
+    @staticmethod
+    def _waits(plan: TransferPlan, lineage: Lineage) -> bool:
+        """An operation waits for sources that will be persisted themselves; all else the worker brings about."""
+        known = [lineage.datasets[ref] for ref in lineage.datasets[plan.ref].sources if ref in lineage.datasets]
+        return plan.method is Method.OPERATION and any(source.wanted and not source.persisted for source in known)
 
     def _carry_out(self, choice: Choice, lease: Lease, predicted: float | None) -> Outcome:
         begun = time.monotonic()
         method = choice.plan.method
         error = ""
         try:
-            method = self._send(self.catalog.get(choice.ref), method, lease)
+            method = self._send(self.catalog.get(choice.ref), choice.plan, lease)
         except LeaseLost as lost:
             error = str(lost)
-        except (FileNotFoundError, CacheDamaged) as lost:
+        except (Gone, CacheDamaged) as lost:
             error = f"its cached bytes are gone: {lost}"
-            self._lost(choice.ref, lease, error)
+            self.claims.release(lease, error, pause=0.0 if self._is_lost(choice.ref) else self.retry_seconds)
         except Irrecoverable as lost:
             error = str(lost)
-            self.claims.release(lease, error)
-            self.catalog.amend(choice.ref, event="given up", why=error, wanted=False, error=error)
-        except (StorageUnavailable, StorageFull, DamagedCopy, OperationFailed) as failure:
+            if self.claims.release(lease, error, wanted=False):
+                self.catalog.amend(choice.ref, event="given up", why=error)
+        except (StorageUnavailable, StorageFull, DamagedCopy, OperationFailed, RefusedTransition) as failure:
             error = str(failure)
             attempts = self.catalog.get(choice.ref).attempts
             self.claims.release(lease, error, pause=self.retry_seconds, attempts=attempts)
         except BaseException as failure:
             self.claims.release(lease, f"{type(failure).__name__}: {failure}", pause=self.retry_seconds)
             raise
+        if method is not choice.plan.method:
+            predicted = choice.plan.data.seconds if choice.plan.data else None
         return Outcome(choice.ref, method, predicted, time.monotonic() - begun, error)
 
-    def _send(self, dataset: Dataset, method: Method, lease: Lease) -> Method:
-        """Send by `method`, and by data where the operation turns out not to do; returns what was sent."""
-        if method is Method.OPERATION and dataset.digest:
+    def _send(self, dataset: Dataset, plan: TransferPlan, lease: Lease) -> Method:
+        """Send as planned, and by data where the operation turns out not to do; returns what was sent."""
+        if plan.method is Method.OPERATION and dataset.digest:
             sources = self.catalog.get_all(dataset.sources)
             if all(source.persisted for source in sources):
                 try:
                     self.sender.send_operation(dataset, lease, sources)
                     return Method.OPERATION
-                except OutputDiffers as lie:
-                    assert dataset.call is not None
-                    self.catalog.saw_repeat(dataset.call, same=False)
-                    if not dataset.in_cache:
-                        raise Irrecoverable(str(lie)) from lie
+                except OutputDiffers:
+                    self.restorer.unmask(dataset, sources)
                 except OperationFailed:
-                    if not dataset.in_cache:
+                    below = [self.restorer.verify(source, deep=True) for source in sources]
+                    if not dataset.in_cache and all(source.persisted for source in below):
                         raise
         if not dataset.in_cache:
             self.restorer.demand([dataset.ref])
             dataset = self.catalog.get(dataset.ref)
+        if plan.method is Method.OPERATION:
+            self.claims.now_by(lease, Method.DATA, plan.data.seconds if plan.data else None)
         self.sender.send_data(dataset, lease)
         return Method.DATA
 
-    def _lost(self, ref: Ref, lease: Lease, why: str) -> None:
-        dataset = self.catalog.get(ref)
-        if dataset.cache is Cache.PRESENT:
-            self.catalog.change(ref, Event.LOST, why=why)
-        self.claims.release(lease, why)
+    def _is_lost(self, ref: Ref) -> bool:
+        """Look again, and mark it lost if it is: the worker may have been late, and the bytes elsewhere by now."""
+        try:
+            return not self.restorer.verify(self.catalog.get(ref), deep=True).in_cache
+        except StorageUnavailable:
+            return False

@@ -58,7 +58,7 @@ def open_platform(settings: Settings | None = None, *, runner: Runner | None = N
     under = _backend(settings.under_uri or f"file://{settings.home / 'under'}", "under", settings)
     claims = Claims(catalog, settings.lease_seconds)
     replacement = Replacement(catalog, cache, capacity=settings.cache_capacity, order=settings.replacement)
-    restorer = Restorer(catalog, cache, under, runner, replacement)
+    restorer = Restorer(catalog, cache, under, runner, replacement, settings.reader_seconds)
     policy = policy_of(settings)
     sender = Sender(catalog, claims, cache, under, runner)
     store = Store(

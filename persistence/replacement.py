@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from sqlalchemy import select
+from typing import Any
 
-from persistence import schema
+from sqlalchemy import Connection, Row, select
+
 from persistence.backends.spec import Backend
 from persistence.catalog import Catalog
 from persistence.errors import RefusedTransition
 from persistence.eviction import EvictionPlan, Victim, plan_eviction
-from persistence.model import Cache, Dataset, Phase, Ref, Under
-from persistence.schema import db_now, generation, reader, source
+from persistence.model import Cache, Dataset, Phase, Ref, Strategy, Under
+from persistence.schema import db_now, generation, operation, reader, source
 from persistence.transitions import Event
 
 
@@ -44,11 +45,11 @@ class Replacement:
         """Let one generation go, unless it is needed after all by now; True if it went."""
         with self._catalog.writing() as connection:
             identity = self._catalog.identity(connection, victim.ref)
-            row = connection.execute(select(generation).where(generation.c.id == identity)).one()
+            row = connection.execute(select(generation).where(generation.c.id == identity).with_for_update()).one()
             reading = select(reader.c.id).where(reader.c.generation_id == identity, reader.c.until > db_now())
-            if row.pinned or row.under == Under.COPYING.value or connection.execute(reading).first():
+            if row.pinned or connection.execute(reading).first():
                 return False
-            if victim.rule == "alternate" and not self._one_step_away(connection, identity):
+            if row.under != Under.PRESENT.value and not self._may_go_unpersisted(connection, row, victim):
                 return False
             try:
                 self._catalog.apply(connection, identity, Event.EVICTED, why=f"{victim.rule}: {victim.words}")
@@ -63,21 +64,46 @@ class Replacement:
         self._cache.delete(dataset.cache_location)
 
     @staticmethod
-    def _one_step_away(connection, identity: int) -> bool:  # type: ignore[no-untyped-def]
-        """Whether every source can still be read now, and nothing evicted leans on this generation."""
+    def _may_go_unpersisted(connection: Connection, row: Row[Any], victim: Victim) -> bool:
+        """Whether it is one repeatable step from sources that can be read now, and nothing that has gone leans on it.
+
+        What was written as cache_only need not be, as that strategy promises nothing.
+        """
+        dependent = generation.alias()
+        leaning = (
+            select(dependent.c.id)
+            .join(source, source.c.generation_id == dependent.c.id)
+            .where(
+                source.c.source_id == row.id,
+                dependent.c.phase == Phase.COMMITTED.value,
+                dependent.c.cache != Cache.PRESENT.value,
+                dependent.c.under != Under.PRESENT.value,
+            )
+        )
+        if row.strategy == Strategy.CACHE_ONLY.value and victim.rule == "unwanted":
+            others = dependent.c.strategy != Strategy.CACHE_ONLY.value
+            return connection.execute(leaning.where(others)).first() is None
         upstream = generation.alias()
         sources = connection.execute(
             select(upstream.c.cache, upstream.c.under)
             .join(source, source.c.source_id == upstream.c.id)
-            .where(source.c.generation_id == identity)
+            .where(source.c.generation_id == row.id)
+            .order_by(upstream.c.id.desc())
+            .with_for_update(of=upstream)  # they stay until this one has gone
         ).all()
-        at_hand = all(s.cache == Cache.PRESENT.value or s.under == Under.PRESENT.value for s in sources)
-        leaning = connection.execute(
-            select(source.c.generation_id)
-            .join(generation, generation.c.id == source.c.generation_id)
-            .where(source.c.source_id == identity, schema.unsettled, generation.c.cache == Cache.EVICTED.value)
+        repeats = connection.execute(
+            select(operation.c.name).where(
+                operation.c.name == row.operation,
+                operation.c.version == row.version,
+                operation.c.idempotent,
+                operation.c.runnable,
+                ~operation.c.unmasked,
+                operation.c.repeats >= 1,
+            )
         ).first()
-        return at_hand and leaning is None
+        at_hand = all(s.cache == Cache.PRESENT.value or s.under == Under.PRESENT.value for s in sources)
+        asked_for = victim.rule in ("unwanted", "alternate")
+        return asked_for and at_hand and repeats is not None and connection.execute(leaning).first() is None
 
 
 def evicted_by_hand(ref: Ref, size: int) -> Victim:

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import time
-import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from persistence.backends.spec import Backend, Manifest
 from persistence.catalog import Catalog
-from persistence.errors import DamagedCopy, Irrecoverable, OperationFailed, RefusedTransition
-from persistence.model import Cache, Dataset, Ref, Side
+from persistence.errors import (
+    DamagedCopy,
+    Gone,
+    Irrecoverable,
+    OperationFailed,
+    RefusedTransition,
+    StorageUnavailable,
+)
+from persistence.model import Dataset, Ref, Side
+from persistence.places import half_of, remove_all, restored_place
 from persistence.recovery import RecoveryPlan, Step, plan_recovery
 from persistence.replacement import Replacement
 from persistence.runner import Runner
 from persistence.sending import OutputDiffers, copy
 from persistence.transitions import Event
+
+_MOST_SURPRISES = 5
 
 
 @dataclass
@@ -36,6 +46,7 @@ class Restorer:
     under: Backend
     runner: Runner
     replacement: Replacement
+    reader_seconds: float
 
     def plan(self, targets: Sequence[Ref]) -> RecoveryPlan:
         """What would have to be done to have `targets` in the cache."""
@@ -48,18 +59,16 @@ class Restorer:
         begun = time.monotonic()
         surprises = 0
         while True:
-            plan = self.plan(targets)
+            plan = self._plan_on_what_is_there(targets)
             report.irrecoverable = dict(plan.irrecoverable)
             try:
-                for step in plan.steps:
-                    self._carry_out(step)
-                    report.steps.append(step)
+                self._carry_out(plan, report)
                 break
             except OutputDiffers:
-                continue  # the operation was unmasked: the next plan counts it as not repeatable
-            except (FileNotFoundError, DamagedCopy):
+                continue  # the operation was unmasked, or a damaged source marked: the next plan knows
+            except (Gone, DamagedCopy, RefusedTransition):
                 surprises += 1
-                if surprises > 5:
+                if surprises > _MOST_SURPRISES:
                     raise
         report.seconds = time.monotonic() - begun
         return report
@@ -72,81 +81,166 @@ class Restorer:
             raise Irrecoverable(f"lost, and nothing can bring it back: {told}")
         return report
 
+    def can_be_had(self, dataset: Dataset) -> bool:
+        """Whether its bytes are there, or can be brought back from what is there."""
+        return self.verify(dataset).available or not self._plan_on_what_is_there([dataset.ref]).irrecoverable
+
+    def forget(self, dataset: Dataset) -> None:
+        """Remove every copy of a generation whose life is over; does nothing where that was done before."""
+        if dataset.cache_location or dataset.under_location:
+            remove_all(self.cache, self.under, dataset)
+            self.catalog.amend(dataset.ref, cache_location="", under_location="")
+
     def verify(self, dataset: Dataset, *, deep: bool = False) -> Dataset:
         """Look whether the bytes are where the catalog says; what is missing or damaged is marked so.
 
-        Compares names and sizes, with `deep` also checksums.
+        Looks where a reader would: in the cache, else in the under-store. Compares sizes, with `deep`
+        also checksums, and in both. Returns the generation as it is then.
         """
         if dataset.in_cache and not self._whole(self.cache, dataset.cache_location, dataset.checksum, dataset, deep):
             dataset = self._mark(dataset, Event.LOST, "its cached files are missing or damaged")
-        if dataset.persisted and not self._whole(
-            self.under, dataset.under_location, dataset.under_checksum, dataset, deep
-        ):
+        look_below = dataset.persisted and (deep or not dataset.in_cache)
+        if look_below and not self._whole(self.under, dataset.under_location, dataset.under_checksum, dataset, deep):
             dataset = self._mark(dataset, Event.UNDER_LOST, "its files in the under-store are missing or damaged")
         return dataset
 
-    def _carry_out(self, step: Step) -> None:
+    def unmask(self, dataset: Dataset, sources: Sequence[Dataset]) -> bool:
+        """A second run gave another digest: its operation is a liar, unless a source was damaged; True if it is."""
+        assert dataset.call is not None
+        if [source for source in sources if self._changed(source, self.verify(source, deep=True))]:
+            return False
+        self.catalog.saw_repeat(dataset.call, same=False)
+        return True
+
+    def _plan_on_what_is_there(self, targets: Sequence[Ref]) -> RecoveryPlan:
+        """The plan once every source that it reads was looked for: the catalog may not know yet what a fault took."""
+        looked_at: set[Ref] = set()
+        lineage = self.catalog.lineage_around(targets, down=False)
+        while True:
+            costs = self.catalog.costs(lineage)
+            plan = plan_recovery(lineage, targets, costs)
+            steps = [lineage.datasets[step.ref] for step in plan.steps if step.action == "recompute"]
+            sources = {ref for step in steps for ref in step.sources} - looked_at
+            looked_at |= sources
+            seen = [self.verify(source) for source in self.catalog.get_all(sorted(sources))]
+            changed = [dataset for dataset in seen if self._changed(lineage.datasets[dataset.ref], dataset)]
+            if not changed:
+                return plan
+            if any(lineage.datasets[dataset.ref].persisted for dataset in changed):
+                lineage = self.catalog.lineage_around(targets, down=False)  # what lies above was not needed before
+            else:
+                lineage = lineage.changed(*changed)
+
+    def _carry_out(self, plan: RecoveryPlan, report: Restored) -> None:
+        with ExitStack() as holds:
+            for number, step in enumerate(plan.steps, start=1):
+                self._take(step)
+                report.steps.append(step)
+                later = self.catalog.get_all([after.ref for after in plan.steps[number:]])
+                if any(step.ref in dataset.sources for dataset in later):
+                    holds.enter_context(self.catalog.held(step.ref, self.reader_seconds, counts=False))
+
+    @staticmethod
+    def _changed(before: Dataset, after: Dataset) -> bool:
+        return (before.cache, before.under) != (after.cache, after.under)
+
+    def _take(self, step: Step) -> None:
         dataset = self.catalog.get(step.ref)
         if dataset.in_cache:
             return
-        self.replacement.make_room(dataset.bytes)
         if step.action == "fetch":
+            self.replacement.make_room(dataset.bytes)
             self._fetch(dataset)
-        else:
+            return
+        with ExitStack() as holds:  # making room must not take the sources away
+            for source in dataset.sources:
+                holds.enter_context(self.catalog.held(source, self.reader_seconds, counts=False))
+            self.replacement.make_room(dataset.bytes)
             self._recompute(dataset)
 
     def _fetch(self, dataset: Dataset) -> None:
-        half = _half(dataset)
         begun = time.monotonic()
-        try:
+        with self._new_place(dataset) as place:
+            half = half_of(place)
             try:
                 manifest = copy(self.under, dataset.under_location, self.cache, half)
-            except FileNotFoundError:
+            except Gone:
                 self._mark(dataset, Event.UNDER_LOST, "its files in the under-store are missing")
                 raise
             if manifest.checksum != dataset.under_checksum:
                 self._mark(dataset, Event.UNDER_LOST, "its copy in the under-store is damaged")
                 raise DamagedCopy(f"{dataset.ref}: its copy in the under-store is not what was put there")
-            self.catalog.measure("", Side.STORAGE, bytes_in=manifest.bytes, seconds=time.monotonic() - begun)
-            self._restored(dataset, half, manifest, f"fetched in {time.monotonic() - begun:.1f} s")
-        finally:
-            self.cache.delete(half)
+            if self._manifest(half).checksum != manifest.checksum:
+                raise DamagedCopy(f"{dataset.ref}: the bytes that arrived in the cache are not those sent")
+            seconds = time.monotonic() - begun
+            self.catalog.measure("", Side.STORAGE, bytes_in=manifest.bytes, seconds=seconds)
+            self._restored(dataset, place, manifest, f"fetched in {seconds:.1f} s")
 
     def _recompute(self, dataset: Dataset) -> None:
         assert dataset.call is not None
-        inputs = []
-        for source in self.catalog.get_all(dataset.sources):
-            source = self.verify(source)
-            if not source.available:
-                raise FileNotFoundError(f"{source.ref}, a source of {dataset.ref}, is gone")
-            cached = source.in_cache
-            inputs.append(self.cache.uri(source.cache_location) if cached else self.under.uri(source.under_location))
-        half = _half(dataset)
-        try:
-            written = self.runner.run(dataset.call, inputs, self.cache.uri(half))
+        sources = [self.verify(source) for source in self.catalog.get_all(dataset.sources)]
+        self._require(dataset, sources)
+        inputs = [
+            self.cache.uri(source.cache_location) if source.in_cache else self.under.uri(source.under_location)
+            for source in sources
+        ]
+        with self._new_place(dataset) as place:
+            half = half_of(place)
+            try:
+                written = self.runner.run(dataset.call, inputs, self.cache.uri(half))
+            except OperationFailed as failure:
+                self._require(dataset, [self.verify(source, deep=True) for source in sources], sources)
+                raise OperationFailed(f"{dataset.ref} could not be recomputed: {failure}") from failure
             if dataset.digest and written.digest != dataset.digest:
-                self.catalog.saw_repeat(dataset.call, same=False)
+                self.unmask(dataset, sources)
                 raise OutputDiffers(f"{dataset.ref}: {dataset.call.name} gave another result when it was run again")
             if dataset.digest:
                 self.catalog.saw_repeat(dataset.call, same=True)
-            self._restored(dataset, half, self.cache.manifest(half), f"recomputed in {written.seconds:.1f} s")
-        except OperationFailed as failure:
-            raise OperationFailed(f"{dataset.ref} could not be recomputed: {failure}") from failure
-        finally:
-            self.cache.delete(half)
+            self._restored(dataset, place, self._manifest(half), f"recomputed in {written.seconds:.1f} s")
 
-    def _restored(self, dataset: Dataset, half: str, manifest: Manifest, how: str) -> None:
-        self.cache.delete(dataset.cache_location)  # what a fault left of it
+    def _require(self, dataset: Dataset, sources: Sequence[Dataset], before: Sequence[Dataset] = ()) -> None:
+        """Raise `Gone` if a source cannot be read, or not where it was `before`."""
+        moved = [a for a, b in zip(sources, before, strict=False) if self._changed(a, b)]
+        if missing := moved + [source for source in sources if not source.available]:
+            raise Gone(f"{missing[0].ref}, a source of {dataset.ref}, is gone")
+
+    @contextmanager
+    def _new_place(self, dataset: Dataset) -> Iterator[str]:
+        """A place of its own for a copy that is brought back; its half copy goes in any case."""
+        place = restored_place(dataset.ref)
         try:
-            self.cache.rename(half, dataset.cache_location)
-            self.catalog.change(dataset.ref, Event.RESTORED, why=how, checksum=manifest.checksum, bytes=manifest.bytes)
-        except (FileExistsError, RefusedTransition):
-            if self.catalog.get(dataset.ref).cache is not Cache.PRESENT:
-                raise  # otherwise somebody else brought it back at the same time
+            yield place
+        finally:
+            with suppress(StorageUnavailable):  # what stopped the copy matters more; `sweep` finds it
+                self.cache.delete(half_of(place))
+
+    def _restored(self, dataset: Dataset, place: str, manifest: Manifest, how: str) -> None:
+        try:
+            self.cache.rename(half_of(place), place)
+            self.catalog.change(
+                dataset.ref, Event.RESTORED, why=how, checksum=manifest.checksum, bytes=manifest.bytes,
+                cache_location=place,
+            )  # fmt: skip
+        except BaseException as error:
+            self.cache.delete(place)
+            if isinstance(error, RefusedTransition) and self.catalog.get(dataset.ref).in_cache:
+                return  # somebody else brought it back at the same time
+            if isinstance(error, FileNotFoundError):
+                raise Gone(f"{dataset.ref}: the cache was taken away while it was brought back") from error
+            raise
+        self.cache.delete(dataset.cache_location)  # what a fault left of it
+
+    def _manifest(self, half: str) -> Manifest:
+        try:
+            return self.cache.manifest(half)
+        except FileNotFoundError as error:
+            raise Gone(f"{half}: the cache was taken away while it was brought back") from error
 
     def _mark(self, dataset: Dataset, event: Event, why: str) -> Dataset:
+        """Record a loss, unless the copy that was looked at no longer is the one that counts."""
+        column = "cache_location" if event is Event.LOST else "under_location"
         try:
-            return self.catalog.change(dataset.ref, event, why=why)
+            return self.catalog.change(dataset.ref, event, why=why, only_if={column: getattr(dataset, column)})
         except RefusedTransition:
             return self.catalog.get(dataset.ref)
 
@@ -160,7 +254,3 @@ class Restorer:
             return False
         # The bytes of a copy that an operation made beside the under-store may differ in number.
         return bool(files) and (checksum != dataset.checksum or sum(f.bytes for f in files) == dataset.bytes)
-
-
-def _half(dataset: Dataset) -> str:
-    return f"{dataset.ref.path}/.@{dataset.ref.generation}-{uuid.uuid4().hex[:8]}"

@@ -14,8 +14,9 @@ from persistence import sidecar
 from persistence.backends.spec import Backend, File, Manifest
 from persistence.catalog import Catalog
 from persistence.claims import Claims, Lease, LeaseLost
-from persistence.errors import DamagedCopy, PersistenceError
+from persistence.errors import DamagedCopy, Gone, PersistenceError, StorageUnavailable
 from persistence.model import Dataset, Method, Side
+from persistence.places import half_of, sweep_under, under_place
 from persistence.runner import Runner
 
 
@@ -39,19 +40,36 @@ def copy(
     """Copy the files of `location` to the new location `to`; returns what was read, with checksums.
 
     `pace` is told of every chunk and may hold it back; the copy ends with `LeaseLost` once `lost` is set.
+    Raises `Gone` if the source is not there, `DamagedCopy` if somebody takes the target away meanwhile.
     """
+    try:
+        files = source.files(location)
+    except FileNotFoundError as error:
+        raise Gone(f"{location}: {error}") from error
     sent = []
-    for file in source.files(location):
+    for file in files:
         hasher = xxhash.xxh3_128()
-        with target.create(to, file.name, file.bytes) as out:
-            for chunk in source.chunks(location, file.name):
-                if lost is not None and lost.is_set():
-                    raise LeaseLost(f"{location}: the lease ran out during the copy")
-                pace(len(chunk))
-                hasher.update(chunk)
-                out.write(chunk)
-        sent.append(File(file.name, file.bytes, hasher.hexdigest()))
+        size = 0
+        try:
+            with target.create(to, file.name, file.bytes) as out:
+                for chunk in _read(source, location, file.name):
+                    if lost is not None and lost.is_set():
+                        raise LeaseLost(f"{location}: the lease ran out during the copy")
+                    pace(len(chunk))
+                    hasher.update(chunk)
+                    size += len(chunk)
+                    out.write(chunk)
+        except FileNotFoundError as error:
+            raise DamagedCopy(f"{to}: somebody took the half copy away: {error}") from error
+        sent.append(File(file.name, size, hasher.hexdigest()))
     return Manifest(tuple(sent))
+
+
+def _read(source: Backend, location: str, name: str) -> Iterator[bytes]:
+    try:
+        yield from source.chunks(location, name)
+    except FileNotFoundError as error:
+        raise Gone(f"{location}/{name}: {error}") from error
 
 
 @dataclass
@@ -68,15 +86,15 @@ class Sender:
     def send_data(self, dataset: Dataset, lease: Lease) -> Dataset:
         """Copy the cached bytes.
 
-        Raises `DamagedCopy` if they are not what was written (cache) or not what was sent (link),
-        `FileNotFoundError` if they are gone, `StorageFull`, `StorageUnavailable`, `LeaseLost`.
+        Raises `CacheDamaged` if they are not what was written, `Gone` if they are not there, `DamagedCopy`
+        if something else arrived, `StorageFull`, `StorageUnavailable`, `LeaseLost`.
         """
         begun = time.monotonic()
-        with self._half_copy(lease) as (half, lost):
+        with self._half_copy(dataset, lease) as (half, lost):
             sent = copy(self.cache, dataset.cache_location, self.under, half, pace=self.pace, lost=lost)
             if sent.checksum != dataset.checksum:
                 raise CacheDamaged(f"{dataset.ref}: the cached bytes are not those that were written")
-            if self.under.manifest(half).checksum != sent.checksum:
+            if self._manifest(half).checksum != sent.checksum:
                 raise DamagedCopy(f"{dataset.ref}: the bytes that arrived in the under-store are not those sent")
             seconds = time.monotonic() - begun
             settled = self._settle(dataset, lease, half, Method.DATA, sent.checksum, seconds)
@@ -90,7 +108,7 @@ class Sender:
         """
         assert dataset.call is not None
         begun = time.monotonic()
-        with self._half_copy(lease) as (half, _):
+        with self._half_copy(dataset, lease) as (half, _):
             inputs = [self.under.uri(source.under_location) for source in sources]
             written = self.runner.run(dataset.call, inputs, self.under.uri(half))
             if written.digest != dataset.digest:
@@ -98,7 +116,7 @@ class Sender:
                     f"{dataset.ref}: {dataset.call.name} was run again on the same sources and gave another result "
                     f"({written.digest}, not {dataset.digest}): it is not idempotent"
                 )
-            manifest = self.under.manifest(half)
+            manifest = self._manifest(half)
             seconds = time.monotonic() - begun
             settled = self._settle(dataset, lease, half, Method.OPERATION, manifest.checksum, seconds)
         self.catalog.saw_repeat(dataset.call, same=True)
@@ -112,42 +130,47 @@ class Sender:
         return settled
 
     def sweep(self, lease: Lease) -> None:
-        """Remove the half copy that a dead worker left."""
-        self.under.delete(half_location(lease))
+        """Remove what dead workers left of the copies that they made under `lease` and earlier ones."""
+        sweep_under(self.under, self.catalog.get(lease.ref), before=lease.number + 1)
 
     @contextmanager
-    def _half_copy(self, lease: Lease) -> Iterator[tuple[str, threading.Event]]:
+    def _half_copy(self, dataset: Dataset, lease: Lease) -> Iterator[tuple[str, threading.Event]]:
         """The place of a copy that is under way, its lease renewed; removed if the copy does not end well."""
-        self.sweep(lease)
+        sweep_under(self.under, dataset, before=lease.number + 1)
+        half = half_of(under_place(lease.ref, lease.number))
         with self.claims.kept(lease) as lost:
             try:
-                yield half_location(lease), lost
+                yield half, lost
             except BaseException:
                 with suppress(PersistenceError):  # what stopped the copy matters more; the next claim sweeps too
-                    self.sweep(lease)
+                    self.under.delete(half)
                 raise
+
+    def _manifest(self, half: str) -> Manifest:
+        try:
+            return self.under.manifest(half)
+        except FileNotFoundError as error:
+            raise DamagedCopy(f"{half}: somebody took the half copy away: {error}") from error
 
     def _settle(
         self, dataset: Dataset, lease: Lease, half: str, method: Method, checksum: str, seconds: float
     ) -> Dataset:
         self.under.write_small(half, sidecar.NAME, sidecar.write(dataset, under_checksum=checksum))
-        final = final_location(lease)
-        self.under.rename(half, final)
+        final = under_place(lease.ref, lease.number)
+        try:
+            self.under.rename(half, final)
+        except FileNotFoundError as error:
+            raise DamagedCopy(f"{half}: somebody took the half copy away: {error}") from error
+        except FileExistsError as error:
+            raise StorageUnavailable(
+                f"{final} is in the under-store already, and the catalog does not know it; was the catalog lost? "
+                "`python -m persistence rebuild` fills an empty one again"
+            ) from error
         try:
             return self.claims.settle(lease, method=method, location=final, checksum=checksum, actual_seconds=seconds)
         except LeaseLost:
             self.under.delete(final)
             raise
-
-
-def half_location(lease: Lease) -> str:
-    """Where a copy lies while it is not whole: hidden, and named by the lease."""
-    return f"{lease.ref.path}/.@{lease.ref.generation}-{lease.number}"
-
-
-def final_location(lease: Lease) -> str:
-    """Where a whole copy lies: named by the lease, so that a worker that wakes up late harms nothing."""
-    return f"{lease.ref.path}/@{lease.ref.generation}-{lease.number}"
 
 
 def paced(bandwidth: float) -> Callable[[int], None]:

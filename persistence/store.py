@@ -11,21 +11,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from persistence import sidecar
-from persistence.backends.spec import Backend
+from persistence.backends.spec import Backend, Manifest
 from persistence.catalog import Catalog
 from persistence.claims import Claims
 from persistence.errors import (
+    DamagedCopy,
     Irrecoverable,
     PersistenceError,
     StorageFull,
     StorageUnavailable,
+    UnknownDataset,
 )
-from persistence.model import Call, Dataset, Method, Operation, Origin, Ref, Side, Strategy, Written
+from persistence.model import Call, Dataset, Method, Operation, Origin, Phase, Ref, Side, Strategy, Written
+from persistence.places import half_of, under_place
 from persistence.priority import Policy
 from persistence.replacement import Replacement
 from persistence.restoring import Restorer
 from persistence.schema import db_now
-from persistence.sending import Sender
+from persistence.sending import CacheDamaged, Sender
 from persistence.transitions import Event
 
 
@@ -48,6 +51,7 @@ class Writing:
 
     dataset: Dataset
     uri: str
+    location: str = ""
     straight_down: bool = False
     written: Written | None = None
 
@@ -93,19 +97,28 @@ class Store:
         While inside it is neither evicted nor retired. What was lost is brought back first, what
         was evicted is fetched if it fits. Raises `UnknownDataset`, `Irrecoverable`.
         """
-        dataset = self.catalog.resolve(path, origin) if generation is None else self.catalog.get(Ref(path, generation))
-        with self.catalog.held(dataset.ref, self.reader_seconds):
-            dataset = self._at_hand(dataset)
-            uri = self.cache.uri(dataset.cache_location) if dataset.in_cache else self.under.uri(dataset.under_location)
-            yield Reading(dataset, uri)
+        while True:
+            ref = self.catalog.resolve(path, origin).ref if generation is None else Ref(path, generation)
+            with self.catalog.held(ref, self.reader_seconds) as dataset:
+                if dataset.phase is not Phase.COMMITTED:
+                    if generation is None:
+                        continue  # it was retired just now: a newer one is there
+                    raise UnknownDataset(f"{ref} cannot be read: {_NOT_READABLE[dataset.phase]}")
+                dataset = self._at_hand(dataset)
+                location = dataset.cache_location if dataset.in_cache else dataset.under_location
+                yield Reading(dataset, (self.cache if dataset.in_cache else self.under).uri(location))
+                return
 
     def adoptable(self, path: str, *, call: Call | None, sources: Sequence[Ref], origin: Origin) -> Dataset | None:
-        """What an earlier try of the same task in the same DAG run has committed already, from the same sources."""
+        """What an earlier try of the same task in the same DAG run has committed already, from the same sources.
+
+        What was lost for good meanwhile is not adopted.
+        """
         if not origin.run_id:
             return None
-        for dataset in self.catalog.find(path=path, origin=origin, limit=10):
+        for dataset in self.catalog.find(path=path, origin=origin, phase=Phase.COMMITTED, limit=10):
             same = dataset.call == call and dataset.sources == tuple(sources)
-            if dataset.committed_at is not None and dataset.phase.value == "committed" and same:
+            if same and self.restorer.can_be_had(dataset):
                 return dataset
         return None
 
@@ -131,17 +144,26 @@ class Store:
             path, call=call, sources=sources, strategy=strategy, origin=origin, checkpoint=checkpoint,
             wanted=wanted, expected_bytes=expected,
         )  # fmt: skip
-        down = self._room_is_missing(expected)
-        location = f"{path}/.@{dataset.ref.generation}-0" if down else dataset.cache_location
-        writing = Writing(dataset, (self.under if down else self.cache).uri(location), straight_down=down)
+        writing = Writing(dataset, "")
         try:
+            self._remove_failed_tries(path)
+            if self._room_is_missing(expected):
+                writing.straight_down = True
+                writing.location = half_of(under_place(dataset.ref, 0))
+            else:
+                writing.location = dataset.cache_location
+            backend = self.under if writing.straight_down else self.cache
+            backend.delete(writing.location)  # what a catalog that was lost may have left
+            writing.uri = backend.uri(writing.location)
             yield writing
             if writing.written is None:
                 raise PersistenceError(f"{dataset.ref}: the write ended without done()")
-            writing.dataset = self._finish(writing, location)
+            writing.dataset = self._finish(writing, writing.written)
         except BaseException as error:
-            self._abandon(writing, location, error)
+            self._abandon(writing, error)
             raise
+        with suppress(StorageUnavailable):  # it is committed: whoever writes next makes room
+            self.replacement.make_room(0)
 
     # ---- reading
 
@@ -175,20 +197,19 @@ class Store:
             self.sleep(0.2)  # a persister is making room
         return False
 
-    def _finish(self, writing: Writing, location: str) -> Dataset:
-        written = writing.written
-        assert written is not None
-        self._measure(writing.dataset, written, location, writing.straight_down)
+    def _finish(self, writing: Writing, written: Written) -> Dataset:
         told: dict[str, Any] = {
             "rows": written.rows,
             "digest": written.digest,
             "made_seconds": written.seconds,
             "report": dict(written.report) if written.report is not None else None,
         }
+        backend = self.under if writing.straight_down else self.cache
+        if not backend.exists(writing.location) or not (manifest := backend.manifest(writing.location)).files:
+            raise PersistenceError(f"{writing.ref}: nothing was written to {writing.uri}, not even an empty file")
         if writing.straight_down:
-            dataset = self._written_down(writing.dataset, location, told)
+            dataset = self._written_down(writing.dataset, writing.location, manifest, told)
         else:
-            manifest = self.cache.manifest(location)
             dataset = self.catalog.change(
                 writing.ref, Event.CACHED, bytes=manifest.bytes, checksum=manifest.checksum, **told
             )
@@ -196,6 +217,7 @@ class Store:
                 dataset = self._persist_now(dataset)
             if dataset.bytes > self.replacement.capacity:
                 dataset = self._too_large(dataset)
+        self._measure(dataset, written, writing.straight_down)
         return self._commit(dataset)
 
     def _must_be_synchronous(self, dataset: Dataset) -> bool:
@@ -215,9 +237,9 @@ class Store:
                 raise PersistenceError(f"{dataset.ref} changed under its writer's hands")
             try:
                 return self.sender.send_data(dataset, lease)
-            except (StorageUnavailable, StorageFull) as error:
+            except (StorageUnavailable, StorageFull, DamagedCopy) as error:
                 self.claims.release(lease, str(error))
-                if time.monotonic() + self.retry_seconds > until:
+                if isinstance(error, CacheDamaged) or time.monotonic() + self.retry_seconds > until:
                     raise
                 self.sleep(self.retry_seconds)
             except BaseException as error:
@@ -230,12 +252,11 @@ class Store:
         self.replacement.evict_all_of(dataset, "larger than the whole cache")
         return self.catalog.get(dataset.ref)
 
-    def _written_down(self, dataset: Dataset, location: str, told: dict[str, Any]) -> Dataset:
-        manifest = self.under.manifest(location)
-        final = f"{dataset.ref.path}/@{dataset.ref.generation}-0"
+    def _written_down(self, dataset: Dataset, half: str, manifest: Manifest, told: dict[str, Any]) -> Dataset:
+        final = under_place(dataset.ref, 0)
         whole = replace(dataset, bytes=manifest.bytes, **told)
-        self.under.write_small(location, sidecar.NAME, sidecar.write(whole, under_checksum=manifest.checksum))
-        self.under.rename(location, final)
+        self.under.write_small(half, sidecar.NAME, sidecar.write(whole, under_checksum=manifest.checksum))
+        self.under.rename(half, final)
         return self.catalog.change(
             dataset.ref,
             Event.WRITTEN_DOWN,
@@ -252,30 +273,36 @@ class Store:
         if not dataset.persisted and dataset.wanted:
             lineage = self.catalog.lineage_around([dataset.ref])
             score = self.policy.score(dataset.ref, lineage, self.catalog.costs(lineage), self.catalog.now())
-            dataset = self.catalog.commit(dataset.ref, score=score.value)
-        else:
-            dataset = self.catalog.commit(dataset.ref)
-        self.replacement.make_room(0)
-        return dataset
+            return self.catalog.commit(dataset.ref, score=score.value)
+        return self.catalog.commit(dataset.ref)
 
-    def _measure(self, dataset: Dataset, written: Written, location: str, straight_down: bool) -> None:
-        if dataset.call is None:
-            return
-        backend = self.under if straight_down else self.cache
-        self.catalog.measure(
-            dataset.call.name,
-            Side.STORAGE if straight_down else Side.CACHE,
-            bytes_in=sum(source.bytes for source in self.catalog.get_all(dataset.sources)),
-            bytes_out=sum(file.bytes for file in backend.files(location)),
-            seconds=written.seconds,
-        )
+    def _measure(self, dataset: Dataset, written: Written, straight_down: bool) -> None:
+        if dataset.call is not None:
+            self.catalog.measure(
+                dataset.call.name,
+                Side.STORAGE if straight_down else Side.CACHE,
+                bytes_in=sum(source.bytes for source in self.catalog.get_all(dataset.sources)),
+                bytes_out=dataset.bytes,
+                seconds=written.seconds,
+            )
 
-    def _abandon(self, writing: Writing, location: str, error: BaseException) -> None:
+    def _abandon(self, writing: Writing, error: BaseException) -> None:
         # Whatever ended the write is what the caller must see, not what goes wrong while clearing up.
-        with suppress(PersistenceError, FileNotFoundError):
+        with suppress(PersistenceError):
             why = f"{type(error).__name__}: {error}"[:500]
             self.catalog.change(writing.ref, Event.ABANDONED, why=why, error=why, bytes=0)
         with suppress(PersistenceError):
-            (self.under if writing.straight_down else self.cache).delete(location)
-            if copied := self.catalog.get(writing.ref).under_location:
-                self.under.delete(copied)
+            self._remove_failed_tries(writing.ref.path)
+
+    def _remove_failed_tries(self, path: str) -> None:
+        """Remove the bytes of writes that failed, also of those whose writer died."""
+        for dataset in self.catalog.find(path=path, phase=Phase.ABANDONED):
+            with suppress(StorageUnavailable):  # `sweep` takes it up again
+                self.restorer.forget(dataset)
+
+
+_NOT_READABLE = {
+    Phase.OPEN: "it is still being written",
+    Phase.RETIRED: "it was superseded and is retired",
+    Phase.ABANDONED: "its write failed",
+}

@@ -73,7 +73,8 @@ def _table() -> dict[tuple[Event, State], State]:
                 table[Event.COMMITTED, state] = State(Phase.COMMITTED, cache, under)
         if committed:
             if under is Under.PRESENT:
-                table[Event.UNDER_LOST, state] = State(phase, cache, Under.NONE)
+                gone = Cache.LOST if cache is Cache.EVICTED else cache
+                table[Event.UNDER_LOST, state] = State(phase, gone, Under.NONE)
             if cache in (Cache.EVICTED, Cache.LOST):
                 table[Event.RESTORED, state] = State(phase, Cache.PRESENT, under)
             if under is not Under.COPYING:

@@ -101,12 +101,11 @@ class LocalBackend(Backend):
             if marker in files:
                 yield folder.relative_to(self.root).as_posix()
 
-    def unfinished(self) -> Iterator[str]:
+    def copies(self) -> Iterator[str]:
         for folder, folders, _ in self._walk():
-            for name in sorted(folders):
-                if name.startswith("."):
-                    yield (folder / name).relative_to(self.root).as_posix()
-            folders[:] = [name for name in folders if not name.startswith((".", "@"))]
+            copies = [name for name in folders if name.startswith(("@", ".@"))]
+            yield from sorted((folder / name).relative_to(self.root).as_posix() for name in copies)
+            folders[:] = sorted(set(folders) - set(copies))
 
     def read_small(self, location: str, name: str) -> bytes:
         path = self._reached(location, name)

@@ -87,8 +87,8 @@ class Backend(ABC):
         """What lies directly at `location`, hidden names too, sorted; empty if nothing does."""
 
     @abstractmethod
-    def unfinished(self) -> Iterator[str]:
-        """Every hidden location: the copies that are under way, and what is left of those that were."""
+    def copies(self) -> Iterator[str]:
+        """Every location whose last part begins with `@` or `.@`: the copies of generations, whole and half."""
 
     @abstractmethod
     def read_small(self, location: str, name: str) -> bytes:

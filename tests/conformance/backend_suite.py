@@ -216,17 +216,17 @@ class BackendSuite(ABC):
         send(backend, "d/@1-1", "part.txt", b"x")
         assert sorted(backend.locations("_mark.json")) == ["a b/Köln/@2-1", "a/@1-1"]
 
-    def test_unfinished_finds_every_half_copy(self, backend: Backend) -> None:
-        """Whatever is hidden by its name, wherever it lies."""
-        for location in ("a/@1", "a/.@1-5", "a/b c/.@2-x"):
+    def test_copies_finds_whole_and_half_ones_and_nothing_in_them(self, backend: Backend) -> None:
+        """Every folder whose name begins as a copy's does, wherever it lies."""
+        for location in ("a/@1", "a/.@1-5", "a/b c/.@2-x", "adopted/files"):
             send(backend, location, "part.txt", b"x")
         self.write_as_engine(backend.uri("a/@1"), ".part.txt.crc", b"not a copy")
-        self.write_as_engine(backend.uri("a/@1"), "_temporary/.x/y", b"not a copy")
-        assert sorted(backend.unfinished()) == ["a/.@1-5", "a/b c/.@2-x"]
+        self.write_as_engine(backend.uri("a/@1"), "_temporary/@1/y", b"not a copy")
+        assert sorted(backend.copies()) == ["a/.@1-5", "a/@1", "a/b c/.@2-x"]
 
     def test_an_empty_backend_has_nothing_to_find(self, backend: Backend) -> None:
-        """No location, no half copy, and no error."""
-        assert (list(backend.locations("_mark.json")), list(backend.unfinished())) == ([], [])
+        """No marked location, no copy, and no error."""
+        assert (list(backend.locations("_mark.json")), list(backend.copies())) == ([], [])
 
     # ---- small files
 
@@ -297,7 +297,7 @@ class BackendSuite(ABC):
             lambda: refusing.read_small("a/@1", "_mark.json"),
             lambda: list(refusing.chunks("a/@1", "part.txt")),
             lambda: list(refusing.locations("_mark.json")),
-            lambda: list(refusing.unfinished()),
+            lambda: list(refusing.copies()),
         ):
             with pytest.raises(StorageUnavailable):
                 ask()

@@ -52,7 +52,7 @@ def test_a_cache_whose_folder_is_gone_is_empty(cache: LocalBackend) -> None:
     shutil.rmtree(cache.root)
     with pytest.raises(FileNotFoundError):
         cache.files("a/@1")
-    assert not cache.exists("a/@1") and cache.names("a") == () and list(cache.unfinished()) == []
+    assert not cache.exists("a/@1") and cache.names("a") == () and list(cache.copies()) == []
     send(cache, "a/@1", "part.txt", b"y")
     assert content_of(cache, "a/@1") == {"part.txt": b"y"}
 

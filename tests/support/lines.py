@@ -53,8 +53,11 @@ class LinesRunner:
         if call.name not in self._known or self._known[call.name][0].version != call.version:
             raise OperationFailed(f"{call.name} at version {call.version} is not here")
         self.ran.append(call.name)
-        lines = self._known[call.name][1]([read_lines(uri) for uri in sources], call.params)
-        write_lines(output, lines)
+        try:
+            lines = self._known[call.name][1]([read_lines(uri) for uri in sources], call.params)
+            write_lines(output, lines)
+        except OSError as error:
+            raise OperationFailed(f"{call.name}: {error}") from error
         return Written(rows=len(lines), digest=digest_of(lines), seconds=0.01)
 
 

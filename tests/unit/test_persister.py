@@ -1,0 +1,546 @@
+"""A persister at work: what it chooses, how it sends, and what it does when something goes wrong."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from persistence.errors import OperationFailed, StorageUnavailable
+from persistence.model import Cache, Call, Dataset, Method, Phase, Ref, Side, Strategy, Under, Written
+from persistence.platform import Platform
+from persistence.transitions import Event
+from tests.support.lines import LinesRunner, digest_of, lines_of, make
+from tests.support.stages import once, stage
+from tests.support.states import (
+    copies_in,
+    damage,
+    end_pauses,
+    events_of,
+    expire_leases,
+    let_go,
+    measured,
+    pause_of,
+    wipe_cache,
+)
+
+
+def raise_(error: BaseException) -> Callable[[], None]:
+    """Something that fails."""
+
+    def fail() -> None:
+        raise error
+
+    return fail
+
+
+def shouted(platform: Platform) -> Dataset:
+    """`b`, made by shout from a persisted `a`; running shout below is known to be quicker than the link."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    made = make(platform, "b", "shout", ["a"])
+    measured(platform, "shout", run=0.001, send=10.0)
+    return made
+
+
+# ---- data
+
+
+def test_data_is_sent_verified_and_recorded(platform: Platform) -> None:
+    """The copy below has the bytes of the cache, and the catalog says where, how and how long."""
+    made = make(platform, "a", "load")
+    (outcome,) = platform.persister.drain().outcomes
+    kept = platform.catalog.get(made.ref)
+    assert (outcome.ref, outcome.method, outcome.error) == (made.ref, Method.DATA, "")
+    assert kept.persisted and kept.in_cache and kept.method is Method.DATA
+    assert platform.under.manifest(kept.under_location).checksum == made.checksum == kept.under_checksum
+    assert kept.actual_seconds is not None and kept.persisted_at is not None
+    assert copies_in(platform.under) == [kept.under_location]
+
+
+def test_a_transfer_is_measured_and_the_next_one_predicted_from_it(platform: Platform) -> None:
+    """Predictions come from history, and what was predicted is kept beside what it took."""
+    make(platform, "a", "load")
+    platform.persister.drain()
+    second = make(platform, "a2", "load")
+    (outcome,) = platform.persister.drain().outcomes
+    assert outcome.predicted_seconds is not None
+    assert platform.catalog.get(second.ref).predicted_seconds == outcome.predicted_seconds
+
+
+def test_an_empty_file_and_several_files_are_sent(platform: Platform) -> None:
+    """A folder of parts goes whole, whatever its parts' sizes."""
+    with platform.store.write("a", strategy=Strategy.ASYNC_STORE) as writing:
+        folder = Path(writing.uri.removeprefix("file://"))
+        (folder / "day=1").mkdir(parents=True)
+        (folder / "day=1/part 1.txt").write_text("x\n")
+        (folder / "part-2.txt").write_text("")
+        (folder / "_SUCCESS").write_text("")
+        writing.done(Written(1, digest_of(["x"]), 0.01))
+    platform.persister.drain()
+    kept = platform.catalog.get(writing.ref)
+    assert [file.name for file in platform.under.files(kept.under_location)] == ["day=1/part 1.txt", "part-2.txt"]
+
+
+def test_the_queue_goes_on_until_it_is_empty(platform: Platform) -> None:
+    """Everything that waits is persisted, each once."""
+    for i in range(5):
+        make(platform, f"a{i}", "load")
+    summary = platform.persister.drain()
+    assert (summary.persisted, summary.left) == (5, 0)
+    assert platform.persister.step() is None
+
+
+def test_unwanted_and_cache_only_datasets_are_never_sent(platform: Platform) -> None:
+    """Temporary files stay out of the queue."""
+    make(platform, "a", "load", wanted=False)
+    make(platform, "b", "load", strategy=Strategy.CACHE_ONLY)
+    assert platform.persister.step() is None
+
+
+def test_what_is_being_written_is_not_sent(platform: Platform) -> None:
+    """A dataset is queued after its operation has ended."""
+    with platform.store.write("a", strategy=Strategy.ASYNC_STORE) as writing:
+        assert platform.persister.step() is None
+        writing.done(platform.runner.run(Call("load", "1"), [], writing.uri))
+    assert platform.persister.step() is not None
+
+
+# ---- the operation
+
+
+def test_the_operation_is_sent_where_it_is_predicted_to_be_quicker(platform: Platform, runner: LinesRunner) -> None:
+    """Nothing of the output crosses the link: it is made below, from the copies below, and proved by its digest."""
+    made = shouted(platform)
+    runner.ran.clear()
+    _, under, _ = stage(platform)
+    created: list[str] = []
+    under.at = lambda point, location: created.append(location) if point == "create" else None
+    (outcome,) = platform.persister.drain().outcomes
+    kept = platform.catalog.get(made.ref)
+    assert (outcome.method, kept.method, runner.ran, created) == (Method.OPERATION, Method.OPERATION, ["shout"], [])
+    assert kept.persisted and kept.in_cache
+    assert kept.under_checksum != kept.checksum  # its bytes differ, its rows do not
+    let_go(platform, made.ref)
+    assert lines_of(platform, "b") == [f"LINE {i}" for i in range(100)]
+
+
+def test_an_operation_that_repeated_itself_is_noted(platform: Platform) -> None:
+    """A second run with the same digest is what eviction asks for; its time is history for the next prediction."""
+    shouted(platform)
+    platform.persister.drain()
+    (operation,) = [o for o in platform.catalog.operations() if o.name == "shout"]
+    assert operation.repeats == 1 and not operation.unmasked
+    lineage = platform.catalog.lineage_around([Ref("b", 1)])
+    assert len(platform.catalog.costs(lineage).compute["shout", Side.STORAGE]) > 1
+
+
+def test_small_ones_go_as_data(open_at: Callable[..., Platform], runner: LinesRunner) -> None:
+    """Up to the bound the operation is not worth its start."""
+    platform = open_at(small_bytes=1 << 20)
+    made = shouted(platform)
+    platform.persister.drain()
+    assert platform.catalog.get(made.ref).method is Method.DATA
+
+
+def test_a_liar_is_unmasked_and_its_data_sent(platform: Platform, runner: LinesRunner) -> None:
+    """What an operation makes below differs: the data goes, and nobody relies on the operation any more."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    made = make(platform, "b", "liar", ["a"])
+    other = make(platform, "c", "liar", ["a"])
+    before = lines_of(platform, "b")
+    measured(platform, "liar", run=0.001, send=10.0)
+    platform.persister.step()
+    first, second = sorted(map(platform.catalog.get, (made.ref, other.ref)), key=lambda d: not d.persisted)
+    assert first.persisted and first.method is Method.DATA
+    assert not second.persisted and second.head
+    (operation,) = [o for o in platform.catalog.operations() if o.name == "liar"]
+    assert operation.unmasked
+    runner.ran.clear()
+    platform.persister.drain()
+    assert runner.ran == [] and platform.catalog.get(second.ref).method is Method.DATA
+    wipe_cache(platform)
+    assert lines_of(platform, "b") == before
+    assert len(copies_in(platform.under)) == 3
+
+
+def test_what_was_predicted_is_that_of_what_was_sent(platform: Platform) -> None:
+    """Data sent in place of an operation is not held against the operation's prediction."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    made = make(platform, "b", "liar", ["a"])
+    measured(platform, "liar", run=0.001, send=10.0)
+    outcome = platform.persister.step()
+    assert outcome is not None and outcome.predicted_seconds is not None and outcome.predicted_seconds > 1
+    assert platform.catalog.get(made.ref).predicted_seconds == outcome.predicted_seconds
+
+
+def test_an_operation_that_fails_below_leaves_the_data_to_be_sent(platform: Platform) -> None:
+    """The cached copy is there still."""
+    made = shouted(platform)
+    _, _, runner = stage(platform)
+    runner.at = once("run", raise_(OperationFailed("no Spark here")))
+    (outcome,) = platform.persister.drain().outcomes
+    assert (outcome.method, outcome.error) == (Method.DATA, "")
+    assert platform.catalog.get(made.ref).persisted
+    assert len(copies_in(platform.under)) == 2
+
+
+def test_a_source_whose_copy_below_is_gone_does_not_count_as_a_loss_of_the_cached_output(platform: Platform) -> None:
+    """The output is sent as data, and the source's own copy is sent again."""
+    made = shouted(platform)
+    source = platform.catalog.resolve("a")
+    platform.under.delete(source.under_location)
+    summary = platform.persister.drain()
+    assert Event.LOST not in events_of(platform, made.ref)
+    assert platform.catalog.get(made.ref).method is Method.DATA
+    assert summary.left == 0 and platform.catalog.get(source.ref).persisted
+    assert platform.under.exists(platform.catalog.get(source.ref).under_location)
+
+
+def test_a_source_damaged_below_does_not_make_an_honest_operation_a_liar(platform: Platform) -> None:
+    """Another result from other bytes proves nothing against the operation."""
+    shouted(platform)
+    source = platform.catalog.resolve("a")
+    damage(platform.under, source.under_location)
+    summary = platform.persister.drain()
+    assert not any(operation.unmasked for operation in platform.catalog.operations())
+    assert summary.left == 0
+    again = platform.catalog.get(source.ref)
+    assert platform.under.manifest(again.under_location).checksum == again.checksum
+
+
+# ---- evicted ones
+
+
+def evicted_chain(platform: Platform) -> tuple[Ref, Ref]:
+    """`b`, cached, waits; `c`, made from it, waits too and has left the cache."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    middle = make(platform, "b", "shout", ["a"])
+    last = make(platform, "c", "count", ["b"])
+    let_go(platform, last.ref)
+    return middle.ref, last.ref
+
+
+def test_an_evicted_one_is_persisted_by_its_operation(platform: Platform, runner: LinesRunner) -> None:
+    """Its bytes are gone from the cache, its place in the queue is not."""
+    middle, last = evicted_chain(platform)
+    runner.ran.clear()
+    platform.persister.drain()
+    assert platform.catalog.get(last).persisted and platform.catalog.get(middle).persisted
+    assert platform.catalog.get(last).method is Method.OPERATION
+    assert "count" in runner.ran and lines_of(platform, "c") == ["100"]
+
+
+def test_an_evicted_one_waits_for_a_source_that_is_on_its_way(platform: Platform) -> None:
+    """Its operation runs below once its source lies there."""
+    middle, last = evicted_chain(platform)
+    platform.catalog.amend(last, head=True)
+    first = platform.persister.step()
+    second = platform.persister.step()
+    assert first is not None and second is not None
+    assert [first.ref, second.ref] == [middle, last]
+
+
+def test_an_evicted_one_whose_source_nobody_persists_is_made_again_and_sent(
+    platform: Platform, runner: LinesRunner
+) -> None:
+    """A temporary source stays in the cache alone, so the operation runs beside the cache."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    make(platform, "b", "shout", ["a"], wanted=False)
+    last = make(platform, "c", "count", ["b"])
+    let_go(platform, last.ref)
+    (outcome,) = platform.persister.drain().outcomes
+    assert (outcome.error, outcome.method) == ("", Method.DATA)
+    assert platform.catalog.get(last.ref).persisted and lines_of(platform, "c") == ["100"]
+
+
+# ---- what goes wrong
+
+
+def test_a_refusing_under_store_is_tried_again_after_a_pause(open_at: Callable[..., Platform]) -> None:
+    """It waits in the queue meanwhile, and is persisted once the under-store is back."""
+    platform = open_at(retry_seconds=100)
+    made = make(platform, "a", "load")
+    root = platform.under.root  # type: ignore[attr-defined]
+    away = root.rename(root.with_name("away"))
+    outcome = platform.persister.step()
+    assert outcome is not None and "is not there" in outcome.error
+    assert platform.catalog.get(made.ref).under is Under.NONE
+    assert platform.persister.step() is None and platform.claims.depth() == 1
+    away.rename(root)
+    end_pauses(platform)
+    assert platform.persister.drain().persisted == 1
+    assert platform.catalog.get(made.ref).error == ""
+
+
+def test_the_pause_doubles_with_each_attempt(open_at: Callable[..., Platform]) -> None:
+    """Ten seconds, twenty, forty, and never more than a minute."""
+    platform = open_at(retry_seconds=10)
+    made = make(platform, "a", "load")
+    shutil.rmtree(platform.under.root)  # type: ignore[attr-defined]
+    pauses = []
+    for _ in range(4):
+        platform.persister.step()
+        pauses.append(pause_of(platform, made.ref))
+        end_pauses(platform)
+    assert pauses == [pytest.approx(seconds, abs=5) for seconds in (10, 20, 40, 60)]
+
+
+def test_patience_tries_again_until_the_under_store_is_back(platform: Platform) -> None:
+    """A worker that finds nothing to claim waits for the pause to end, as long as its patience lasts."""
+    make(platform, "a", "load")
+    root = platform.under.root  # type: ignore[attr-defined]
+    away = root.rename(root.with_name("away"))
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 2:
+            away.rename(root)
+
+    platform.persister.sleep = sleep
+    summary = platform.persister.drain(patience=60)
+    assert (summary.persisted, summary.left, len(slept)) == (1, 0, 2)
+
+
+def test_what_does_not_fit_keeps_nobody_else_waiting(open_at: Callable[..., Platform]) -> None:
+    """A full under-store takes what is small enough, and names what it cannot take."""
+    platform = open_at(under_capacity=4000, retry_seconds=100)
+    large = make(platform, "large", lines=["x" * 5000])
+    small = [make(platform, f"small{i}", lines=["x"]) for i in range(3)]
+    summary = platform.persister.drain()
+    assert [platform.catalog.get(d.ref).persisted for d in (large, *small)] == [False, True, True, True]
+    assert summary.left == 1 and "full" in platform.catalog.get(large.ref).error
+    assert lines_of(platform, "large") == ["x" * 5000]
+    assert not [location for location in copies_in(platform.under) if "large" in location]
+
+
+def test_bytes_damaged_on_their_way_are_sent_again(platform: Platform) -> None:
+    """A copy whose checksum differs is thrown away; the cached bytes were not at fault."""
+    made = make(platform, "a", "load")
+    _, under, _ = stage(platform)
+    under.at = once("manifest", lambda: damage(under.inner, "a/.@1-1"))
+    first, second = platform.persister.drain().outcomes
+    assert "arrived" in first.error and not second.error
+    kept = platform.catalog.get(made.ref)
+    assert kept.persisted and Event.LOST not in events_of(platform, made.ref)
+    assert copies_in(platform.under) == [kept.under_location]
+
+
+@pytest.mark.parametrize("how", [damage, lambda backend, location: backend.delete(location)])
+def test_cached_bytes_found_damaged_are_recovered_and_sent(
+    open_at: Callable[..., Platform], how: Callable[..., None]
+) -> None:
+    """What cannot be sent as it was written is lost, is made again, and is persisted then."""
+    platform = open_at(small_bytes=1 << 20)
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    made = make(platform, "b", "shout", ["a"])
+    how(platform.cache, made.cache_location)
+    first, second = platform.persister.drain().outcomes
+    assert "cached bytes" in first.error and not second.error
+    assert Event.LOST in events_of(platform, made.ref)
+    assert platform.catalog.get(made.ref).persisted
+    wipe_cache(platform)
+    assert lines_of(platform, "b") == [f"LINE {i}" for i in range(100)]
+
+
+def test_what_cannot_come_back_is_given_up_by_name(platform: Platform) -> None:
+    """The dataset and the reason are named, and the queue goes on without it."""
+    gone = make(platform, "a", "load")
+    child = make(platform, "b", "shout", ["a"])
+    other = make(platform, "c", lines=["x"])
+    platform.cache.delete(gone.cache_location)
+    summary = platform.persister.drain()
+    lost = platform.catalog.get(gone.ref)
+    assert summary.left == 0 and not lost.wanted
+    assert "a@1" in lost.error and "not idempotent" in lost.error
+    (said,) = [m for m in platform.catalog.history(gone.ref) if m.event == "given up"]
+    assert "not idempotent" in said.why
+    assert platform.catalog.get(child.ref).persisted and platform.catalog.get(other.ref).persisted
+
+
+def test_a_lost_one_that_others_can_be_made_from_is_run_again_below(platform: Platform, runner: LinesRunner) -> None:
+    """After the loss of the whole cache everything recomputable is persisted without asking anyone."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    made = [make(platform, "b", "shout", ["a"]), make(platform, "c", "count", ["b"])]
+    wipe_cache(platform)
+    platform.maintenance.scan()
+    assert [platform.catalog.get(d.ref).cache for d in made] == [Cache.LOST] * 2
+    runner.ran.clear()
+    summary = platform.persister.drain()
+    assert summary.left == 0 and runner.ran == ["shout", "count"]
+    assert [platform.catalog.get(d.ref).method for d in made] == [Method.OPERATION] * 2
+
+
+def test_a_bug_in_an_operation_gives_the_claim_back(platform: Platform) -> None:
+    """Whatever else is raised reaches whoever runs the worker, and the generation waits again."""
+    made = shouted(platform)
+    _, _, runner = stage(platform)
+    runner.at = once("run", raise_(ZeroDivisionError()))
+    with pytest.raises(ZeroDivisionError):
+        platform.persister.step()
+    assert platform.catalog.get(made.ref).under is Under.NONE
+    assert platform.persister.drain().persisted == 1
+
+
+def test_a_copy_that_a_lost_catalog_does_not_know_is_not_overwritten(open_at: Callable[..., Platform]) -> None:
+    """Whoever forgets to rebuild is told so, and what was persisted before stays as it was."""
+    platform = open_at()
+    make(platform, "a", lines=["old"])
+    platform.persister.drain()
+    (old,) = copies_in(platform.under)
+    checksum = platform.under.manifest(old).checksum
+    platform.close()
+    for file in platform.settings.home.glob("catalog.db*"):
+        file.unlink()
+    forgetful = open_at()
+    wipe_cache(forgetful)
+    make(forgetful, "a", lines=["new"])
+    first, *_ = forgetful.persister.drain().outcomes
+    assert "python -m persistence rebuild" in first.error
+    assert forgetful.under.manifest(old).checksum == checksum
+
+
+# ---- order
+
+
+def test_the_head_of_the_queue_comes_before_any_score(open_at: Callable[..., Platform]) -> None:
+    """What stopped being recomputable goes first."""
+    platform = open_at(policy="fifo")
+    made = [make(platform, f"a{i}", "load") for i in range(3)]
+    platform.catalog.amend(made[2].ref, head=True)
+    assert sent(platform) == ["a2", "a0", "a1"]
+
+
+def test_the_policy_sets_the_order(open_at: Callable[..., Platform]) -> None:
+    """Under `paper` what cannot be made again comes first, under `fifo` what waited longest."""
+    platform = open_at(policy="paper")
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    make(platform, "easy", "shout", ["a"])
+    make(platform, "hard", "salt", ["a"])
+    make(platform, "unknown", lines=["x"])
+    assert [choice.ref.path for choice in platform.persister.choices()] == ["unknown", "hard", "easy"]
+    in_turn = open_at(policy="fifo")
+    assert sent(in_turn) == ["easy", "hard", "unknown"]
+
+
+def test_a_score_that_depends_on_others_is_worked_out_when_it_is_claimed(open_at: Callable[..., Platform]) -> None:
+    """`edge` sends leaves first: a stored score from before the child was made no longer holds."""
+    platform = open_at(policy="edge")
+    make(platform, "a", "load")
+    make(platform, "b", "shout", ["a"])
+    assert sent(platform) == ["b", "a"]
+
+
+def test_every_choice_says_why(platform: Platform) -> None:
+    """A choice carries the reasons for its place and its method."""
+    make(platform, "a", "load")
+    (choice,) = platform.persister.choices()
+    assert choice.score.words and choice.plan.words
+
+
+# ---- dead workers
+
+
+def test_the_half_copy_of_a_dead_worker_is_swept(platform: Platform) -> None:
+    """Its lease runs out, its half copy goes, the next worker starts anew."""
+    made = make(platform, "a", "load")
+    lease = platform.claims.claim(made.ref, "dead", Method.DATA, None)
+    assert lease is not None
+    platform.under.write_small("a/.@1-1", "half.txt", b"half")
+    assert platform.persister.step() is None
+    expire_leases(platform)
+    assert platform.persister.drain().persisted == 1
+    assert copies_in(platform.under) == [platform.catalog.get(made.ref).under_location] == ["a/@1-2"]
+
+
+def test_a_copy_that_nobody_recorded_is_swept_too(platform: Platform) -> None:
+    """A worker that died between its rename and its record leaves a whole copy without a winner's name."""
+    made = make(platform, "a", "load")
+    _, under, _ = stage(platform)
+
+    class Killed(BaseException):
+        pass
+
+    under.at = once("rename done", raise_(Killed()))
+    with pytest.raises(Killed):
+        platform.persister.step()
+    assert copies_in(platform.under) == ["a/@1-1"]
+    platform.persister.drain()
+    assert copies_in(platform.under) == [platform.catalog.get(made.ref).under_location] == ["a/@1-2"]
+
+
+def test_an_under_store_that_cannot_be_swept_now_stops_no_worker(platform: Platform) -> None:
+    """The half copy of a dead worker goes with the next claim, when the under-store is back."""
+    made = make(platform, "a", "load")
+    platform.claims.claim(made.ref, "dead", Method.DATA, None)
+    platform.under.write_small("a/.@1-1", "half.txt", b"half")
+    expire_leases(platform)
+    _, under, _ = stage(platform)
+    under.at = once("names", raise_(StorageUnavailable("away")))
+    platform.persister.step()
+    platform.persister.drain()
+    assert copies_in(platform.under) == [platform.catalog.get(made.ref).under_location]
+
+
+def test_a_worker_that_wakes_late_harms_nothing(open_at: Callable[..., Platform]) -> None:
+    """Its lease ran out in the middle, another worker was the winner: the zombie's copy goes, the state stays."""
+    zombie, other = open_at(), open_at()
+    made = make(zombie, "a", "load")
+    _, under, _ = stage(zombie)
+
+    def meanwhile() -> None:
+        expire_leases(other)
+        assert other.persister.drain().persisted == 1
+
+    for point in ("create", "manifest", "write_small", "rename", "rename done"):
+        under.at = once(point, meanwhile)
+        outcome = zombie.persister.step()
+        assert outcome is not None and outcome.error, point
+        kept = other.catalog.get(made.ref)
+        assert kept.persisted and kept.in_cache, point
+        assert Event.LOST not in events_of(other, made.ref), point
+        assert copies_in(other.under) == [kept.under_location], point
+        other.catalog.change(made.ref, Event.UNDER_LOST)
+
+
+def test_a_worker_that_wakes_late_gives_nothing_up(open_at: Callable[..., Platform]) -> None:
+    """Only who holds the lease may say that a dataset cannot be persisted."""
+    zombie, other = open_at(), open_at()
+    make(zombie, "a", "load")
+    made = make(zombie, "b", "salt", ["a"])
+    cache, _, _ = stage(zombie)
+
+    def meanwhile() -> None:
+        expire_leases(other)
+        for expired in other.claims.expire():
+            other.persister.sender.sweep(expired)
+        assert other.claims.claim(made.ref, "other", Method.DATA, None) is not None
+        cache.inner.delete(made.cache_location)
+
+    zombie.catalog.amend(made.ref, head=True)
+    cache.at = once("files", meanwhile, where="b/")
+    zombie.persister.step()
+    assert zombie.catalog.get(made.ref).wanted
+    assert zombie.catalog.get(made.ref).under is Under.COPYING
+
+
+def test_a_retired_generation_is_not_claimed(platform: Platform) -> None:
+    """A worker that chose it before it was retired is told no."""
+    old = make(platform, "a", lines=["old"])
+    make(platform, "a", lines=["new"])
+    choices = list(platform.persister.choices())
+    assert platform.maintenance.retire() == [old.ref]
+    assert platform.catalog.get(old.ref).phase is Phase.RETIRED
+    for choice in choices:
+        lease = platform.claims.claim(choice.ref, "late", Method.DATA, None)
+        assert (lease is None) == (choice.ref == old.ref)
+
+
+# ---- what the tests above share
+
+
+def sent(platform: Platform) -> list[str]:
+    """The paths in the order in which they are persisted."""
+    return [outcome.ref.path for outcome in platform.persister.drain().outcomes]
