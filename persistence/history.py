@@ -55,7 +55,8 @@ class Line:
 def fit(history: Sequence[Measurement]) -> Line | None:
     """The line through the newest of `history` (oldest first), never below 0; None without history.
 
-    With fewer than four sizes, or where the line would start below 0, it is the median rate.
+    With fewer than four sizes, or where the line would start below 0, it is the median rate, each weighted
+    by its bytes.
     """
     newest = history[-_NEWEST:]
     if not newest:
@@ -69,11 +70,20 @@ def fit(history: Sequence[Measurement]) -> Line | None:
         if start >= 0:
             terms = f"{say_seconds(start)} + {say_seconds(slope * 1e6)}/MB"
             return Line(start, slope, count, f"line through {what}, {terms}")
-    rates = [m.seconds / m.bytes for m in newest if m.bytes > 0]
-    if not rates:
+    rate = _weighted_median([(m.seconds / m.bytes, m.bytes) for m in newest if m.bytes > 0])
+    if rate is None:
         return Line(max(median(m.seconds for m in newest), 0.0), 0.0, count, f"median of {what}")
-    rate = max(median(rates), 0.0)
-    return Line(0.0, rate, count, f"median rate of {what}, {say_seconds(rate * 1e6)}/MB")
+    return Line(0.0, max(rate, 0.0), count, f"median rate of {what}, {say_seconds(rate * 1e6)}/MB")
+
+
+def _weighted_median(weighted: Sequence[tuple[float, int]]) -> float | None:
+    """The median of (value, weight) pairs: small transfers, which mostly wait, say little of the rate."""
+    half = sum(weight for _, weight in weighted) / 2
+    for value, weight in sorted(weighted):
+        half -= weight
+        if half <= 0:
+            return value
+    return None
 
 
 def predict(history: Sequence[Measurement], size: int) -> Prediction | None:

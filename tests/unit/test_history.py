@@ -95,3 +95,9 @@ def test_making_a_dataset_again_takes_what_it_took() -> None:
     assert first is not None and first.seconds == 7.0
     assert second is not None and second.seconds == pytest.approx(2.0)
     assert costs.rerun(ref("a"), known.changed(persisted("a", by=None, made_seconds=None))) is None
+
+
+def test_a_tiny_transfer_does_not_set_the_rate_of_large_ones() -> None:
+    """Six bytes in 3 ms say nothing of the link; 100 MB in 2 s do."""
+    predicted = predict([Measurement(6, 0.003), Measurement(100_000_000, 2.0)], 50_000_000)
+    assert predicted is not None and predicted.seconds == pytest.approx(1.0)
