@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -42,7 +43,7 @@ class Size:
 
 
 SIZES = {
-    "quick": Size(10 * _MB, 1, 2 * _MB, (), 40 * _MB, 4 * _MB, 1 * _MB, 1),
+    "quick": Size(10 * _MB, 1, 10 * _MB, (), 40 * _MB, 4 * _MB, 4 * _MB, 1),
     "full": Size(250 * _MB, 3, 50 * _MB, (10 * _MB, 200 * _MB), 3_500 * _MB, 16 * _MB, 4 * _MB, 5),
 }
 
@@ -74,10 +75,10 @@ def _faults(folder: Path, runner: SparkRunner, size: Size) -> list[Trial]:
     """A run without a fault and runs with the cache wiped at uniform moments, the same shares for every strategy."""
     base = Conditions(Strategy.CACHE_ONLY, 1, size.fault_link, size.capacity)
     run_trial(folder / "warm", runner, base)
-    clean = {s: run_trial(folder / "run", runner, replace(base, strategy=s)) for s in _ORDER}
+    clean = {s: _tried(folder, runner, replace(base, strategy=s)) for s in _ORDER}
     shares = [random.Random(_SEED + i).random() for i in range(size.moments)]
     wiped = [
-        run_trial(folder / "run", runner, replace(base, strategy=s, wipe_at=share * clean[s].run_seconds))
+        _tried(folder, runner, replace(base, strategy=s, wipe_at=share * clean[s].run_seconds))
         for share in shares
         for s in _ORDER
     ]
@@ -91,7 +92,16 @@ def _faults(folder: Path, runner: SparkRunner, size: Size) -> list[Trial]:
 
 def _each(folder: Path, runner: SparkRunner, conditions: Iterable[Conditions]) -> Iterator[Trial]:
     for chosen in conditions:
-        yield run_trial(folder / "run", runner, chosen)
+        yield _tried(folder, runner, chosen)
+
+
+def _tried(folder: Path, runner: SparkRunner, conditions: Conditions) -> Trial:
+    """One trial, with a line that tells how far the benchmark is."""
+    trial = run_trial(folder / "run", runner, conditions)
+    wiped = "" if trial.wiped_at is None else f", cache wiped at {trial.wiped_at:.1f} s"
+    link = f"{conditions.bandwidth / _MB:.0f} MB/s"
+    print(f"{conditions.strategy}: {trial.run_seconds:.1f} s over {link}{wiped}", file=sys.stderr, flush=True)
+    return trial
 
 
 @contextmanager

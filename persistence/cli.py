@@ -49,7 +49,7 @@ def status(
         if as_json:
             _print_json([_row(d, states[d.ref]) for d in shown])
             return
-        console = Console()
+        console = _console()
         if not shown:
             console.print("No datasets yet." if not prefix else f"No datasets below {prefix!r}.")
             return
@@ -75,15 +75,15 @@ def explain(
         if as_json:
             _print_json(told.as_dict())
             return
-        console = Console()
+        console = _console()
         for title, words in told.paragraphs():
-            console.print(f"[bold]{title}[/bold]", highlight=False)
-            console.print(f"  {words}\n", highlight=False, markup=False)
+            console.print(f"[bold]{title}[/bold]")
+            console.print(f"  {words}\n", markup=False)
         console.print("[bold]What happened to it[/bold]")
         start = told.moments[0].at if told.moments else 0.0
         for moment in told.moments:
             why = f": {moment.why}" if moment.why else ""
-            console.print(f"  +{moment.at - start:8.2f} s  {moment.event}{why}", highlight=False, markup=False)
+            console.print(f"  +{moment.at - start:8.2f} s  {moment.event}{why}", markup=False)
 
 
 @app.command("at-risk")
@@ -99,7 +99,7 @@ def at_risk_(
         if as_json:
             _print_json({"now": _risk(risk), "worst": {"at": found[0], **_risk(found[1])} if found else None})
             return
-        console = Console(highlight=False)
+        console = _console()
         console.print(f"If the cache were lost now: {say_risk(risk)}")
         if found:
             console.print(f"At the worst moment so far: {say_risk(found[1])}")
@@ -141,7 +141,7 @@ def plan(
                 ]
             )  # fmt: skip
             return
-        console = Console(highlight=False)
+        console = _console()
         if not planned:
             console.print("Nothing waits to be persisted.")
             return
@@ -342,12 +342,12 @@ _COLOURED = {
 
 
 def how_persisted(dataset: Dataset) -> str:
-    """`data`, `data, before it was committed`, `operation`, or nothing yet."""
+    """`data`, `data (sync)` if before it was committed, `operation`, or nothing yet."""
     if not dataset.persisted or dataset.method is None:
         return ""
     before = dataset.committed_at is not None and (dataset.persisted_at or 0) <= dataset.committed_at
     if dataset.method is Method.DATA and before:
-        return "data, synchronously"
+        return "data (sync)"
     return dataset.method.value
 
 
@@ -442,6 +442,11 @@ def _risk(risk: Risk) -> dict[str, Any]:
         "irrecoverable_bytes": risk.irrecoverable_bytes,
         "irrecoverable": [str(ref) for ref in risk.irrecoverable],
     }
+
+
+def _console() -> Console:
+    """A console as wide as the terminal; into a file or a pipe, wide enough for a table."""
+    return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
 
 
 def _print_json(value: object) -> None:
