@@ -1,0 +1,331 @@
+"""Bringing generations back: fetched or run again, one at a time or two at once, with surprises on the way."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from persistence.errors import DamagedCopy, Gone, Irrecoverable, OperationFailed, StorageUnavailable, UnknownDataset
+from persistence.model import Cache, Call, Dataset, Phase, Ref, Strategy
+from persistence.platform import Platform
+from persistence.transitions import Event
+from tests.support.lines import LinesRunner, lines_of, make, read_lines
+from tests.support.stages import once, stage
+from tests.support.states import copies_in, damage, events_of, let_go, wipe_cache
+
+SHOUTED = [f"LINE {i}" for i in range(100)]
+
+
+def raise_(error: BaseException) -> Callable[[], None]:
+    """Something that fails."""
+
+    def fail() -> None:
+        raise error
+
+    return fail
+
+
+def chain(platform: Platform, length: int, *, strategy: Strategy = Strategy.ASYNC_STORE) -> list[Dataset]:
+    """d0 (persisted) -> d1 -> … each made from the one before."""
+    made = [make(platform, "d0", "load", strategy=Strategy.CACHE_THROUGH)]
+    for i in range(1, length):
+        made.append(make(platform, f"d{i}", "shout", [f"d{i - 1}"], strategy=strategy))
+    return made
+
+
+# ---- fetching
+
+
+def test_what_is_persisted_is_fetched_and_nothing_is_run(platform: Platform, runner: LinesRunner) -> None:
+    """The copy below comes back into the cache, verified."""
+    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    wipe_cache(platform)
+    runner.ran.clear()
+    assert lines_of(platform, "a") == [f"line {i}" for i in range(100)]
+    back = platform.catalog.get(made.ref)
+    assert back.in_cache and back.checksum == made.checksum and runner.ran == []
+    assert copies_in(platform.cache) == [back.cache_location]
+
+
+def test_a_damaged_copy_below_is_noticed_when_it_is_fetched(platform: Platform, runner: LinesRunner) -> None:
+    """It counts as lost there, and the generation is made again."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    made = make(platform, "b", "shout", ["a"], strategy=Strategy.CACHE_THROUGH)
+    let_go(platform, made.ref)
+    damage(platform.under, made.under_location)
+    runner.ran.clear()
+    assert lines_of(platform, "b") == SHOUTED
+    assert runner.ran == ["shout"]
+    assert events_of(platform, made.ref)[-2:] == [Event.UNDER_LOST, Event.RESTORED]
+    assert platform.claims.depth() == 1  # it wants a good copy below again
+
+
+def test_bytes_damaged_on_the_way_up_are_fetched_again(platform: Platform) -> None:
+    """What lies below was not at fault."""
+    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    let_go(platform, made.ref)
+    cache, _, _ = stage(platform)
+    cache.at = once("manifest", lambda: damage(cache.inner, copies_in(cache.inner)[0]))
+    assert lines_of(platform, "a") == [f"line {i}" for i in range(100)]
+    assert Event.UNDER_LOST not in events_of(platform, made.ref)
+
+
+def test_what_does_not_fit_is_read_where_it_is(open_at: Callable[..., Platform]) -> None:
+    """A persisted dataset larger than the room in the cache is read from the under-store."""
+    platform = open_at()
+    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    let_go(platform, made.ref)
+    tight = open_at(cache_capacity=10)
+    with tight.store.read("a") as reading:
+        assert "/under/" in reading.uri and len(read_lines(reading.uri)) == 100
+    assert not tight.catalog.get(made.ref).in_cache
+
+
+def test_an_under_store_out_of_reach_does_not_count_as_lost(platform: Platform) -> None:
+    """The reader is told to try later; nothing is marked, and cached datasets are read all the same."""
+    gone = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    make(platform, "b", "load", strategy=Strategy.CACHE_THROUGH)
+    let_go(platform, gone.ref)
+    root = platform.under.root  # type: ignore[attr-defined]
+    away = root.rename(root.with_name("away"))
+    with pytest.raises(StorageUnavailable), platform.store.read("a"):
+        pass
+    assert len(lines_of(platform, "b")) == 100
+    away.rename(root)
+    assert len(lines_of(platform, "a")) == 100
+    assert Event.UNDER_LOST not in events_of(platform, gone.ref)
+
+
+# ---- running again
+
+
+@pytest.mark.parametrize("length", [3, 12])
+def test_a_chain_of_any_length_is_run_again_in_order(platform: Platform, runner: LinesRunner, length: int) -> None:
+    """The catalog need not know yet what was lost: every source is looked for before anything is run."""
+    made = chain(platform, length)
+    wipe_cache(platform)
+    runner.ran.clear()
+    assert lines_of(platform, made[-1].ref.path) == SHOUTED
+    assert runner.ran == ["shout"] * (length - 1)
+
+
+def test_a_chain_is_run_again_in_a_cache_that_holds_one_of_it(
+    open_at: Callable[..., Platform], runner: LinesRunner
+) -> None:
+    """Making room for the next step takes no source of it away, though cache_only promises nothing."""
+    platform = open_at()
+    made = chain(platform, 6, strategy=Strategy.CACHE_ONLY)
+    wipe_cache(platform)
+    tight = open_at(cache_capacity=made[1].bytes)
+    runner.ran.clear()
+    assert lines_of(tight, "d5") == SHOUTED
+    assert runner.ran == ["shout"] * 5
+
+
+def test_a_source_is_not_let_go_while_an_operation_reads_it(open_at: Callable[..., Platform]) -> None:
+    """Who makes room beside a recovery leaves what it reads, persisted or not."""
+    platform, evictor = open_at(), open_at()
+    source, lost = chain(platform, 2)
+    platform.cache.delete(lost.cache_location)
+    _, _, staged = stage(platform)
+    planned: list[tuple] = []
+    staged.at = once("run", lambda: planned.append(evictor.replacement.plan(10**9).victims))
+    assert lines_of(platform, "d1") == SHOUTED
+    assert planned == [()]
+    assert source.ref in [victim.ref for victim in evictor.replacement.plan(10**9).victims]
+
+
+def test_reading_by_a_recovery_does_not_count_as_reading(platform: Platform) -> None:
+    """How often people and jobs read a dataset is what its priority goes by."""
+    made = chain(platform, 3)
+    wipe_cache(platform)
+    before = platform.catalog.get(made[1].ref).reads
+    lines_of(platform, "d2")
+    assert platform.catalog.get(made[1].ref).reads == before
+
+
+def test_a_liar_is_unmasked_when_it_is_run_again(platform: Platform) -> None:
+    """What it makes is not what was lost, so that is gone for good, and the error says why."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    made = make(platform, "b", "liar", ["a"])
+    wipe_cache(platform)
+    with pytest.raises(Irrecoverable, match=r"b@1.*liar.*gave another digest"), platform.store.read("b"):
+        pass
+    (operation,) = [o for o in platform.catalog.operations() if o.name == "liar"]
+    assert operation.unmasked and platform.catalog.get(made.ref).cache is Cache.LOST
+    assert [location for location in copies_in(platform.cache) if "b/" in location] == []
+
+
+def test_many_liars_are_unmasked_in_one_recovery(platform: Platform, runner: LinesRunner) -> None:
+    """Each costs one plan, and the honest one is brought back."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    for i in range(8):
+        runner.add(f"liar{i}", lambda sources, params: [str(random.random())])
+    lies = [make(platform, f"b{i}", f"liar{i}", ["a"]).ref for i in range(8)]
+    honest = make(platform, "c", "shout", ["a"]).ref
+    wipe_cache(platform)
+    platform.maintenance.scan()
+    report = platform.restorer.bring_back([*lies, honest])
+    assert set(report.irrecoverable) == set(lies)
+    assert platform.catalog.get(honest).in_cache
+
+
+def test_a_damaged_source_does_not_make_an_honest_operation_a_liar(platform: Platform) -> None:
+    """Another result from other bytes proves nothing: the source is recovered, and the operation run once more."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    source = make(platform, "b", "shout", ["a"])
+    lost = make(platform, "c", "shout", ["b"])
+    platform.cache.delete(lost.cache_location)
+    damage(platform.cache, source.cache_location)
+    assert lines_of(platform, "c") == SHOUTED
+    assert not any(operation.unmasked for operation in platform.catalog.operations())
+    assert Event.LOST in events_of(platform, source.ref)
+
+
+def test_a_source_that_goes_on_the_way_is_brought_back_too(platform: Platform, runner: LinesRunner) -> None:
+    """It was there when the plan was made, and gone when the operation ran."""
+    chain(platform, 3)
+    platform.cache.delete("d2/@1")
+    _, _, staged = stage(platform)
+    staged.at = once("run", lambda: platform.cache.delete("d1/@1"))
+    runner.ran.clear()
+    assert lines_of(platform, "d2") == SHOUTED
+    assert runner.ran == ["shout", "shout", "shout"]
+
+
+def test_the_whole_cache_going_during_a_recovery_is_survived(platform: Platform) -> None:
+    """What was restored a moment ago is lost again, and is made once more."""
+    made = chain(platform, 4)
+    wipe_cache(platform)
+    cache, _, staged = stage(platform)
+    for point, stage_of in (("run done", staged), ("rename", cache), ("rename done", cache)):
+        stage_of.at = once(point, lambda: wipe_cache(platform))
+        assert lines_of(platform, made[-1].ref.path) == SHOUTED, point
+        wipe_cache(platform)
+
+
+def test_a_fault_that_never_ends_is_raised(platform: Platform) -> None:
+    """After a few surprises whoever asked is told."""
+    chain(platform, 2)
+    platform.cache.delete("d1/@1")
+    _, _, staged = stage(platform)
+    staged.at = lambda point, name: wipe_cache(platform) if point == "run done" else None
+    with pytest.raises((Gone, DamagedCopy)), platform.store.read("d1"):
+        pass
+
+
+def test_an_operation_that_fails_is_named(platform: Platform) -> None:
+    """The error says which dataset could not be made again."""
+    chain(platform, 2)
+    platform.cache.delete("d1/@1")
+    _, _, staged = stage(platform)
+    staged.at = once("run", raise_(OperationFailed("no Spark here")))
+    with pytest.raises(OperationFailed, match="d1@1 could not be recomputed: no Spark here"), platform.store.read("d1"):
+        pass
+    assert lines_of(platform, "d1") == SHOUTED
+
+
+def test_demanding_what_is_gone_names_every_one(platform: Platform) -> None:
+    """All targets and all reasons are in one error."""
+    lost = [make(platform, path, "load").ref for path in ("a", "b")]
+    wipe_cache(platform)
+    platform.maintenance.scan()
+    with pytest.raises(Irrecoverable, match=r"a@1 \(.*not idempotent.*b@1 \(.*not idempotent"):
+        platform.restorer.demand(lost)
+
+
+def test_a_target_in_the_cache_needs_nothing(platform: Platform) -> None:
+    """There is nothing to fetch and nothing to run."""
+    made = make(platform, "a", "load")
+    assert platform.restorer.bring_back([made.ref]).steps == []
+
+
+# ---- several at once
+
+
+def test_two_that_bring_the_same_back_at_once_leave_one_whole_copy(open_at: Callable[..., Platform]) -> None:
+    """The first one's copy counts; the second throws its own away and reads the first's."""
+    first, second = open_at(), open_at()
+    chain(first, 2)
+    wipe_cache(first)
+    _, _, staged = stage(second)
+    inner: list[list[str]] = []
+    staged.at = once("run done", lambda: inner.append(lines_of(first, "d1")))
+    assert lines_of(second, "d1") == SHOUTED == inner[0]
+    kept = first.catalog.get(Ref("d1", 1))
+    assert first.cache.manifest(kept.cache_location).checksum == kept.checksum
+    assert [location for location in copies_in(first.cache) if "d1" in location] == [kept.cache_location]
+    assert events_of(first, kept.ref).count(Event.RESTORED) == 1
+
+
+def test_an_eviction_beside_a_reader_takes_nothing_of_what_it_restored(open_at: Callable[..., Platform]) -> None:
+    """The evictor still has to delete the old copy when the reader has fetched a new one."""
+    evictor, reader = open_at(), open_at()
+    made = make(evictor, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    cache, _, _ = stage(evictor)
+    read: list[list[str]] = []
+    cache.at = once("delete", lambda: read.append(lines_of(reader, "a")))
+    (victim,) = evictor.replacement.plan(1).victims
+    assert evictor.replacement.evict(victim)
+    kept = reader.catalog.get(made.ref)
+    assert kept.in_cache and len(read[0]) == 100
+    assert reader.cache.manifest(kept.cache_location).checksum == kept.checksum
+
+
+def test_a_scan_beside_an_eviction_and_a_reader_marks_nothing_lost(open_at: Callable[..., Platform]) -> None:
+    """The files that it missed are no longer those that count."""
+    scanner, other = open_at(), open_at()
+    made = make(scanner, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    cache, _, _ = stage(scanner)
+
+    def meanwhile() -> None:
+        let_go(other, made.ref)
+        lines_of(other, "a")
+
+    cache.at = once("files", meanwhile)
+    assert scanner.maintenance.scan().lost == []
+    assert scanner.catalog.get(made.ref).in_cache and Event.LOST not in events_of(scanner, made.ref)
+
+
+def test_a_reader_that_finds_its_generation_just_retired_reads_the_newer_one(open_at: Callable[..., Platform]) -> None:
+    """It asked for the newest, and gets it."""
+    reader, other = open_at(), open_at()
+    make(reader, "a", lines=["old"])
+    resolve = reader.catalog.resolve
+
+    def late(*args: object) -> Dataset:
+        found = resolve(*args)  # type: ignore[arg-type]
+        if found.ref.generation == 1:
+            make(other, "a", lines=["new"])
+            assert other.maintenance.retire() == [found.ref]
+        return found
+
+    reader.catalog.resolve = late  # type: ignore[method-assign, assignment]
+    assert lines_of(reader, "a") == ["new"]
+
+
+@pytest.mark.parametrize("phase", [Phase.OPEN, Phase.RETIRED, Phase.ABANDONED])
+def test_what_is_not_committed_cannot_be_read(platform: Platform, phase: Phase) -> None:
+    """Asked for by its number it is refused, and a write under way is not disturbed."""
+    make(platform, "b", "load", strategy=Strategy.CACHE_THROUGH)
+    first = make(platform, "a", "shout", ["b"])
+    make(platform, "a", "shout", ["b"])
+    platform.maintenance.retire()
+    numbers = {Phase.RETIRED: 1}
+    with pytest.raises(ZeroDivisionError), platform.store.write("a", strategy=Strategy.ASYNC_STORE) as failing:
+        raise ZeroDivisionError
+    numbers[Phase.ABANDONED] = failing.ref.generation
+    known = platform.runner.operations()["shout"]
+    call = Call(known.name, known.version)
+    with platform.store.write("a", call=call, sources=[Ref("b", 1)], strategy=Strategy.ASYNC_STORE) as writing:
+        numbers[Phase.OPEN] = writing.ref.generation
+        written = platform.runner.run(call, [platform.cache.uri("b/@1")], writing.uri)
+        with (
+            pytest.raises(UnknownDataset, match="cannot be read"),
+            platform.store.read("a", generation=numbers[phase]),
+        ):
+            pass
+        writing.done(written)
+    assert first.ref.generation == 1 and lines_of(platform, "a") == SHOUTED
