@@ -1,0 +1,241 @@
+"""Making room in the cache: what goes, what never goes, and what is looked at again at the last moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from persistence.eviction import Victim
+from persistence.model import Cache, Call, Dataset, Method, Ref, Strategy
+from persistence.platform import Platform
+from persistence.replacement import evicted_by_hand
+from persistence.transitions import Event
+from tests.support.lines import LinesRunner, lines_of, make
+from tests.support.states import copies_in, let_go, wipe_cache
+
+EVERYTHING = 10**9
+
+
+def cached(platform: Platform) -> set[str]:
+    """The paths that are in the cache, as the catalog says and as the files say."""
+    known = {d.ref.path: d for d in platform.catalog.find() if d.in_cache}
+    assert copies_in(platform.cache) == sorted(d.cache_location for d in known.values())
+    return set(known)
+
+
+def chain(platform: Platform, length: int) -> list[Dataset]:
+    """d0 (persisted) -> d1 -> …, by an operation that has been seen to repeat itself."""
+    made = [make(platform, "d0", "load", strategy=Strategy.CACHE_THROUGH)]
+    for i in range(1, length):
+        made.append(make(platform, f"d{i}", "shout", [f"d{i - 1}"]))
+    seen_to_repeat(platform, made[-1])
+    return made
+
+
+def seen_to_repeat(platform: Platform, dataset: Dataset) -> None:
+    """Note a second run with the same digest."""
+    assert dataset.call is not None
+    platform.catalog.saw_repeat(dataset.call, same=True)
+
+
+def empty(platform: Platform) -> None:
+    """Let everything go that may go."""
+    for victim in platform.replacement.plan(EVERYTHING).victims:
+        platform.replacement.evict(victim)
+
+
+def test_persisted_ones_go_least_recently_used_first(open_at: Callable[..., Platform]) -> None:
+    """As much as is needed, no more."""
+    platform = open_at()
+    made = [make(platform, path, "load", strategy=Strategy.CACHE_THROUGH) for path in ("a", "b", "c")]
+    lines_of(platform, "a")
+    tight = open_at(cache_capacity=2 * made[0].bytes)
+    assert tight.replacement.make_room(0) == 0
+    assert cached(tight) == {"a", "c"}
+
+
+def test_nothing_goes_while_there_is_room(platform: Platform) -> None:
+    """Being persisted alone is no reason to go."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    assert platform.replacement.make_room(1000) == 0 and cached(platform) == {"a"}
+
+
+def test_what_cannot_be_made_again_never_goes_unpersisted(open_at: Callable[..., Platform]) -> None:
+    """What is missing is said instead."""
+    platform = open_at()
+    made = make(platform, "a", "load")
+    tight = open_at(cache_capacity=100)
+    assert tight.replacement.make_room(0) == made.bytes - 100
+    assert cached(tight) == {"a"}
+
+
+def test_an_alternate_goes_only_after_its_operation_was_seen_to_repeat(platform: Platform) -> None:
+    """Declared idempotent is not enough."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    made = make(platform, "b", "shout", ["a"])
+    empty(platform)
+    assert cached(platform) == {"b"}
+    seen_to_repeat(platform, made)
+    empty(platform)
+    assert cached(platform) == set()
+    assert len(lines_of(platform, "b")) == 100
+
+
+def test_of_a_chain_alternate_ones_go(platform: Platform) -> None:
+    """Each one that went is a single step from one that stayed, and comes back by that step."""
+    made = chain(platform, 6)
+    empty(platform)
+    assert cached(platform) == {"d2", "d4"}
+    for dataset in made:
+        assert lines_of(platform, dataset.ref.path)
+
+
+def test_an_unwanted_one_may_go_as_soon_as_it_can_be_made_again(platform: Platform) -> None:
+    """Temporary files need no persisting, and still are not thrown away for good."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    temporary = make(platform, "b", "shout", ["a"], wanted=False)
+    irreplaceable = make(platform, "c", "salt", ["a"], wanted=False)
+    seen_to_repeat(platform, temporary)
+    empty(platform)
+    assert cached(platform) == {irreplaceable.ref.path}
+    assert len(lines_of(platform, "b")) == 100
+
+
+def test_cache_only_ones_may_go_for_good(platform: Platform) -> None:
+    """That strategy promises nothing."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_ONLY)
+    empty(platform)
+    assert cached(platform) == set()
+
+
+def test_what_is_read_pinned_copied_or_written_stays(platform: Platform) -> None:
+    """Whatever the rules would allow, someone needs it now."""
+    held, pinned, copied = (make(platform, path, "load", strategy=Strategy.CACHE_THROUGH) for path in "abc")
+    platform.catalog.amend(pinned.ref, pinned=True)
+    platform.catalog.change(copied.ref, Event.UNDER_LOST)
+    assert platform.claims.claim(copied.ref, "worker", Method.DATA, None) is not None
+    with platform.store.read("a"), platform.store.write("e", strategy=Strategy.ASYNC_STORE) as writing:
+        written = platform.runner.run(Call("load", "1"), [], writing.uri)
+        empty(platform)
+        assert {d.ref.path for d in platform.catalog.find() if d.in_cache} == {"a", "b", "c"}
+        for ref in (held.ref, pinned.ref, copied.ref):
+            assert not platform.replacement.evict(evicted_by_hand(ref, 1))
+        writing.done(written)
+    assert cached(platform) == {"a", "b", "c", "e"}
+    assert platform.replacement.evict(evicted_by_hand(held.ref, 1))
+
+
+def test_a_reader_that_never_came_back_holds_nothing_for_ever(open_at: Callable[..., Platform]) -> None:
+    """Its hold ends by the database's clock."""
+    platform = open_at(reader_seconds=1e-9)
+    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    with platform.store.read("a"):
+        assert platform.replacement.evict(evicted_by_hand(made.ref, 1))
+
+
+def test_only_what_is_persisted_goes_by_hand(platform: Platform) -> None:
+    """A person's choice is checked like any other."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    made = make(platform, "b", "shout", ["a"])
+    seen_to_repeat(platform, made)
+    assert not platform.replacement.evict(evicted_by_hand(made.ref, made.bytes))
+    assert cached(platform) == {"a", "b"}
+
+
+def change_of(event: str) -> Callable[[Platform, list[Dataset]], None]:
+    """What may happen between the plan and its execution."""
+
+    def act(platform: Platform, made: list[Dataset]) -> None:
+        source, dataset, child = made
+        if event == "its copy below is lost":
+            platform.catalog.change(source.ref, Event.UNDER_LOST)
+        elif event == "its source goes":
+            platform.catalog.change(source.ref, Event.UNDER_LOST)
+            let_go_lost(platform, source)
+        elif event == "its operation is unmasked":
+            assert dataset.call is not None
+            platform.catalog.saw_repeat(dataset.call, same=False)
+        elif event == "the code of its operation goes":
+            runner = platform.runner
+            assert isinstance(runner, LinesRunner)
+            runner.add("shout", lambda sources, params: [], version="2")
+            platform.store.register_operations(runner.operations().values())
+        elif event == "what was made from it goes":
+            let_go(platform, child.ref)
+        elif event == "what was made from it is lost":
+            let_go_lost(platform, child)
+        elif event == "a person pins it":
+            platform.catalog.amend(dataset.ref, pinned=True)
+
+    return act
+
+
+def let_go_lost(platform: Platform, dataset: Dataset) -> None:
+    """Lose the cached bytes of a generation."""
+    platform.cache.delete(dataset.cache_location)
+    platform.restorer.verify(dataset)
+
+
+@pytest.mark.parametrize(
+    ("event", "victim"),
+    [
+        ("its copy below is lost", 0),
+        ("its source goes", 1),
+        ("its operation is unmasked", 1),
+        ("the code of its operation goes", 1),
+        ("what was made from it goes", 1),
+        ("what was made from it is lost", 1),
+        ("a person pins it", 1),
+    ],
+)
+def test_what_changed_since_the_plan_is_seen_at_the_last_moment(platform: Platform, event: str, victim: int) -> None:
+    """A victim whose rule no longer holds stays, and its bytes with it."""
+    made = chain(platform, 3)
+    rule = "persisted" if victim == 0 else "alternate"
+    change_of(event)(platform, made)
+    assert not platform.replacement.evict(Victim(made[victim].ref, made[victim].bytes, rule, "planned before"))
+    assert platform.catalog.get(made[victim].ref).cache is Cache.PRESENT
+    assert platform.cache.exists(made[victim].cache_location)
+
+
+def test_without_a_change_the_same_victims_go(platform: Platform) -> None:
+    """So the test above is about the changes."""
+    made = chain(platform, 3)
+    assert platform.replacement.evict(Victim(made[1].ref, made[1].bytes, "alternate", ""))
+    assert platform.replacement.evict(Victim(made[0].ref, made[0].bytes, "persisted", ""))
+
+
+def test_an_eviction_says_why(platform: Platform) -> None:
+    """The log has the rule and the reason."""
+    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    empty(platform)
+    said = platform.catalog.history(made.ref)[-1]
+    assert said.event == Event.EVICTED and said.why.startswith("persisted: ") and "verified copy" in said.why
+
+
+def test_a_write_makes_room_for_itself(open_at: Callable[..., Platform]) -> None:
+    """After a commit the cache is within its capacity again, without anyone asking."""
+    platform = open_at(cache_capacity=2000)
+    for i in range(5):
+        make(platform, f"a{i}", "load", strategy=Strategy.CACHE_THROUGH)
+        assert platform.catalog.cache_used() <= 2000
+    assert len(cached(platform)) == 2
+
+
+def test_async_store_loses_nothing_by_eviction(open_at: Callable[..., Platform]) -> None:
+    """What has to stay makes a writer wait, then go straight down."""
+    platform = open_at(cache_capacity=2000)
+    for i in range(5):
+        make(platform, f"a{i}", "load")
+    for i in range(5):
+        assert len(lines_of(platform, f"a{i}")) == 100
+
+
+def test_lost_ones_do_not_count_as_used(platform: Platform) -> None:
+    """After the loss of the cache all of it can be used again."""
+    make(platform, "a", "load")
+    wipe_cache(platform)
+    platform.maintenance.scan()
+    assert platform.catalog.cache_used() == 0
+    assert platform.catalog.get(Ref("a", 1)).cache is Cache.LOST
