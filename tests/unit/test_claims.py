@@ -1,0 +1,201 @@
+"""The queue and its leases: who may send what, and what becomes of a silent worker's claim."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from persistence.claims import Claims, Lease, LeaseLost
+from persistence.errors import RefusedTransition
+from persistence.model import Call, Dataset, Method, Strategy, Under
+from persistence.platform import Platform
+from persistence.transitions import Event
+from tests.support.lines import make
+from tests.support.states import end_pauses, events_of, expire_leases, pause_of
+
+
+def claimed(platform: Platform, dataset: Dataset, owner: str = "one") -> Lease:
+    """A lease on a generation that nobody else has."""
+    lease = platform.claims.claim(dataset.ref, owner, Method.DATA, 1.5)
+    assert lease is not None
+    return lease
+
+
+def settle(platform: Platform, lease: Lease) -> Dataset:
+    """Record a copy made under a lease."""
+    return platform.claims.settle(
+        lease, method=Method.DATA, location=f"somewhere-{lease.number}", checksum="c", actual_seconds=2.5
+    )
+
+
+def test_a_generation_is_claimed_once(platform: Platform) -> None:
+    """The second worker is told no, without an error."""
+    made = make(platform, "a", "load")
+    lease = claimed(platform, made)
+    assert platform.claims.claim(made.ref, "two", Method.DATA, None) is None
+    assert platform.claims.waiting(10) == []
+    row = platform.catalog.get(made.ref)
+    assert (row.under, row.method, row.predicted_seconds, row.attempts) == (Under.COPYING, Method.DATA, 1.5, 1)
+    assert settle(platform, lease).under_location == "somewhere-1"
+
+
+def test_of_many_workers_that_claim_at_once_one_gets_it(open_at: Callable[..., Platform]) -> None:
+    """Each in a thread of its own, with a connection of its own."""
+    platforms = [open_at() for _ in range(4)]
+    made = make(platforms[0], "a", "load")
+    barrier = threading.Barrier(4)
+    leases: list[Lease | None] = []
+
+    def claim(platform: Platform) -> None:
+        barrier.wait()
+        leases.append(platform.claims.claim(made.ref, "one of four", Method.DATA, None))
+
+    threads = [threading.Thread(target=claim, args=(platform,)) for platform in platforms]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(lease is not None for lease in leases) == [False, False, False, True]
+
+
+def test_a_lease_that_ran_out_is_taken_back_once(platform: Platform) -> None:
+    """Whoever looks first takes it, and the log names the silent owner."""
+    made = make(platform, "a", "load")
+    lease = claimed(platform, made, "the silent one")
+    assert platform.claims.expire() == []
+    expire_leases(platform)
+    assert platform.claims.expire() == [lease]
+    assert platform.claims.expire() == []
+    assert platform.catalog.get(made.ref).under is Under.NONE
+    assert "the silent one" in platform.catalog.history(made.ref)[-1].why
+    assert platform.claims.waiting(10) == [made.ref]
+
+
+def test_a_renewed_lease_does_not_run_out(platform: Platform) -> None:
+    """Renewing sets the end anew, by the database's clock."""
+    lease = claimed(platform, make(platform, "a", "load"))
+    expire_leases(platform)
+    assert platform.claims.renew(lease)
+    assert platform.claims.expire() == []
+
+
+def test_a_lost_lease_is_neither_renewed_nor_settled_nor_released(platform: Platform) -> None:
+    """What a late worker says changes nothing, whether somebody has claimed again or not."""
+    made = make(platform, "a", "load")
+    late = claimed(platform, made)
+    expire_leases(platform)
+    platform.claims.expire()
+    newest = None
+    for _ in range(2):
+        before = platform.catalog.get(made.ref), events_of(platform, made.ref)
+        assert not platform.claims.renew(late)
+        assert not platform.claims.release(late, "late", wanted=False)
+        platform.claims.now_by(late, Method.OPERATION, 99.0)
+        with pytest.raises(LeaseLost):
+            settle(platform, late)
+        assert (platform.catalog.get(made.ref), events_of(platform, made.ref)) == before
+        newest = newest or platform.claims.claim(made.ref, "two", Method.DATA, None)
+    assert (
+        newest is not None
+        and newest.number > late.number
+        and settle(platform, newest).under_location == f"somewhere-{newest.number}"
+    )
+
+
+def test_lease_numbers_grow_with_every_claim(platform: Platform) -> None:
+    """So that no two copies have the same name."""
+    made = make(platform, "a", "load")
+    numbers = []
+    for _ in range(3):
+        lease = claimed(platform, made)
+        numbers.append(lease.number)
+        assert platform.claims.release(lease, "again")
+    assert numbers == [1, 2, 3]
+    settle(platform, claimed(platform, made))
+    platform.catalog.change(made.ref, Event.UNDER_LOST)
+    assert claimed(platform, made).number == 5
+
+
+def test_a_release_says_why_and_sets_a_pause(platform: Platform) -> None:
+    """It cannot be claimed until then, and is still counted as wanting."""
+    made = make(platform, "a", "load")
+    lease = claimed(platform, made)
+    platform.claims.release(lease, "refused", pause=20, attempts=1)
+    assert platform.claims.waiting(10) == [] and platform.claims.depth() == 1
+    assert pause_of(platform, made.ref) == pytest.approx(20, abs=5)
+    assert platform.catalog.get(made.ref).error == "refused"
+    end_pauses(platform)
+    assert platform.claims.waiting(10) == [made.ref]
+
+
+def test_a_transfer_that_goes_well_clears_the_error_and_the_head(platform: Platform) -> None:
+    """What is persisted is no longer urgent."""
+    made = make(platform, "a", "load")
+    platform.claims.release(claimed(platform, made), "refused")
+    platform.catalog.amend(made.ref, head=True)
+    settled = settle(platform, claimed(platform, made))
+    assert (settled.error, settled.head, settled.actual_seconds) == ("", False, 2.5)
+    assert settled.persisted_at is not None
+
+
+def test_the_depth_counts_what_waits_and_what_is_under_way(platform: Platform) -> None:
+    """Not what is unwanted, persisted, or still being written."""
+    make(platform, "a", "load")
+    make(platform, "b", "load", wanted=False)
+    make(platform, "c", "load", strategy=Strategy.CACHE_THROUGH)
+    with platform.store.write("d", strategy=Strategy.ASYNC_STORE) as writing:
+        assert platform.claims.depth() == 1
+        writing.done(platform.runner.run(Call("load", "1"), [], writing.uri))
+    claimed(platform, platform.catalog.resolve("a"))
+    assert platform.claims.depth() == 2
+
+
+def test_the_queue_is_ordered_by_head_then_score_then_age(platform: Platform) -> None:
+    """And can be read page by page."""
+    made = [make(platform, f"a{i}", "load").ref for i in range(4)]
+    for ref, score in zip(made, (1.0, 2.0, 1.0, 0.5), strict=True):
+        platform.claims.rescore(ref, score)
+    platform.catalog.amend(made[3], head=True)
+    in_order = [made[3], made[1], made[0], made[2]]
+    assert platform.claims.waiting(10) == in_order
+    assert platform.claims.waiting(2) + platform.claims.waiting(2, 2) == in_order
+    ahead = [
+        platform.claims.ahead_of(platform.catalog.get(ref), score) for ref, score in ((made[3], 0.5), (made[0], 1))
+    ]
+    assert ahead == [0, 2]
+
+
+def test_a_lease_is_renewed_while_it_is_kept(platform: Platform) -> None:
+    """In the background, each third of its time; the event is set once it is lost."""
+    claims = Claims(platform.catalog, 0.03)
+    made = make(platform, "a", "load")
+    lease = claims.claim(made.ref, "one", Method.DATA, None)
+    assert lease is not None
+    renewed = threading.Event()
+    answers = iter([OperationalError("", {}, Exception("away")), True, False])
+
+    def renew(which: Lease) -> bool:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        renewed.set()
+        return answer
+
+    claims.renew = renew  # type: ignore[method-assign, assignment]
+    with claims.kept(lease) as lost:
+        assert lost.wait(30) and renewed.is_set()
+
+
+def test_a_writer_whose_lease_is_lost_is_told(platform: Platform) -> None:
+    """A synchronous write does not commit on a copy that does not count."""
+    sender = platform.store.sender
+
+    def lose(dataset: Dataset, lease: Lease) -> Dataset:
+        raise LeaseLost(f"{dataset.ref}: too late")
+
+    sender.send_data = lose  # type: ignore[method-assign, assignment]
+    with pytest.raises(RefusedTransition, match="too late"):
+        make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
