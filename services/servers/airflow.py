@@ -64,6 +64,8 @@ def environment(settings: ServiceSettings, folder: Path, address: str) -> dict[s
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__PARALLELISM": str(settings.airflow_parallelism),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(root / "plugins"),
+        # Writers wait for each other; after the 5 s of the default they fail on a busy machine.
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder / 'airflow.db'}?timeout=60",
         "AIRFLOW__DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "2",
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "15",
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",

@@ -1,0 +1,28 @@
+"""A DAG of the tests: its task commits what it makes, then fails, and succeeds when it is tried again."""
+
+from datetime import datetime, timedelta
+
+from airflow.sdk import DAG, Param
+from springline_airflow.datasets import DatasetOperator
+
+from spark_jobs.operations import load_operations
+
+
+class FailsOnce(DatasetOperator):
+    """Fails its first try after the dataset was committed."""
+
+    def execute(self, context):
+        told = super().execute(context)
+        if context["ti"].try_number == 1:
+            raise RuntimeError("the process dies after its commit")
+        return told
+
+
+with DAG(
+    "trying",
+    schedule=None,
+    start_date=datetime(2013, 1, 1),
+    params={"ds": Param("", type="string"), "strategy": "async_store"},
+    default_args={"retries": 1, "retry_delay": timedelta(seconds=1)},
+):
+    FailsOnce.of(load_operations().get("etl.parse"), task_id="parse")

@@ -1,0 +1,123 @@
+"""Real DAG runs against a real scheduler, with a real Spark: backfills by REST and by command line, and a retry."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from datetime import date
+
+import pytest
+from springline_airflow.runs import run_id_of
+from sqlalchemy import select
+
+from persistence.model import Origin, Phase, Strategy
+from persistence.schema import dag_run
+from spark_jobs.operations import load_operations
+
+FIRST, SECOND = date(2013, 1, 5), date(2013, 1, 6)
+
+
+def outputs(day):
+    """The paths that a run of this day makes."""
+    operations = [declared for declared in load_operations().in_order() if declared.name.startswith("etl.")]
+    return {declared.output.format(ds=day) for declared in operations}
+
+
+def newest(live, day):
+    """By path, the newest generation of a day's datasets."""
+    return {each.ref.path: each for each in live.platform.catalog.find(prefix=f"etl/{day}/", superseded=False)}
+
+
+@pytest.fixture(scope="module")
+def by_rest(live):
+    """A backfill of one day by REST, under CacheThrough; its datasets."""
+    live.api.pause("etl_lineage", False)
+    live.api.backfill("etl_lineage", FIRST, FIRST, {"strategy": "cache_through"}, runs_at_once=1)
+    live.finish("etl_lineage", lambda: live.api.runs("etl_lineage", FIRST, FIRST).values())
+    return newest(live, FIRST)
+
+
+@pytest.fixture(scope="module")
+def by_command_line(live, by_rest):
+    """A backfill of that day again, and of the next, by command line under Async-Store; then the persister's work."""
+    command = [
+        *(sys.executable, "-m", "airflow", "backfill", "create", "--dag-id", "etl_lineage"),
+        *("--from-date", str(FIRST), "--to-date", str(SECOND), "--reprocess-behavior", "completed"),
+        *("--dag-run-conf", json.dumps({"strategy": "async_store"})),
+    ]
+    live.api.end_backfills("etl_lineage")  # the scheduler notes only now and then that one has ended
+    environment = {**os.environ, **live.environment}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    live.api.pause("persister", False)
+    live.finish("etl_lineage", lambda: live.api.runs("etl_lineage", FIRST, SECOND).values(), patience=240)
+    until = time.monotonic() + 120
+    while live.platform.claims.depth():
+        assert time.monotonic() < until, live.tails("persister")
+        time.sleep(0.5)
+    return {**newest(live, FIRST), **newest(live, SECOND)}
+
+
+def test_a_backfill_by_rest_makes_every_dataset_of_the_day(by_rest):
+    """Each operation of the registry left one committed generation, made by this DAG run's task."""
+    assert set(by_rest) == outputs(FIRST)
+    for path, dataset in by_rest.items():
+        assert dataset.phase is Phase.COMMITTED
+        assert dataset.origin.dag_id == "etl_lineage"
+        assert dataset.origin.task_id == path.rpartition("/")[2]
+        assert run_id_of(dataset.origin).startswith("backfill__2013-01-05")
+
+
+def test_the_strategy_of_the_run_reaches_its_datasets(by_rest):
+    """Under CacheThrough everything is in the under-store when it is committed."""
+    assert {dataset.strategy for dataset in by_rest.values()} == {Strategy.CACHE_THROUGH}
+    assert all(dataset.persisted and dataset.persisted_at <= dataset.committed_at for dataset in by_rest.values())
+
+
+def test_the_page_of_a_run_leads_to_its_datasets(live, by_rest):
+    """What a task left names the generation that it made, its state, and the report of the quality gate."""
+    (run_id,) = live.api.runs("etl_lineage", FIRST, FIRST)
+    told = live.api.xcom("etl_lineage", run_id, "accepted")
+    assert told["dataset"].startswith(f"etl/{FIRST}/accepted@")
+    assert told["quality_report"]
+
+
+def test_a_backfill_of_a_day_that_ran_before_makes_new_generations(by_rest, by_command_line):
+    """The same DAG run, cleared, adopts nothing of what it made before; sources are of the same run."""
+    for path in outputs(FIRST):
+        assert by_command_line[path].ref.generation == by_rest[path].ref.generation + 1
+        assert by_command_line[path].origin.run_id != by_rest[path].origin.run_id
+        for source in by_command_line[path].sources:
+            assert source == by_command_line[source.path].ref
+
+
+def test_a_backfill_by_command_line_makes_every_dataset(by_command_line):
+    """Both days are there."""
+    assert set(by_command_line) == outputs(FIRST) | outputs(SECOND)
+    assert {dataset.strategy for dataset in by_command_line.values()} == {Strategy.ASYNC_STORE}
+
+
+def test_the_persister_persists_what_the_runs_left(by_command_line):
+    """Nothing is left in the queue, and every dataset went by a transfer of the persister's."""
+    assert all(dataset.persisted and dataset.actual_seconds is not None for dataset in by_command_line.values())
+
+
+def test_the_catalog_knows_how_the_runs_ended(live, by_command_line):
+    """The listener noted beginning and end of each DAG run."""
+    query = select(dag_run.c.outcome).where(dag_run.c.dag_id == "etl_lineage")
+    with live.platform.catalog.reading() as connection:
+        assert connection.scalars(query).all() == ["success"] * 3
+
+
+def test_a_retry_adopts_what_its_failed_try_committed(live, by_command_line):
+    """The task ran twice, and made one generation."""
+    live.api.pause("trying", False)
+    run_id = live.api.trigger("trying", {"ds": str(FIRST)})
+    live.finish("trying", lambda: [live.api.run_state("trying", run_id)])
+    (task,) = live.api.tasks("trying", run_id)
+    assert task.attempt == 2
+    (made,) = live.platform.catalog.find(origin=Origin("trying", run_id))
+    assert live.api.xcom("trying", run_id, "parse")["dataset"] == str(made.ref)
