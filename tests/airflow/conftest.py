@@ -92,5 +92,5 @@ def live() -> Iterator[Live]:
         platform.close()
         api.close()
         for name in ("airflow", "spark-connect"):
-            supervisor.down(name, settings.stop_patience)
+            supervisor.down(name, 3)
         shutil.rmtree(default_cache(home), ignore_errors=True)
