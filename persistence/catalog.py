@@ -363,6 +363,9 @@ class Catalog:
                     connection.execute(
                         update(operation).where(of_name, operation.c.version == new.version).values(**told)
                     )
+                    if same[0].idempotent and not new.idempotent:
+                        why = "its operation is no longer declared idempotent"
+                        moved += self._to_the_head(connection, new.name, new.version, why)
                 for row in known:
                     if row.runnable and row.version != new.version:
                         gone = and_(of_name, operation.c.version == row.version)

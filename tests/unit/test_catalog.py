@@ -1,0 +1,339 @@
+"""The catalog: generations, what runs see of them, operations and their codes, and what was measured."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from persistence.errors import InvalidPath, RefusedTransition, UnknownDataset
+from persistence.model import Cache, Call, Dataset, Method, Operation, Origin, Phase, Ref, Side, Strategy, Under
+from persistence.platform import Platform
+from persistence.transitions import Event
+from tests.support.lines import LinesRunner, lines_of, make
+from tests.support.states import events_of, let_go, measured, wipe_cache
+
+RUN = Origin("etl", "run 1", "task")
+
+
+def registered(platform: Platform, *operations: Operation) -> list[Ref]:
+    """Register operations and return what went to the head of the queue."""
+    return platform.catalog.register_operations(operations)
+
+
+# ---- generations
+
+
+def test_generations_of_a_path_are_counted_from_one(platform: Platform) -> None:
+    """Failed ones keep their numbers."""
+    first = platform.catalog.begin("a", strategy=Strategy.ASYNC_STORE)
+    platform.catalog.change(first.ref, Event.ABANDONED)
+    assert [first.ref, platform.catalog.begin("a", strategy=Strategy.ASYNC_STORE).ref] == [Ref("a", 1), Ref("a", 2)]
+    assert platform.catalog.begin("a/b", strategy=Strategy.ASYNC_STORE).ref == Ref("a/b", 1)
+
+
+def test_writers_that_begin_the_same_path_at_once_get_different_generations(open_at: Callable[..., Platform]) -> None:
+    """Each its own number, none skipped."""
+    platforms = [open_at() for _ in range(4)]
+    barrier = threading.Barrier(4)
+    begun: list[Dataset] = []
+
+    def begin(platform: Platform) -> None:
+        barrier.wait()
+        begun.append(platform.catalog.begin("a", strategy=Strategy.ASYNC_STORE))
+
+    threads = [threading.Thread(target=begin, args=(platform,)) for platform in platforms]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(dataset.ref.generation for dataset in begun) == [1, 2, 3, 4]
+
+
+def test_a_source_that_is_not_known_is_refused(platform: Platform) -> None:
+    """And nothing of the generation stays."""
+    with pytest.raises(UnknownDataset, match="x@3"):
+        platform.catalog.begin("a", sources=[Ref("x", 3)], strategy=Strategy.ASYNC_STORE)
+    assert platform.catalog.find() == []
+
+
+def test_everything_that_was_recorded_is_read_back(platform: Platform) -> None:
+    """Call, parameters, sources in their order, origin, report."""
+    sources = [make(platform, path, "load").ref for path in ("x", "y")]
+    registered(platform, Operation("op", "v1", idempotent=True))
+    call = Call("op", "v1", {"ds": "2013-01-05", "name": "Zürich"})
+    begun = platform.catalog.begin(
+        "a", call=call, sources=[sources[1], sources[0], sources[1]], strategy=Strategy.CACHE_THROUGH, origin=RUN,
+        checkpoint=True, wanted=False, expected_bytes=77,
+    )  # fmt: skip
+    platform.catalog.amend(begun.ref, report={"passed": True})
+    read = platform.catalog.get(begun.ref)
+    assert (read.call, read.sources) == (call, (sources[1], sources[0], sources[1]))
+    assert (read.origin, read.strategy, read.checkpoint, read.wanted) == (RUN, Strategy.CACHE_THROUGH, True, False)
+    assert (read.report, read.bytes, read.phase) == ({"passed": True}, 77, Phase.OPEN)
+
+
+def test_a_change_that_the_table_does_not_hold_changes_nothing(platform: Platform) -> None:
+    """Neither state nor columns nor log."""
+    made = make(platform, "a", "load")
+    before = events_of(platform, made.ref)
+    with pytest.raises(RefusedTransition, match=r"a@1.*restored"):
+        platform.catalog.change(made.ref, Event.RESTORED, bytes=0)
+    assert platform.catalog.get(made.ref) == made and events_of(platform, made.ref) == before
+
+
+def test_a_change_made_only_if_nothing_else_changed_is_refused_otherwise(platform: Platform) -> None:
+    """Compare and set, on any column."""
+    made = make(platform, "a", "load")
+    with pytest.raises(RefusedTransition, match="somebody else was first"):
+        platform.catalog.change(made.ref, Event.LOST, only_if={"cache_location": "elsewhere"})
+    assert platform.catalog.get(made.ref).in_cache
+    platform.catalog.change(made.ref, Event.LOST, only_if={"cache_location": made.cache_location})
+    assert platform.catalog.get(made.ref).cache is Cache.LOST
+
+
+def test_every_change_is_logged_with_who_and_why(platform: Platform) -> None:
+    """In the order in which it was made, with the state that followed."""
+    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    moments = platform.catalog.history(made.ref)
+    assert [m.event for m in moments] == ["began", Event.CACHED, Event.CLAIMED, Event.COPIED, Event.COMMITTED]
+    assert {m.who for m in moments} == {"test"} and "data by writer" in moments[3].why
+    last = moments[-1]
+    assert (last.phase, last.cache, last.under) == (made.phase, made.cache, made.under)
+    assert [m.at for m in moments] == sorted(m.at for m in moments)
+    assert platform.catalog.history(since=last.at + 1) == []
+
+
+def test_an_amendment_is_logged_where_it_says_so(platform: Platform) -> None:
+    """Pinning by a person is an event, a new score is none."""
+    made = make(platform, "a", "load")
+    platform.catalog.amend(made.ref, event="pinned", why="by hand", pinned=True)
+    platform.catalog.amend(made.ref, score=3.0)
+    assert events_of(platform, made.ref)[-1] == "pinned" and platform.catalog.get(made.ref).pinned
+
+
+# ---- finding
+
+
+def test_find_takes_any_mix_of_filters(platform: Platform) -> None:
+    """The newest first, at most so many."""
+    make(platform, "etl/1/a", lines=["x"], origin=RUN)
+    make(platform, "etl/1/a", lines=["y"])
+    make(platform, "etl/10/a", lines=["z"], origin=Origin("etl", "run 2", "task"))
+    make(platform, "et_/1", lines=["z"])
+    find = platform.catalog.find
+    assert [d.ref for d in find(path="etl/1/a")] == [Ref("etl/1/a", 2), Ref("etl/1/a", 1)]
+    assert {d.ref.path for d in find(prefix="etl/1")} == {"etl/1/a", "etl/10/a"}
+    assert [d.ref.path for d in find(prefix="et_")] == ["et_/1"]
+    assert [d.ref for d in find(origin=RUN)] == [Ref("etl/1/a", 1)]
+    assert len(find(origin=Origin(dag_id="etl"))) == 2
+    assert [d.ref for d in find(superseded=True)] == [Ref("etl/1/a", 1)]
+    assert len(find(limit=2)) == 2 and find(phase=Phase.OPEN) == []
+
+
+def test_get_all_keeps_the_order_and_names_what_is_missing(platform: Platform) -> None:
+    """Many at once, also the same one twice, also pairs that share numbers."""
+    for path in ("a", "b", "a"):
+        make(platform, path, "load")
+    refs = [Ref("b", 1), Ref("a", 2), Ref("a", 1), Ref("a", 2)]
+    assert [d.ref for d in platform.catalog.get_all(refs)] == refs
+    with pytest.raises(UnknownDataset, match="b@2"):
+        platform.catalog.get_all([Ref("a", 1), Ref("b", 2)])
+
+
+@pytest.mark.parametrize("path", ["../a", "/a", "", "a@1"])
+def test_a_path_that_leaves_its_root_is_not_looked_for(platform: Platform, path: str) -> None:
+    """Refused before the database is asked."""
+    with pytest.raises(InvalidPath):
+        platform.catalog.resolve(path)
+
+
+# ---- DAG runs
+
+
+def test_the_first_beginning_of_a_run_counts(platform: Platform) -> None:
+    """Every task of a run says that it began; the run sees what was committed at the first."""
+    make(platform, "a", lines=["old"])
+    platform.store.begin_run(RUN)
+    make(platform, "a", lines=["new"])
+    platform.store.begin_run(Origin("etl", "run 1", "another task"))
+    assert lines_of(platform, "a", RUN) == ["old"]
+
+
+def test_a_path_first_written_after_a_run_began_is_not_there_for_it(platform: Platform) -> None:
+    """Unless the run wrote it itself."""
+    platform.store.begin_run(RUN)
+    make(platform, "a", lines=["theirs"], origin=Origin("etl", "run 2", "task"))
+    with pytest.raises(UnknownDataset, match="for this run"):
+        lines_of(platform, "a", RUN)
+    make(platform, "a", lines=["mine"], origin=Origin("etl", "run 1", "another task"))
+    assert lines_of(platform, "a", RUN) == ["mine"]
+
+
+def test_a_run_of_another_dag_with_the_same_name_is_another_run(platform: Platform) -> None:
+    """Scheduled runs of two DAGs have the same run id."""
+    platform.store.begin_run(Origin("one", "scheduled", "t"))
+    make(platform, "a", lines=["x"], origin=Origin("one", "scheduled", "t"))
+    platform.store.begin_run(Origin("two", "scheduled", "t"))
+    make(platform, "a", lines=["y"], origin=Origin("one", "scheduled", "t"))
+    assert lines_of(platform, "a", Origin("two", "scheduled", "t")) == ["x"]
+
+
+def test_a_generation_begun_before_a_run_and_committed_after_is_not_seen(platform: Platform) -> None:
+    """Commits count, not beginnings."""
+    make(platform, "a", lines=["old"])
+    with platform.store.write("a", strategy=Strategy.ASYNC_STORE) as writing:
+        platform.store.begin_run(RUN)
+        writing.done(platform.runner.run(Call("load", "1"), [], writing.uri))
+    assert lines_of(platform, "a", RUN) == ["old"]
+    assert len(lines_of(platform, "a")) == 100
+
+
+# ---- operations
+
+
+def waiting_chain(platform: Platform) -> list[Dataset]:
+    """a (persisted) -> b -> c, both waiting."""
+    return [
+        make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH),
+        make(platform, "b", "shout", ["a"]),
+        make(platform, "c", "count", ["b"]),
+    ]
+
+
+def test_code_that_changes_while_its_output_waits_sends_the_data_first_in_the_queue(
+    platform: Platform, runner: LinesRunner
+) -> None:
+    """What the old code made cannot be made again, so its bytes go at once, and the new code is not run for it."""
+    _, made, child = waiting_chain(platform)
+    measured(platform, "shout", run=0.001, send=10.0)
+    assert not platform.catalog.get(made.ref).head
+    runner.add("shout", lambda sources, params: ["of the new code"], version="2")
+    assert registered(platform, *runner.operations().values()) == [made.ref]
+    assert platform.catalog.history(made.ref)[-1].why == "the code that made it is gone"
+    runner.ran.clear()
+    outcome = platform.persister.step()
+    assert outcome is not None and (outcome.ref, outcome.method) == (made.ref, Method.DATA)
+    assert runner.ran == []
+    platform.persister.drain()
+    wipe_cache(platform)
+    assert lines_of(platform, "b") == [f"LINE {i}" for i in range(100)]
+    assert platform.catalog.get(child.ref).persisted
+
+
+def test_code_that_comes_back_can_be_run_again(platform: Platform) -> None:
+    """A version that was gone and is here again counts, with what was seen of it."""
+    _, made, _ = waiting_chain(platform)
+    assert made.call is not None
+    platform.catalog.saw_repeat(made.call, same=True)
+    registered(platform, Operation("shout", "2", idempotent=True))
+    assert not platform.catalog.lineage_around([made.ref]).recomputable(made.ref)
+    registered(platform, Operation("shout", "1", idempotent=True))
+    lineage = platform.catalog.lineage_around([made.ref])
+    operation = lineage.operation_of(made.ref)
+    assert lineage.recomputable(made.ref) and operation is not None and operation.repeats == 1
+
+
+def test_registering_the_same_again_moves_nothing(platform: Platform, runner: LinesRunner) -> None:
+    """Every task registers all operations."""
+    waiting_chain(platform)
+    assert registered(platform, *runner.operations().values()) == []
+
+
+def test_an_operation_that_is_no_longer_declared_idempotent_sends_its_waiting_outputs_to_the_head(
+    platform: Platform,
+) -> None:
+    """The same code, declared otherwise: what it made can no longer be relied on to come back."""
+    _, made, _ = waiting_chain(platform)
+    assert registered(platform, Operation("shout", "1", idempotent=False)) == [made.ref]
+    assert platform.catalog.get(made.ref).head
+    assert not platform.catalog.lineage_around([made.ref]).recomputable(made.ref)
+
+
+def test_an_operation_stays_unmasked_however_often_it_is_registered(platform: Platform, runner: LinesRunner) -> None:
+    """Only another version of the code may be believed again."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    made = make(platform, "b", "liar", ["a"])
+    assert made.call is not None
+    assert platform.catalog.saw_repeat(made.call, same=False) == [made.ref]
+    registered(platform, *runner.operations().values())
+    lineage = platform.catalog.lineage_around([made.ref])
+    assert "another digest" in lineage.why_not_recomputable(made.ref)[0]
+    runner.add("liar", lambda sources, params: ["honest now"], version="2")
+    newer = make(platform, "c", "liar", ["a"])
+    assert platform.catalog.lineage_around([newer.ref]).recomputable(newer.ref)
+
+
+def test_what_is_persisted_or_unwanted_does_not_go_to_the_head(platform: Platform) -> None:
+    """Only what waits is in a queue."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    make(platform, "b", "shout", ["a"], strategy=Strategy.CACHE_THROUGH)
+    make(platform, "c", "shout", ["a"], wanted=False)
+    assert registered(platform, Operation("shout", "2", idempotent=True)) == []
+
+
+def test_what_can_no_longer_be_made_again_is_not_evicted(platform: Platform) -> None:
+    """Its code is gone: it stays until its data is persisted."""
+    _, made, _ = waiting_chain(platform)
+    assert made.call is not None
+    platform.catalog.saw_repeat(made.call, same=True)
+    assert made.ref in [victim.ref for victim in platform.replacement.plan(10**9).victims]
+    registered(platform, Operation("shout", "2", idempotent=True))
+    assert made.ref not in [victim.ref for victim in platform.replacement.plan(10**9).victims]
+
+
+# ---- lineage
+
+
+def test_the_lineage_reaches_up_to_what_is_persisted_and_down_over_what_is_not(platform: Platform) -> None:
+    """Just what a decision needs, however large the catalog."""
+    refs = [make(platform, "d0", "load", strategy=Strategy.CACHE_THROUGH).ref]
+    for i in range(1, 5):
+        strategy = Strategy.CACHE_THROUGH if i == 1 else Strategy.ASYNC_STORE
+        refs.append(make(platform, f"d{i}", "shout", [f"d{i - 1}"], strategy=strategy).ref)
+    around = platform.catalog.lineage_around([refs[3]])
+    assert set(around.datasets) == set(refs[1:])
+    assert set(platform.catalog.lineage_around([refs[3]], down=False).datasets) == set(refs[1:4])
+    assert refs[0] in platform.catalog.lineage_around([refs[1]], down=False).datasets
+    assert around.recomputable(refs[4])
+
+
+def test_the_lineage_of_the_cache_has_the_sources_of_what_left_it(platform: Platform) -> None:
+    """An eviction has to know what an evicted one leans on."""
+    _, middle, last = waiting_chain(platform)
+    let_go(platform, last.ref)
+    lineage = platform.catalog.lineage_of_cache()
+    assert {last.ref, middle.ref, Ref("a", 1)} <= set(lineage.datasets)
+
+
+# ---- history
+
+
+def test_measurements_become_costs(platform: Platform) -> None:
+    """By operation and side, the link by itself."""
+    _, made, _ = waiting_chain(platform)
+    measured(platform, "shout", run=2.0, send=4.0)
+    costs = platform.catalog.costs(platform.catalog.lineage_around([made.ref]))
+    below, sent = costs.run("shout", Side.STORAGE, 1000), costs.send(1000)
+    assert below is not None and sent is not None
+    assert below.seconds == pytest.approx(2) and sent.seconds == pytest.approx(4, rel=0.2)
+
+
+def test_the_growth_of_an_operation_is_learned(platform: Platform) -> None:
+    """Bytes out for bytes in; unknown at first, and for what reads nothing."""
+    assert platform.catalog.growth("shout") is None
+    waiting_chain(platform)
+    assert platform.catalog.growth("shout") == pytest.approx(1)
+    assert platform.catalog.growth("load") is None
+
+
+def test_the_bytes_that_open_writes_are_expected_to_need_count_as_used(platform: Platform) -> None:
+    """So that two writers do not count on the same room."""
+    platform.catalog.begin("a", strategy=Strategy.ASYNC_STORE, expected_bytes=1000)
+    assert platform.catalog.cache_used() == 1000
+    platform.catalog.change(Ref("a", 1), Event.CACHED, bytes=600)
+    assert platform.catalog.cache_used() == 600
+    platform.catalog.change(Ref("a", 1), Event.ABANDONED)
+    assert platform.catalog.cache_used() == 0
+    assert platform.catalog.get(Ref("a", 1)).under is Under.NONE
