@@ -14,7 +14,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
 WITH_JAVA = JAVA_HOME="$$($(PY) -m services java)"
 PYTEST = $(WITH_JAVA) $(PY) -m pytest
 
-.PHONY: help setup requirements demo stop check format test test-unit test-spark test-airflow
+.PHONY: help setup requirements demo stop check format test test-unit test-spark test-airflow bench
 
 help:  ## list what can be done here
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,7 +45,7 @@ check: $(READY)  ## format, lint, types, imports
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/mypy
-	@$(VENV)/bin/lint-imports
+	@PYTHONPATH=.:plugins $(VENV)/bin/lint-imports --no-cache
 
 format: $(READY)  ## format the code and mend what can be mended
 	@$(VENV)/bin/ruff format .
@@ -62,3 +62,6 @@ test-spark: $(READY)  ## the ones that start Spark
 
 test-airflow: $(READY)  ## the ones that start Airflow
 	@$(PYTEST) tests/airflow
+
+bench: $(READY)  ## measure: make bench NAME=persistence SIZE=full
+	@$(WITH_JAVA) $(PY) -m benchmarks $(or $(NAME),--help) $(if $(NAME),--size $(or $(SIZE),quick))
