@@ -55,7 +55,8 @@ class Maintenance:
     def lost(self) -> list[Dataset]:
         """What a fault took and is neither persisted nor superseded."""
         missing = generation.c.cache == Cache.LOST.value
-        return self.catalog.select(select(generation.c.id).where(schema.unsettled, missing, ~generation.c.superseded))
+        wanting = select(generation.c.id).where(schema.unsettled, missing, ~generation.c.superseded)
+        return self.catalog.select(wanting.order_by(generation.c.id))
 
     def retire(self) -> list[Ref]:
         """Remove superseded generations that nobody reads and from which nothing unpersisted was made."""

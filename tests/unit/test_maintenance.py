@@ -1,0 +1,459 @@
+"""Upkeep: what scanning finds, what may retire, what is swept, what a lost catalog is rebuilt from, what is adopted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from persistence import sidecar
+from persistence.errors import InvalidPath, PersistenceError, StorageUnavailable, UnknownDataset
+from persistence.model import Cache, Call, Method, Origin, Phase, Ref, Strategy, Under
+from persistence.platform import Platform
+from persistence.schema import db_now, generation
+from persistence.transitions import Event
+from tests.support.lines import LinesRunner, lines_of, make, read_lines, write_lines
+from tests.support.stages import once, stage
+from tests.support.states import copies_in, damage, events_of, let_go, wipe_cache
+
+LINES = [f"line {i}" for i in range(100)]
+RUN = Origin("etl", "run 1", "task")
+
+
+def forget_catalog(platform: Platform) -> None:
+    """Lose the catalog's database."""
+    platform.close()
+    for file in platform.settings.home.glob("catalog.db*"):
+        file.unlink()
+
+
+def grow_old(platform: Platform) -> None:
+    """Let all that is open have been begun a day ago."""
+    with platform.catalog.writing() as connection:
+        connection.execute(update(generation).values(created_at=db_now() - 86400))
+
+
+# ---- scan
+
+
+def test_a_scan_finds_what_is_missing_and_a_deep_one_what_is_damaged(platform: Platform) -> None:
+    """Each is marked lost, and only that."""
+    missing, damaged, whole = (make(platform, path, "load") for path in ("missing", "damaged", "whole"))
+    platform.cache.delete(missing.cache_location)
+    damage(platform.cache, damaged.cache_location)
+    shallow = platform.maintenance.scan()
+    assert (shallow.looked_at, shallow.lost) == (3, [missing.ref])
+    assert platform.maintenance.scan(deep=True).lost == [damaged.ref]
+    states = [platform.catalog.get(d.ref).cache for d in (missing, damaged, whole)]
+    assert states == [Cache.LOST, Cache.LOST, Cache.PRESENT]
+    assert [d.ref for d in platform.maintenance.lost()] == [missing.ref, damaged.ref]
+
+
+def test_a_deep_scan_looks_at_the_copies_below_too(platform: Platform) -> None:
+    """What is damaged there is persisted again from the cache."""
+    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    damage(platform.under, made.under_location)
+    assert platform.maintenance.scan().lost == []
+    assert platform.maintenance.scan(deep=True).lost == [made.ref]
+    assert platform.persister.drain().persisted == 1
+    kept = platform.catalog.get(made.ref)
+    assert platform.under.manifest(kept.under_location).checksum == kept.under_checksum
+    assert copies_in(platform.under) == [kept.under_location]
+
+
+def test_a_scan_marks_nothing_while_the_under_store_is_out_of_reach(platform: Platform) -> None:
+    """It says so instead."""
+    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    let_go(platform, made.ref)
+    root = platform.under.root  # type: ignore[attr-defined]
+    root.rename(root.with_name("away"))
+    with pytest.raises(StorageUnavailable):
+        platform.maintenance.scan(deep=True)
+    assert platform.catalog.get(made.ref).persisted
+
+
+def test_what_left_the_cache_on_purpose_meanwhile_is_not_reported_lost(open_at: Callable[..., Platform]) -> None:
+    """An eviction beside a scan is no fault."""
+    scanner, other = open_at(), open_at()
+    made = make(scanner, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    cache, _, _ = stage(scanner)
+    cache.at = once("files", lambda: let_go(other, made.ref))
+    assert scanner.maintenance.scan().lost == []
+
+
+# ---- retire
+
+
+def test_a_superseded_generation_is_removed_from_both_stores(platform: Platform) -> None:
+    """The newest stays."""
+    old = make(platform, "a", lines=["old"], strategy=Strategy.CACHE_THROUGH)
+    new = make(platform, "a", lines=["new"], strategy=Strategy.CACHE_THROUGH)
+    assert platform.maintenance.retire() == [old.ref]
+    assert copies_in(platform.cache) == [new.cache_location] and copies_in(platform.under) == [new.under_location]
+    assert platform.catalog.get(old.ref).phase is Phase.RETIRED
+    assert platform.maintenance.retire() == []
+
+
+def test_as_many_generations_stay_as_are_to_be_kept(open_at: Callable[..., Platform]) -> None:
+    """The oldest go first."""
+    platform = open_at(keep_generations=2)
+    made = [make(platform, "a", lines=[str(i)]) for i in range(4)]
+    assert platform.maintenance.retire() == [made[0].ref, made[1].ref]
+
+
+def test_a_reader_holds_its_generation(platform: Platform) -> None:
+    """A backfill breaks no reader."""
+    old = make(platform, "a", lines=["old"])
+    with platform.store.read("a") as reading:
+        make(platform, "a", lines=["new"])
+        assert platform.maintenance.retire() == []
+        assert Path(reading.uri.removeprefix("file://")).exists()
+    assert platform.maintenance.retire() == [old.ref]
+
+
+def test_a_running_dag_run_holds_what_it_sees(platform: Platform) -> None:
+    """Its snapshot stays until it ends."""
+    old = make(platform, "a", lines=["old"])
+    platform.store.begin_run(RUN)
+    for i in range(2):
+        make(platform, "a", lines=[f"new {i}"])
+    assert platform.maintenance.retire() == [Ref("a", 2)]
+    assert lines_of(platform, "a", RUN) == ["old"]
+    platform.catalog.end_run(RUN, "success")
+    assert platform.maintenance.retire() == [old.ref]
+
+
+def test_a_running_dag_run_holds_what_it_made(platform: Platform) -> None:
+    """Though a backfill has written the path since."""
+    platform.store.begin_run(RUN)
+    mine = make(platform, "a", lines=["mine"], origin=RUN)
+    make(platform, "a", lines=["theirs"], origin=Origin("etl", "backfill", "task"))
+    assert platform.maintenance.retire() == []
+    assert lines_of(platform, "a", RUN) == ["mine"]
+    platform.catalog.end_run(RUN, "failed")
+    assert platform.maintenance.retire() == [mine.ref]
+
+
+def test_a_dag_run_that_never_ended_holds_nothing_for_ever(open_at: Callable[..., Platform]) -> None:
+    """After the longest time that a reader may take it no longer counts."""
+    platform = open_at(reader_seconds=1e-9)
+    old = make(platform, "a", lines=["old"])
+    platform.store.begin_run(RUN)
+    make(platform, "a", lines=["new"])
+    assert platform.maintenance.retire() == [old.ref]
+
+
+def test_an_unpersisted_dependent_holds_its_source(platform: Platform) -> None:
+    """It could not be made again otherwise, whether it waits in the cache or was let go."""
+    old = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    child = make(platform, "b", "shout", ["a"])
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    assert platform.maintenance.retire() == []
+    let_go(platform, child.ref)
+    assert platform.maintenance.retire() == []
+    platform.persister.drain()
+    assert platform.maintenance.retire() == [old.ref]
+
+
+def test_a_dependent_that_is_being_written_holds_its_source(platform: Platform) -> None:
+    """Its operation is reading it."""
+    old = make(platform, "a", "load")
+    with platform.store.write("b", call=Call("shout", "1"), sources=[old.ref], strategy=Strategy.CACHE_ONLY) as writing:
+        make(platform, "a", "load")
+        assert platform.maintenance.retire() == []
+        writing.done(platform.runner.run(Call("shout", "1"), [platform.cache.uri(old.cache_location)], writing.uri))
+
+
+def test_what_is_pinned_or_being_sent_does_not_retire(platform: Platform) -> None:
+    """A person's pin, a worker's lease."""
+    pinned, sent = make(platform, "a", "load"), make(platform, "b", "load")
+    make(platform, "a", "load")
+    make(platform, "b", "load")
+    platform.catalog.amend(pinned.ref, pinned=True)
+    lease = platform.claims.claim(sent.ref, "worker", Method.DATA, None)
+    assert lease is not None and platform.maintenance.retire() == []
+    platform.claims.release(lease, "")
+    assert platform.maintenance.retire() == [sent.ref]
+
+
+def test_an_older_generation_stays_while_the_newer_one_is_lost(platform: Platform) -> None:
+    """The last readable bytes of a path are not removed because lost ones supersede them."""
+    old = make(platform, "a", "load")
+    new = make(platform, "a", "load")
+    platform.cache.delete(new.cache_location)
+    platform.maintenance.scan()
+    assert platform.maintenance.retire() == []
+    with platform.store.read("a", generation=old.ref.generation) as reading:
+        assert read_lines(reading.uri) == LINES
+
+
+def test_a_copy_made_while_it_was_decided_is_removed_too(open_at: Callable[..., Platform]) -> None:
+    """The persister was quicker than the retirement: what it left below goes as well."""
+    retiring, other = open_at(), open_at()
+    old = make(retiring, "a", lines=["old"])
+    new = make(retiring, "a", lines=["new"])
+    select = retiring.catalog.select
+
+    def late(query):  # type: ignore[no-untyped-def]
+        found = select(query)
+        other.persister.drain()
+        return found
+
+    retiring.catalog.select = late  # type: ignore[method-assign]
+    assert retiring.maintenance.retire() == [old.ref]
+    assert copies_in(retiring.under) == [other.catalog.get(new.ref).under_location]
+
+
+def test_a_removal_cut_short_is_taken_up_by_the_next_sweep(platform: Platform) -> None:
+    """The generation is retired, its bytes are still there."""
+    old = make(platform, "a", lines=["old"], strategy=Strategy.CACHE_THROUGH)
+    new = make(platform, "a", lines=["new"], strategy=Strategy.CACHE_THROUGH)
+    _, under, _ = stage(platform)
+
+    def refuse() -> None:
+        raise StorageUnavailable("away")
+
+    under.at = once("names", refuse)
+    with pytest.raises(StorageUnavailable):
+        platform.maintenance.retire()
+    assert platform.catalog.get(old.ref).phase is Phase.RETIRED and platform.under.exists(old.under_location)
+    platform.maintenance.sweep()
+    assert copies_in(platform.under) == [new.under_location]
+
+
+# ---- sweep
+
+
+def test_a_write_whose_writer_never_came_back_is_abandoned(platform: Platform) -> None:
+    """Wherever it wrote to, its half bytes go."""
+    for path in ("a", "b"):
+        dead = platform.catalog.begin(path, strategy=Strategy.ASYNC_STORE)
+        write_lines(platform.cache.uri(dead.cache_location), ["half"])
+    write_lines(platform.under.uri("b/.@1-0"), ["half, straight down"])
+    assert platform.maintenance.sweep() == []
+    assert len(copies_in(platform.cache)) == 2
+    grow_old(platform)
+    assert sorted(platform.maintenance.sweep()) == [Ref("a", 1), Ref("b", 1)]
+    assert copies_in(platform.cache) == [] and copies_in(platform.under) == []
+    assert platform.catalog.get(Ref("a", 1)).phase is Phase.ABANDONED
+
+
+def test_a_writer_that_comes_back_during_the_sweep_keeps_what_it_committed(open_at: Callable[..., Platform]) -> None:
+    """It was slower than it may be, and done just in time."""
+    sweeping, writer = open_at(), open_at()
+    found = sweeping.catalog.select
+    with writer.store.write("a", strategy=Strategy.ASYNC_STORE) as writing:
+        writing.done(writer.runner.run(Call("load", "1"), [], writing.uri))
+        grow_old(writer)
+        stale = [writer.catalog.find(phase=Phase.OPEN)]
+    sweeping.catalog.select = lambda query: stale.pop() if stale else found(query)  # type: ignore[method-assign]
+    assert sweeping.maintenance.sweep() == []
+    assert lines_of(writer, "a") == LINES
+
+
+def test_the_next_try_removes_what_the_last_one_left(platform: Platform) -> None:
+    """A try that was killed leaves memory in use; it is freed before the next one writes."""
+    dead = platform.catalog.begin("a", strategy=Strategy.ASYNC_STORE, origin=RUN)
+    write_lines(platform.cache.uri(dead.cache_location), ["half"])
+    with platform.store.write("a", strategy=Strategy.ASYNC_STORE, origin=RUN) as writing:
+        assert copies_in(platform.cache) == []
+        writing.done(platform.runner.run(Call("load", "1"), [], writing.uri))
+    assert copies_in(platform.cache) == [writing.dataset.cache_location]
+
+
+def test_what_a_dead_recovery_or_eviction_left_in_the_cache_is_swept(platform: Platform) -> None:
+    """Half copies and forgotten whole ones go once they are old; what counts stays, and so does another catalog's."""
+    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    gone = make(platform, "b", "load", strategy=Strategy.CACHE_THROUGH)
+    platform.catalog.change(gone.ref, Event.EVICTED)  # and the evictor died before it deleted the files
+    for left in ("a/.@1-1_dead", "a/@1-2_dead", "unknown/@7", "unknown/.@7-1_x"):
+        write_lines(platform.cache.uri(left), ["left"])
+    platform.maintenance.sweep()
+    assert copies_in(platform.cache) == [made.cache_location, "unknown/.@7-1_x", "unknown/@7"]
+    assert lines_of(platform, "a") == LINES == lines_of(platform, "b")
+
+
+def test_what_is_just_being_restored_is_not_swept(platform: Platform) -> None:
+    """A copy under way is young by its name."""
+    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    let_go(platform, made.ref)
+    cache, _, _ = stage(platform)
+    for point in ("create", "rename", "rename done"):
+        cache.at = once(point, platform.maintenance.sweep)
+        assert lines_of(platform, "a") == LINES
+        assert Event.LOST not in events_of(platform, made.ref)
+        let_go(platform, made.ref)
+
+
+# ---- rebuild
+
+
+def test_a_lost_catalog_is_rebuilt_from_the_sidecars(open_at: Callable[..., Platform]) -> None:
+    """Paths, generations, operations' calls, sources, digests: what was persisted is known again, and can be used."""
+    before = open_at()
+    made = [
+        make(before, "a", lines=["older"], strategy=Strategy.CACHE_THROUGH),
+        make(before, "a", "load", strategy=Strategy.CACHE_THROUGH, origin=RUN),
+        make(before, "b", "shout", ["a"], params={"ds": "2013-01-05"}),
+        make(before, "c c/Köln", "count", ["b"]),
+    ]
+    before.persister.drain()
+    known = [before.catalog.get(d.ref) for d in made]
+    forget_catalog(before)
+    platform = open_at()
+    report = platform.maintenance.rebuild()
+    assert report.found == [d.ref for d in made]
+    assert (report.unreadable, report.without_source) == ([], {})
+    for old in known:
+        new = platform.catalog.get(old.ref)
+        assert (new.call, new.sources, new.digest, new.origin) == (old.call, old.sources, old.digest, old.origin)
+        assert (new.cache, new.under, new.superseded) == (Cache.EVICTED, Under.PRESENT, old.superseded)
+        assert events_of(platform, new.ref) == ["rebuilt"]
+    assert lines_of(platform, "c c/Köln") == ["100"] and lines_of(platform, "a") == LINES
+    assert platform.maintenance.scan(deep=True).lost == []
+    assert make(platform, "a", lines=["newest"]).ref == Ref("a", 3)
+    assert lines_of(platform, "a") == ["newest"]
+    assert platform.maintenance.retire() == [Ref("a", 1), Ref("a", 2)]
+
+
+def test_a_rebuilt_dataset_can_be_made_again_from_its_sources(open_at: Callable[..., Platform]) -> None:
+    """The lineage is whole, so a copy that is damaged later comes back by its operation."""
+    before = open_at()
+    make(before, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    make(before, "b", "shout", ["a"], strategy=Strategy.CACHE_THROUGH)
+    forget_catalog(before)
+    wipe_cache(before)
+    platform = open_at()
+    platform.maintenance.rebuild()
+    platform.store.register_operations(platform.runner.operations().values())
+    platform.under.delete(platform.catalog.get(Ref("b", 1)).under_location)
+    assert lines_of(platform, "b") == [line.upper() for line in LINES]
+
+
+def test_a_source_that_was_not_persisted_is_known_to_be_gone(
+    open_at: Callable[..., Platform], runner: LinesRunner
+) -> None:
+    """It is named, it keeps its number, and nobody runs the operation on the sources that are left."""
+    before = open_at()
+    for path in ("a", "b"):
+        make(before, path, "load", strategy=Strategy.CACHE_ONLY)
+    runner.add("join", lambda sources, params: [line for lines in sources for line in lines])
+    make(before, "c", "join", ["a", "b"], strategy=Strategy.CACHE_THROUGH)
+    make(before, "d", "join", ["a", "c"], strategy=Strategy.CACHE_THROUGH)
+    forget_catalog(before)
+    wipe_cache(before)
+    platform = open_at()
+    report = platform.maintenance.rebuild()
+    assert report.without_source == {Ref("c", 1): ["a@1", "b@1"], Ref("d", 1): ["a@1"]}
+    platform.store.register_operations(runner.operations().values())
+    made = platform.catalog.get(Ref("c", 1))
+    assert made.sources == (Ref("a", 1), Ref("b", 1))
+    why = platform.catalog.lineage_around([made.ref]).why_not_recomputable(made.ref)
+    assert why == ("a@1 is retired", "b@1 is retired")
+    with pytest.raises(UnknownDataset):
+        platform.catalog.resolve("a")
+    assert make(platform, "a", "load").ref == Ref("a", 2)
+
+
+def test_sidecars_that_cannot_be_read_are_named_and_the_others_used(open_at: Callable[..., Platform]) -> None:
+    """Damaged ones, and copies that lie where they do not belong."""
+    before = open_at()
+    damaged = make(before, "damaged", "load", strategy=Strategy.CACHE_THROUGH)
+    moved = make(before, "moved", "load", strategy=Strategy.CACHE_THROUGH)
+    make(before, "whole", "load", strategy=Strategy.CACHE_THROUGH)
+    before.under.write_small(damaged.under_location, sidecar.NAME, b"{")
+    before.under.rename(moved.under_location, "backup/@9-9")
+    forget_catalog(before)
+    report = open_at().maintenance.rebuild()
+    assert report.found == [Ref("whole", 1)]
+    assert [message.split(" ")[0] for message in sorted(report.unreadable)] == [
+        "backup/@9-9", f"{damaged.under_location}/{sidecar.NAME}",
+    ]  # fmt: skip
+
+
+def test_of_several_copies_the_newest_lease_counts_and_half_ones_do_not(open_at: Callable[..., Platform]) -> None:
+    """A dead worker may have left a whole copy that nobody recorded."""
+    before = open_at()
+    made = make(before, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    content = sidecar.write(made, under_checksum=made.under_checksum)
+    for location in ("a/@1-3", "a/.@1-12", "a/@1-0"):
+        write_lines(before.under.uri(location), LINES)
+        before.under.write_small(location, sidecar.NAME, content)
+    forget_catalog(before)
+    platform = open_at()
+    assert platform.maintenance.rebuild().found == [made.ref]
+    assert platform.catalog.get(made.ref).under_location == "a/@1-3"
+    platform.catalog.change(made.ref, Event.UNDER_LOST)
+    lease = platform.claims.claim(made.ref, "worker", Method.DATA, None)
+    assert lease is not None and lease.number == 4
+
+
+def test_only_an_empty_catalog_is_rebuilt(platform: Platform) -> None:
+    """What is known is never overwritten."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    with pytest.raises(PersistenceError, match="not empty"):
+        platform.maintenance.rebuild()
+
+
+def test_what_a_lost_catalog_left_in_the_cache_disturbs_no_writer(open_at: Callable[..., Platform]) -> None:
+    """A generation's number may be given again; its folder is empty then."""
+    before = open_at()
+    make(before, "a", lines=["of the lost catalog"])
+    forget_catalog(before)
+    platform = open_at()
+    platform.maintenance.rebuild()
+    assert make(platform, "a", lines=["x"]).ref == Ref("a", 1)
+    assert lines_of(platform, "a") == ["x"]
+
+
+def test_an_empty_under_store_makes_an_empty_catalog(platform: Platform) -> None:
+    """Nothing found is no error."""
+    assert platform.maintenance.rebuild().found == [] and platform.catalog.find() == []
+
+
+# ---- adopt
+
+
+def test_files_that_are_there_already_are_adopted_where_they_are(platform: Platform) -> None:
+    """They become the next generation, persisted, read like any other, and a source of more."""
+    write_lines(platform.under.uri("incoming/2013 flights"), ["from before"])
+    adopted = platform.maintenance.adopt("etl/flights", "incoming/2013 flights")
+    assert adopted.persisted and adopted.under_location == "incoming/2013 flights"
+    assert lines_of(platform, "etl/flights") == ["from before"]
+    make(platform, "b", "shout", ["etl/flights"])
+    assert platform.catalog.lineage_around([Ref("b", 1)]).recomputable(Ref("b", 1))
+
+
+def test_adopted_files_outlive_their_generation(platform: Platform) -> None:
+    """Who adopts does not own: what was not written here is not removed here."""
+    write_lines(platform.under.uri("incoming/x"), ["from before"])
+    for _ in range(2):
+        platform.maintenance.adopt("a", "incoming/x")
+    assert platform.maintenance.retire() == [Ref("a", 1)]
+    wipe_cache(platform)
+    assert lines_of(platform, "a") == ["from before"]
+    make(platform, "a", lines=["new"])
+    assert platform.maintenance.retire() == [Ref("a", 2)]
+    assert platform.under.exists("incoming/x")
+
+
+@pytest.mark.parametrize(
+    ("location", "error"),
+    [
+        ("nowhere", FileNotFoundError),
+        ("empty", InvalidPath),
+        ("../outside", InvalidPath),
+        ("a/@1-1", InvalidPath),
+        ("a", InvalidPath),
+    ],
+)
+def test_what_cannot_be_adopted_is_refused(platform: Platform, location: str, error: type[Exception]) -> None:
+    """Nothing there, no files, outside, or copies that were made here; the catalog stays as it was."""
+    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    assert made.under_location == "a/@1-1"
+    (platform.under.root / "empty").mkdir()  # type: ignore[attr-defined]
+    with pytest.raises(error):
+        platform.maintenance.adopt("b", location)
+    assert platform.catalog.find(path="b") == []
