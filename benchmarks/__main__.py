@@ -12,7 +12,9 @@ from benchmarks.report import keep, show
 
 NAMES = {
     "catalog": "what single calls take with a million datasets recorded",
-    "persistence": "the paper's workload under each strategy: run time, bytes, losses when the cache is wiped",
+    "links": "the same over a slow and a fast link",
+    "persistence": "the paper's workload under each strategy: run time, bytes, memory",
+    "wipes": "what each strategy loses when the cache is wiped, and how long recovery takes",
     "policies": "the orders of persisting compared on the same lineages, by simulation with many faults",
 }
 
