@@ -1,0 +1,249 @@
+"""Writing while something goes wrong: what is committed stays, what is not leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from persistence.errors import DamagedCopy, PersistenceError, StorageUnavailable
+from persistence.model import Cache, Call, Origin, Phase, Ref, Strategy, Written
+from persistence.platform import Platform
+from persistence.sending import CacheDamaged
+from persistence.transitions import Event
+from tests.support.lines import LinesRunner, lines_of, make, write_lines
+from tests.support.stages import once, stage
+from tests.support.states import copies_in, damage, events_of, wipe_cache
+
+LINES = [f"line {i}" for i in range(100)]
+RUN = Origin("etl", "run 1", "task")
+
+
+def raise_(error: BaseException) -> Callable[..., None]:
+    """Something that fails."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
+
+
+def load(platform: Platform, path: str = "a", *, meanwhile: Callable[[], object] = lambda: None) -> None:
+    """Write lines to `path` by hand, something else happening before the write says that it is done."""
+    with platform.store.write(path, strategy=Strategy.CACHE_THROUGH) as writing:
+        written = platform.runner.run(Call("load", "1"), [], writing.uri)
+        meanwhile()
+        writing.done(written)
+
+
+def test_a_fault_after_the_commit_takes_nothing_back(platform: Platform) -> None:
+    """Making room comes after; its failure is not the write's."""
+    platform.replacement.make_room = raise_(StorageUnavailable("away"))  # type: ignore[method-assign]
+    platform.store._room_is_missing = lambda expected: False  # type: ignore[method-assign]
+    made = make(platform, "a", "load")
+    assert made.phase is Phase.COMMITTED and platform.cache.exists(made.cache_location)
+
+
+def test_an_error_after_the_commit_deletes_nothing(platform: Platform) -> None:
+    """Whatever is raised then reaches the caller; the generation stays committed, with its bytes."""
+    platform.replacement.make_room = raise_(KeyboardInterrupt())  # type: ignore[method-assign]
+    platform.store._room_is_missing = lambda expected: False  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        make(platform, "a", "load")
+    assert lines_of(platform, "a") == LINES
+
+
+def test_a_generation_is_not_left_open_when_nothing_could_be_written(platform: Platform) -> None:
+    """The write ends before it began."""
+    platform.replacement.make_room = raise_(ZeroDivisionError())  # type: ignore[method-assign]
+    with pytest.raises(ZeroDivisionError):
+        make(platform, "a", "load")
+    assert platform.catalog.find(path="a")[0].phase is Phase.ABANDONED
+
+
+@pytest.mark.parametrize("left", [(), ("_SUCCESS",)])
+def test_a_write_of_no_files_at_all_is_refused(platform: Platform, left: tuple[str, ...]) -> None:
+    """An empty result is an empty file; no file is a writer that wrote elsewhere."""
+    with (
+        pytest.raises(PersistenceError, match="a@1: nothing was written"),
+        platform.store.write("a", strategy=Strategy.ASYNC_STORE) as writing,
+    ):
+        for name in left:
+            file = Path(writing.uri.removeprefix("file://")) / name
+            file.parent.mkdir(parents=True)
+            file.write_text("")
+        writing.done(Written(0, "", 0.0))
+    assert platform.catalog.get(writing.ref).phase is Phase.ABANDONED
+    assert copies_in(platform.cache) == []
+
+
+def test_an_empty_dataset_is_a_dataset(platform: Platform) -> None:
+    """A file of no bytes is written, persisted, evicted, fetched and made again like any other."""
+    make(platform, "a", lines=[], strategy=Strategy.CACHE_THROUGH)
+    made = make(platform, "b", "shout", ["a"], strategy=Strategy.CACHE_THROUGH)
+    assert (made.bytes, made.rows) == (0, 0)
+    wipe_cache(platform)
+    assert lines_of(platform, "b") == []
+    platform.under.delete(made.under_location)
+    wipe_cache(platform)
+    assert lines_of(platform, "b") == []
+    assert platform.maintenance.scan(deep=True).lost == []
+
+
+def test_a_write_that_says_nothing_is_abandoned(platform: Platform) -> None:
+    """Without done() nobody knows whether it is whole."""
+    with (
+        pytest.raises(PersistenceError, match=r"without done\(\)"),
+        platform.store.write("a", strategy=Strategy.ASYNC_STORE) as writing,
+    ):
+        write_lines(writing.uri, ["x"])
+    assert platform.catalog.get(writing.ref).phase is Phase.ABANDONED and copies_in(platform.cache) == []
+
+
+def test_the_cache_going_during_a_write_fails_it_clearly(platform: Platform) -> None:
+    """The next try finds everything as it was."""
+    with pytest.raises(PersistenceError, match="nothing was written"):
+        load(platform, meanwhile=lambda: wipe_cache(platform))
+    assert platform.catalog.find(path="a")[0].phase is Phase.ABANDONED
+    load(platform)
+    assert lines_of(platform, "a") == LINES
+
+
+# ---- synchronous writes
+
+
+def test_a_synchronous_copy_damaged_on_its_way_is_sent_again(open_at: Callable[..., Platform]) -> None:
+    """As long as the patience lasts."""
+    platform = open_at(sync_patience=60)
+    _, under, _ = stage(platform)
+    under.at = once("manifest", lambda: damage(under.inner, "a/.@1-1"))
+    load(platform)
+    kept = platform.catalog.resolve("a")
+    assert kept.persisted and kept.attempts == 2
+    assert copies_in(platform.under) == [kept.under_location]
+
+
+def test_a_synchronous_write_waits_for_the_under_store(open_at: Callable[..., Platform]) -> None:
+    """It goes on trying, and commits when the copy is there."""
+    platform = open_at(sync_patience=60, retry_seconds=1)
+    root = platform.under.root  # type: ignore[attr-defined]
+    away = root.rename(root.with_name("away"))
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            away.rename(root)
+
+    platform.store.sleep = sleep
+    load(platform)
+    assert slept == [1, 1, 1] and platform.catalog.resolve("a").persisted
+
+
+def test_a_synchronous_write_whose_patience_ends_is_abandoned(platform: Platform) -> None:
+    """Nothing is committed that is not persisted."""
+    root = platform.under.root  # type: ignore[attr-defined]
+    root.rename(root.with_name("away"))
+    with pytest.raises(StorageUnavailable):
+        load(platform)
+    (dataset,) = platform.catalog.find(path="a")
+    assert dataset.phase is Phase.ABANDONED and "StorageUnavailable" in dataset.error
+    assert copies_in(platform.cache) == []
+
+
+def test_cached_bytes_damaged_before_they_were_sent_are_not_committed(open_at: Callable[..., Platform]) -> None:
+    """Sending them again would not help."""
+    platform = open_at(sync_patience=60)
+    cache, _, _ = stage(platform)
+    cache.at = once("chunks", lambda: damage(cache.inner, "a/@1"))
+    with pytest.raises(CacheDamaged):
+        load(platform)
+    assert platform.catalog.find(path="a")[0].phase is Phase.ABANDONED
+    assert isinstance(CacheDamaged(""), DamagedCopy)
+
+
+@pytest.mark.parametrize("point", ["create", "manifest", "write_small", "rename", "rename done"])
+def test_a_writer_killed_while_it_persists_leaves_nothing_for_the_next_try(platform: Platform, point: str) -> None:
+    """Wherever it died, the second try of the task clears up and goes through."""
+
+    class Killed(BaseException):
+        pass
+
+    _, under, _ = stage(platform)
+    with pytest.MonkeyPatch.context() as dead:  # a dead writer clears nothing up
+        dead.setattr(platform.store, "_abandon", lambda *_: None)
+        dead.setattr(under.inner, "delete", lambda location: None)
+        dead.setattr(platform.claims, "release", lambda *_: None)
+        under.at = once(point, raise_(Killed()))
+        with pytest.raises(Killed):
+            make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH, origin=RUN)
+    assert copies_in(platform.under) != [] or point == "create"
+    second = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH, origin=RUN)
+    assert second.ref == Ref("a", 2) and platform.catalog.get(Ref("a", 1)).phase is Phase.ABANDONED
+    assert copies_in(platform.under) == [second.under_location]
+    assert copies_in(platform.cache) == [second.cache_location]
+
+
+# ---- straight down
+
+
+def too_large(open_at: Callable[..., Platform]) -> Platform:
+    """A platform whose cache is known to be too small for what `shout` makes of `a`."""
+    roomy = open_at()
+    make(roomy, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    make(roomy, "b", "shout", ["a"])
+    roomy.persister.drain()
+    return open_at(cache_capacity=100)
+
+
+@pytest.mark.parametrize("point", ["manifest", "write_small", "rename", "rename done"])
+def test_a_write_straight_down_that_fails_leaves_nothing(open_at: Callable[..., Platform], point: str) -> None:
+    """Neither a half copy nor a whole one that nobody knows."""
+    platform = too_large(open_at)
+    before = copies_in(platform.under)
+    _, under, _ = stage(platform)
+    under.at = once(point, raise_(StorageUnavailable("away")), where="b/")
+    with pytest.raises(StorageUnavailable):
+        make(platform, "b", "shout", ["a"])
+    assert platform.catalog.get(Ref("b", 2)).phase is Phase.ABANDONED
+    assert copies_in(platform.under) == before
+    made = make(platform, "b", "shout", ["a"])
+    assert made.persisted and len(lines_of(platform, "b")) == 100
+
+
+# ---- async writes beside an under-store that is away
+
+
+def test_an_asynchronous_write_does_not_need_the_under_store(platform: Platform) -> None:
+    """Not even to clear up after a try that had failed."""
+    with pytest.raises(ZeroDivisionError), platform.store.write("a", strategy=Strategy.ASYNC_STORE) as writing:
+        write_lines(writing.uri, ["x"])
+        raise ZeroDivisionError
+    root = platform.under.root  # type: ignore[attr-defined]
+    away = root.rename(root.with_name("away"))
+    make(platform, "a", "load")
+    assert lines_of(platform, "a") == LINES
+    away.rename(root)
+    assert platform.persister.drain().left == 0
+
+
+# ---- retries
+
+
+def test_a_retry_does_not_adopt_what_is_lost_for_good(platform: Platform, runner: LinesRunner) -> None:
+    """What its first try had committed is gone, so the task makes it again."""
+    first = make(platform, "a", "load", origin=RUN)
+    second = make(platform, "b", "shout", ["a"], origin=RUN)
+    assert first.call is not None and second.call is not None
+    platform.cache.delete(second.cache_location)
+    adoptable = platform.store.adoptable
+    found = adoptable("b", call=second.call, sources=second.sources, origin=RUN)
+    assert found is not None and found.ref == second.ref  # its source is there: it can be made again
+    wipe_cache(platform)
+    assert adoptable("b", call=second.call, sources=second.sources, origin=RUN) is None
+    assert adoptable("a", call=first.call, sources=(), origin=RUN) is None
+    assert platform.catalog.get(first.ref).cache is Cache.LOST
+    assert Event.LOST in events_of(platform, first.ref)
+    again = make(platform, "a", "load", origin=RUN)
+    assert lines_of(platform, "a", RUN) == LINES and again.ref == Ref("a", 2)
