@@ -19,8 +19,8 @@ from spark_jobs.settings import JobSettings
 _CONNECT_PORT = 15002
 _REACH_SECONDS = 2.0
 _POLL_SECONDS = 0.5
-# Together about 12 s: a hiccup of the network passes, a dead server is noticed.
-_RETRIES = 6
+# Together about 8 s: a hiccup of the network passes, a dead server is noticed.
+_RETRIES = 5
 _BACKOFF_MILLISECONDS = 4000
 
 
@@ -136,11 +136,16 @@ class SparkSessions:
         if remote := self._settings.spark_remote:
             if not Address.parse(remote).answers():
                 return False
+            # No retries: after its server was away a channel goes on refusing for a while, a new one does not.
+            patient = session.client.get_retry_policies()
+            session.client.set_retry_policies([])
             try:
                 session.conf.get("spark.sql.session.timeZone")
                 return True
             except PySparkException:
                 return False
+            finally:
+                session.client.set_retry_policies(patient)
         return not _stopped(session)
 
     def _forget(self) -> None:

@@ -1,0 +1,165 @@
+"""The quality gate: three modes, one declaration of the rules, and a judgement that stays on this machine."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_jobs.errors import BadColumns, BadParameter, QualityStop
+from spark_jobs.etl.gate import FLIGHT_RULES
+from spark_jobs.etl.load import load_flights, load_weather
+from spark_jobs.etl.transforms import clean, derive, enrich, parse
+from spark_jobs.landing import FLIGHTS
+from spark_jobs.operations import Context
+from spark_jobs.quality import Mode, Rule, Rules, gate, judge, marked
+from spark_jobs.tables import read_table, write_table
+from tests.spark.conftest import SNOW
+
+RULES = Rules(
+    rows=(
+        Rule("the age is known", "age IS NOT NULL"),
+        Rule("grown up", "age >= 18"),
+        Rule("the name is there once", "count(1) OVER (PARTITION BY name) = 1"),
+    ),
+    columns=("name", "age"),
+    most_rows=5,
+)
+PEOPLE = [("Ann", 30), ("Bob", 12), ("Cid", None), ("Dee", 40), ("Dee", 41)]
+
+
+@pytest.fixture
+def people(spark: SparkSession) -> DataFrame:
+    """Five people, of whom one breaks no rule."""
+    return spark.createDataFrame(PEOPLE, "name string, age int")
+
+
+def test_the_report_counts_each_rule_and_the_rows_that_break_any(people: DataFrame) -> None:
+    """A condition that is null is not met."""
+    report = judge(people, RULES)
+    assert [(rule["rule"], rule["broken"], rule["held"]) for rule in report.row_rules] == [
+        ("the age is known", 1, False),
+        ("grown up", 2, False),
+        ("the name is there once", 2, False),
+    ]
+    assert (report.rows, report.broken_rows, report.table_held, report.held) == (5, 4, True, False)
+
+
+def test_pass_lets_every_row_through_and_says_what_is_wrong(people: DataFrame) -> None:
+    """The report is kept all the same, as plain JSON."""
+    frame, report = gate(people, RULES, Mode.PASS, subject="people")
+    assert frame.count() == 5
+    assert json.loads(json.dumps(report)) == report
+    assert (report["held"], report["accepted_rows"], report["broken_rows"]) == (False, 5, 4)
+
+
+def test_quarantine_sets_aside_what_breaks_a_rule(people: DataFrame) -> None:
+    """Accepted and set aside are all rows, by the same conditions."""
+    frame, report = gate(people, RULES, Mode.QUARANTINE, subject="people")
+    assert [tuple(row) for row in frame.collect()] == [("Ann", 30)]
+    assert report["accepted_rows"] == 1
+    reasons = {row["name"]: row["broken_rules"] for row in marked(people, RULES.rows).collect()}
+    assert reasons["Ann"] == []
+    assert reasons["Cid"] == ["the age is known", "grown up"]
+    assert reasons["Dee"] == ["the name is there once"]
+
+
+def test_stop_raises_after_the_report_was_made(people: DataFrame) -> None:
+    """The error says which rules are broken, how often, and what can be done; the report is with it."""
+    with pytest.raises(QualityStop, match=r"people: .*grown up \(2 of 5 rows do not\).*SPRINGLINE_QUALITY") as stopped:
+        gate(people, RULES, Mode.STOP, subject="people")
+    assert stopped.value.report["broken_rows"] == 4
+
+
+def test_stop_lets_a_good_table_through(people: DataFrame) -> None:
+    """It stops for broken rules only."""
+    frame, report = gate(people.where("name = 'Ann'"), RULES, Mode.STOP, subject="people")
+    assert frame.count() == 1
+    assert report["held"] is True
+
+
+def test_a_broken_rule_about_the_table_stops_quarantine_too(people: DataFrame) -> None:
+    """No row can be set aside for it."""
+    many = people.union(people.where("name = 'Ann'"))
+    with pytest.raises(QualityStop, match="has no more than 5 rows"):
+        gate(many, RULES, Mode.QUARANTINE, subject="people")
+    assert gate(many, RULES, Mode.PASS, subject="people")[1]["held"] is False
+
+
+def test_a_table_without_rows_breaks_no_rule(people: DataFrame) -> None:
+    """An empty day is no fault."""
+    report = judge(people.where("false"), RULES)
+    assert (report.rows, report.broken_rows, report.held) == (0, 0, True)
+
+
+def test_a_missing_column_is_named(people: DataFrame) -> None:
+    """Before Spark stumbles over a condition."""
+    with pytest.raises(BadColumns, match="no column age"):
+        judge(people.drop("age"), RULES)
+
+
+def test_an_unknown_mode_is_named() -> None:
+    """With those that there are."""
+    with pytest.raises(BadParameter, match="'maybe': it is one of pass, quarantine, stop"):
+        Mode.parse("maybe")
+
+
+def test_judging_sends_nothing_out_and_leaves_nothing_lying_about(
+    people: DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No address is looked up, no connection opened, no file written to the working or the home folder."""
+    asked: list[object] = []
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        asked.append(args)
+        raise OSError("no network in this test")
+
+    people.count()  # the connection to Spark is there already, and not made by Python's sockets
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    judge(people, RULES)
+    assert asked == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_read_ends_in_quarantine_not_in_silence(
+    spark: SparkSession, landing: Path, tmp_path: Path
+) -> None:
+    """A spoilt number, a flight landed twice, and one landed twice with different delays."""
+    day = tmp_path / SNOW
+    day.mkdir()
+    lines = (landing / SNOW / "flights.csv").read_text().splitlines()
+    flown = [line for line in lines[1:] if ",NA," not in line and not line.endswith("NA")][:4]
+    spoilt, twice, torn, whole = (line.split(",") for line in flown)
+    delay = FLIGHTS.columns.index("dep_delay")
+    spoilt[delay] = "1O"
+    other = [*torn]
+    other[delay] = str(int(torn[delay]) + 1)
+    rows = [spoilt, twice, twice, torn, other, whole]
+    (day / "flights.csv").write_text("\n".join([lines[0], *(",".join(row) for row in rows)]) + "\n")
+    (day / "weather.csv").write_bytes((landing / SNOW / "weather.csv").read_bytes())
+
+    context = Context(spark, {"ds": SNOW}, tmp_path)
+    write_table(clean(context, parse(context, load_flights(context))), f"{tmp_path}/clean", digits=9)
+    cleaned = read_table(spark, f"{tmp_path}/clean")
+    write_table(derive(context, enrich(context, cleaned, load_weather(context))), f"{tmp_path}/derive", digits=9)
+    derived = read_table(spark, f"{tmp_path}/derive")
+    found = marked(derived, FLIGHT_RULES.rows).collect()
+
+    flight = FLIGHTS.columns.index("flight")
+    reasons = sorted((row["flight"], *row["broken_rules"]) for row in found)
+    once = "the flight is there once"
+    expected = [
+        (int(spoilt[flight]), "every field could be read", "the delays are possible"),
+        (int(twice[flight]),),
+        (int(torn[flight]), once),
+        (int(torn[flight]), once),
+        (int(whole[flight]),),
+    ]
+    assert reasons == sorted(expected)
+    assert [row["unread"] for row in found if row["flight"] == int(spoilt[flight])] == [["dep_delay"]]

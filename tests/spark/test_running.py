@@ -1,0 +1,315 @@
+"""Running and producing: failures are named, a server that died is come back to, retries adopt."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from persistence.errors import OperationFailed
+from persistence.model import Call, Origin, Phase, Strategy
+from persistence.platform import Platform
+from spark_jobs.cli import main
+from spark_jobs.errors import BadLanding, NoSpark, QualityStop, SparkJobsError
+from spark_jobs.operations import Context, Registry
+from spark_jobs.produce import produce
+from spark_jobs.runner import SparkRunner
+from spark_jobs.session import SparkSessions
+from spark_jobs.settings import JobSettings
+from tests.spark.conftest import EMPTY, SNOW, Workflow
+from tests.support.spark_server import SparkServer
+
+MakeRunner = Callable[..., SparkRunner]
+OpenPlatform = Callable[[SparkRunner], Platform]
+
+
+@pytest.fixture
+def numbers() -> Registry:
+    """Three operations over numbers: some are made, doubled, summed."""
+    registry = Registry()
+
+    @registry.operation("make", output="n/{ds}/some", idempotent=False)
+    def make(context: Context) -> DataFrame:
+        return context.spark.range(int(context.params["ds"]))
+
+    @registry.operation("double", sources={"some": "n/{ds}/some"}, output="n/{ds}/doubled", temporary=True)
+    def double(context: Context, some: DataFrame) -> DataFrame:
+        return some.select((F.col("id") * 2).alias("id"))
+
+    @registry.operation("sum", sources={"doubled": "n/{ds}/doubled"}, output="n/{ds}/sum", checkpoint=True)
+    def sum_(context: Context, doubled: DataFrame) -> DataFrame:
+        return doubled.agg(F.sum("id").alias("total"))
+
+    return registry
+
+
+# ---- running
+
+
+def test_a_run_says_rows_digest_and_seconds(make_runner: MakeRunner, numbers: Registry, tmp_path: Path) -> None:
+    """What the catalog records of it."""
+    runner = make_runner(numbers)
+    written = runner.run(runner.call("make", {"ds": "7"}), [], f"file://{tmp_path}/out")
+    assert (written.rows, written.report) == (7, None)
+    assert written.digest.startswith("table1:9:7:")
+    assert written.seconds > 0
+
+
+def test_another_version_is_not_run(make_runner: MakeRunner, numbers: Registry, tmp_path: Path) -> None:
+    """The recorded call asks for code that is no longer here."""
+    with pytest.raises(OperationFailed, match=r"operation make: its code is at version .* asked for is old"):
+        make_runner(numbers).run(Call("make", "old", {"ds": "7"}), [], f"{tmp_path}/out")
+
+
+def test_an_operation_that_is_not_registered_here_is_told(make_runner: MakeRunner, tmp_path: Path) -> None:
+    """With the setting that names its module."""
+    with pytest.raises(OperationFailed, match=r"mine\.own is not registered here.*SPRINGLINE_OPERATIONS"):
+        make_runner().run(Call("mine.own", "1", {}), [], f"{tmp_path}/out")
+
+
+def test_a_failure_inside_names_operation_and_parameters(make_runner: MakeRunner, tmp_path: Path) -> None:
+    """Whatever goes wrong in there."""
+    registry = Registry()
+
+    @registry.operation("broken", output="n/{ds}/broken")
+    def broken(context: Context) -> DataFrame:
+        return context.spark.range(3).select(F.col("nothing"))
+
+    runner = make_runner(registry)
+    with pytest.raises(OperationFailed, match=r"(?s)operation broken \(ds=1\): AnalysisException.*nothing"):
+        runner.run(runner.call("broken", {"ds": "1"}), [], f"{tmp_path}/out")
+
+
+def test_a_truncated_landing_file_ends_the_load(make_runner: MakeRunner, landing: Path, tmp_path: Path) -> None:
+    """The error is that of the landing file, and nothing is written."""
+    shutil.copytree(landing, tmp_path / "landing")
+    flights = tmp_path / "landing" / SNOW / "flights.csv"
+    flights.write_bytes(flights.read_bytes()[:-10])
+    runner = make_runner(landing=tmp_path / "landing")
+    with pytest.raises(BadLanding, match=r"flights\.csv: is cut short"):
+        runner.run(runner.call("etl.load_flights", {"ds": SNOW}), [], f"{tmp_path}/out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_row_of_too_few_fields_ends_the_load(make_runner: MakeRunner, landing: Path, tmp_path: Path) -> None:
+    """In the midst of a file without a manifest, where only the reader can see it."""
+    shutil.copytree(landing, tmp_path / "landing")
+    flights = tmp_path / "landing" / SNOW / "flights.csv"
+    flights.with_name("flights.csv.manifest.json").unlink()
+    lines = flights.read_text().splitlines(keepends=True)
+    flights.write_text("".join([*lines[:5], "2013,2,8,short\n", *lines[5:]]))
+    runner = make_runner(landing=tmp_path / "landing")
+    with pytest.raises(OperationFailed, match=r"(?s)operation etl\.load_flights \(ds=2013-02-08\).*flights\.csv"):
+        runner.run(runner.call("etl.load_flights", {"ds": SNOW}), [], f"{tmp_path}/out")
+
+
+def test_a_server_that_dies_under_an_operation_is_come_back_to(
+    make_runner: MakeRunner, spark_server: SparkServer, tmp_path: Path
+) -> None:
+    """kill -9 after the first half was written: the operation runs once more, on the server that was started again."""
+    registry = Registry()
+    tries: list[str] = []
+    out = tmp_path / "out"
+
+    @registry.operation("fragile", output="n/{ds}/fragile")
+    def fragile(context: Context) -> DataFrame:
+        tries.append(context.spark.session_id)  # type: ignore[attr-defined]
+        frame = context.spark.range(10)
+        if len(tries) == 1:
+            frame.write.parquet(f"file://{out}")
+            spark_server.kill()
+            spark_server.start()
+        return frame
+
+    runner = make_runner(registry)
+    written = runner.run(runner.call("fragile", {"ds": "1"}), [], f"file://{out}")
+    assert written.rows == 10
+    assert len(set(tries)) == 2
+    assert runner.sessions.get().read.parquet(str(out)).count() == 10
+
+
+def test_a_server_that_does_not_come_back_is_named(job_settings: JobSettings, tmp_path: Path) -> None:
+    """When the patience has run out."""
+    server = SparkServer(tmp_path / "server")
+    settings = job_settings.model_copy(update={"spark_remote": server.remote, "spark_patience": 0})
+    with pytest.raises(NoSpark, match=rf"no Spark Connect server answers at 127\.0\.0\.1:{server.port}"):
+        SparkSessions(settings).get()
+
+
+# ---- producing
+
+
+def test_producing_reads_the_newest_and_records_the_lineage(
+    make_runner: MakeRunner, open_spark_platform: OpenPlatform, numbers: Registry
+) -> None:
+    """Exact generations, the call, the strategy and the marks."""
+    platform = open_spark_platform(make_runner(numbers))
+    for _ in range(2):
+        produce(platform, "make", {"ds": "4"})
+    doubled = produce(platform, "double", {"ds": "4"}, strategy=Strategy.ASYNC_STORE)
+    total = produce(platform, "sum", {"ds": "4"})
+    assert [str(source) for source in doubled.sources] == ["n/4/some@2"]
+    assert (doubled.strategy, doubled.wanted, total.checkpoint) == (Strategy.ASYNC_STORE, False, True)
+    assert total.call == Call("sum", numbers.get("sum").version, {"ds": "4"})
+    with platform.store.read("n/4/sum") as reading:
+        runner = platform.runner
+        assert isinstance(runner, SparkRunner)
+        assert runner.sessions.get().read.parquet(reading.uri).collect()[0]["total"] == 12
+
+
+def test_datasets_and_landing_folders_may_have_names_of_any_script(
+    make_runner: MakeRunner, open_spark_platform: OpenPlatform, landing: Path, tmp_path: Path
+) -> None:
+    """Spaces, accents, other scripts and a percent sign, all the way through Spark and back."""
+    name = "Zürich été 北京 100%20"
+    shutil.copytree(landing / SNOW, tmp_path / "landing" / name)
+    platform = open_spark_platform(make_runner(landing=tmp_path / "landing"))
+    loaded = produce(platform, "etl.load_flights", {"ds": name})
+    parsed = produce(platform, "etl.parse", {"ds": name})
+    assert (loaded.ref.path, parsed.rows) == (f"etl/{name}/load_flights", 930)
+
+
+def test_a_retry_adopts_what_its_failed_try_had_committed(
+    make_runner: MakeRunner, open_spark_platform: OpenPlatform, numbers: Registry
+) -> None:
+    """The same task of the same DAG run; another DAG run makes its own."""
+    platform = open_spark_platform(make_runner(numbers))
+    first = Origin("dag", "monday", "make")
+    made = produce(platform, "make", {"ds": "4"}, origin=first)
+    assert produce(platform, "make", {"ds": "4"}, origin=first).ref == made.ref
+    assert produce(platform, "make", {"ds": "4"}, origin=Origin("dag", "tuesday", "make")).ref != made.ref
+
+
+def test_a_lost_source_is_brought_back_first(
+    make_runner: MakeRunner, open_spark_platform: OpenPlatform, numbers: Registry
+) -> None:
+    """What its operation makes again is proved by its digest."""
+    platform = open_spark_platform(make_runner(numbers))
+    produce(platform, "make", {"ds": "4"})
+    doubled = produce(platform, "double", {"ds": "4"})
+    platform.cache.delete(doubled.cache_location)
+    produce(platform, "sum", {"ds": "4"})
+    again = platform.catalog.get(doubled.ref)
+    assert again.in_cache
+    assert platform.cache.exists(again.cache_location)
+
+
+def test_a_run_that_the_gate_stops_commits_nothing(
+    workflow: Workflow, make_runner: MakeRunner, open_spark_platform: OpenPlatform
+) -> None:
+    """Its mode is a parameter, so it is recorded with what it made."""
+    assert workflow.made[SNOW]["accepted"].call is not None
+    assert workflow.made[SNOW]["accepted"].call.params == {"ds": SNOW, "quality": "quarantine"}
+    with pytest.raises(QualityStop, match=f"the flights of {SNOW}: the quality gate stops the run"):
+        produce(workflow.platform, "etl.accepted", {"ds": SNOW, "quality": "stop"})
+    newest = workflow.platform.catalog.find(path=f"etl/{SNOW}/accepted", limit=1)[0]
+    assert newest.phase is Phase.ABANDONED
+    with workflow.platform.store.read(f"etl/{SNOW}/accepted") as reading:
+        assert reading.ref == workflow.made[SNOW]["accepted"].ref
+
+
+def test_a_platform_without_spark_says_so(platform: Platform) -> None:
+    """With the setting that gives it one."""
+    with pytest.raises(SparkJobsError, match=r"SPRINGLINE_RUNNER=spark_jobs\.runner:make_runner"):
+        produce(platform, "make", {"ds": "4"})
+
+
+# ---- command line
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch, job_settings: JobSettings, tmp_path: Path) -> None:
+    """The environment of a person who works in this test's folder."""
+    monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
+    monkeypatch.setenv("SPRINGLINE_SPARK_REMOTE", job_settings.spark_remote)
+
+
+def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Run `python -m spark_jobs` in this process; the exit code."""
+    monkeypatch.setattr(sys, "argv", ["spark_jobs", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.usefixtures("environment")
+def test_the_command_line_lands_a_day_and_runs_operations(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each by name, in the order given; --json gives what was made."""
+    assert command(monkeypatch, "landing", "--days", EMPTY) == 0
+    assert "flights.csv: 0 rows" in capsys.readouterr().out
+    assert command(monkeypatch, "run", "etl.load_flights", "etl.parse", "--ds", EMPTY, "--json") == 0
+    made = json.loads(capsys.readouterr().out)
+    assert [(one["dataset"], one["rows"]) for one in made] == [
+        (f"etl/{EMPTY}/load_flights@1", 0),
+        (f"etl/{EMPTY}/parse@1", 0),
+    ]
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("run", "etl.parse", "--ds", EMPTY), "load_flights"),
+        (("run", "etl.load_flights", "--ds", EMPTY), "python -m spark_jobs landing"),
+        (("run", "etl.laod", "--ds", EMPTY), "no operation is called 'etl.laod'"),
+        (("run", "--ds", EMPTY), "name the operations to run, or give --all"),
+        (("landing", "--days", "yesterday"), "yesterday"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
+) -> None:
+    """On stderr, with exit code 1."""
+    assert command(monkeypatch, *arguments) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and error.count("\n") == 1 and words in error
+
+
+def test_operations_of_one_s_own_are_listed_with_the_workflow_s(tmp_path: Path) -> None:
+    """A module named in SPRINGLINE_OPERATIONS registers them; they may read what the workflow makes."""
+    (tmp_path / "my_pipeline.py").write_text(
+        "from spark_jobs.operations import operation\n"
+        "@operation('mine.count', sources={'accepted': 'etl/{ds}/accepted'}, output='mine/{ds}/count')\n"
+        "def count(context, accepted):\n    '''Counts.'''\n    return accepted.groupBy().count()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "SPRINGLINE_OPERATIONS": "my_pipeline"}
+    done = subprocess.run(
+        [sys.executable, "-m", "spark_jobs", "operations", "--json"], env=environment, capture_output=True, check=True
+    )
+    mine = json.loads(done.stdout)[-1]
+    assert (mine["name"], mine["after"], mine["doc"]) == ("mine.count", ["etl.accepted"], "Counts.")
+
+
+def test_a_master_url_by_setting_alone_gives_the_same(
+    workflow: Workflow, job_settings: JobSettings, tmp_path: Path
+) -> None:
+    """Spark inside the process instead of a server: the same digests."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")} | {
+        "SPRINGLINE_HOME": str(tmp_path / "home"),
+        "SPRINGLINE_CACHE_URI": f"file://{tmp_path}/cache",
+        "SPRINGLINE_LANDING": str(job_settings.landing_folder),
+        "SPRINGLINE_SPARK_MASTER": "local[2]",
+    }
+    environment.pop("SPRINGLINE_SPARK_REMOTE", None)
+    names = ("load_flights", "load_weather", "parse", "clean", "enrich", "derive")
+    done = subprocess.run(
+        [sys.executable, "-m", "spark_jobs", "run", *(f"etl.{name}" for name in names), "--ds", SNOW, "--json"],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert {one["operation"]: one["digest"] for one in json.loads(done.stdout)} == {
+        f"etl.{name}": workflow.made[SNOW][name].digest for name in names
+    }
