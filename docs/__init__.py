@@ -1,0 +1,1 @@
+"""The documents, and what writes the parts of them that are generated."""

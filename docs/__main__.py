@@ -1,0 +1,51 @@
+"""`python -m docs`: writes the generated parts of the documents; `--check` only tells whether they are up to date."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from docs.console import corrected, outputs_of
+from docs.figures import figures
+from docs.marked import filled
+from docs.settings_page import settings_page
+
+DOCS = Path(__file__).resolve().parent
+SETTINGS = DOCS / "settings.md"
+WITH_FIGURES = (DOCS / "persistence.md",)
+WITH_EXAMPLES = (DOCS / "persistence.md",)  # those of the README need Spark; a test runs them
+
+
+def generated() -> dict[Path, str]:
+    """What each document with settings or figures in it has to hold."""
+    found = {path: filled(path.read_text(encoding="utf-8"), "figures", figures) for path in WITH_FIGURES}
+    return {SETTINGS: settings_page(), **found}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write what is out of date, or with `--check` name it; 1 if that is anything."""
+    parser = argparse.ArgumentParser(prog="python -m docs", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if anything is out of date")
+    only_check = parser.parse_args(arguments).check
+    if not only_check:
+        for path in WITH_EXAMPLES:
+            with TemporaryDirectory(prefix="springline-docs-") as folder:
+                text = path.read_text(encoding="utf-8")
+                _write(path, corrected(text, outputs_of(text, Path(folder), {})))
+    stale = [path for path, text in generated().items() if not path.exists() or path.read_text("utf-8") != text]
+    for path in stale:
+        print(f"{path.name} is out of date: run `make docs`" if only_check else f"{path.name} written")
+        if not only_check:
+            _write(path, generated()[path])
+    return int(only_check and bool(stale))
+
+
+def _write(path: Path, text: str) -> None:
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""Runs the examples of the documents, and puts in what they print where it has changed.
+
+A fence that opens with ```` ```console ```` holds commands after `$ ` and what they print; a line `…` stands for
+any lines. One that opens with ```` ```python words.py ```` is a file of that name, there before the first command.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import wrap
+
+_ROOT = Path(__file__).resolve().parent.parent
+_FENCE = re.compile(r"^```(?P<kind>\w+)(?: (?P<name>\S+))?\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+_NEXT = "\x1e"  # printed before each command; nothing else prints it
+_LONGEST = 110  # characters of a line of prose
+_WORKER = (re.compile(r"\b(persister|writer) \S+?:\d+"), r"\1 host:4711")
+_DIFFERS = (  # what no two runs have in common
+    _WORKER,
+    (re.compile(r"(line through|median rate of|median of) [^)]* measurements?[^)]*"), "history"),
+    (re.compile(r"\+ *[\d.]+ s\b"), "+#"),
+    (re.compile(r"(?<![\w@-])[\d.,]+ min [\d.,]+ s\b"), "#"),
+    (re.compile(r"(?<![\w@-])[\d.,]+ (ms|s|min|h|days|B|kB|MB|GB)\b"), "#"),
+)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A command of a document, and what the document says that it prints."""
+
+    command: str
+    output: str
+
+
+def files_in(text: str) -> dict[str, str]:
+    """The files that a document shows, by name."""
+    return {
+        fence["name"]: fence["body"] for fence in _FENCE.finditer(text) if fence["kind"] == "python" and fence["name"]
+    }
+
+
+def examples_in(text: str) -> list[Example]:
+    """The commands of a document, in its order."""
+    return [
+        example for fence in _FENCE.finditer(text) if fence["kind"] == "console" for example in _split(fence["body"])
+    ]
+
+
+def outputs_of(text: str, folder: Path, environment: Mapping[str, str]) -> list[str]:
+    """What the commands of a document print, run one after another by one shell in `folder`."""
+    for name, content in files_in(text).items():
+        (folder / name).write_text(content, encoding="utf-8")
+    script = "".join(f"printf '{_NEXT}'\n{example.command}\n" for example in examples_in(text))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPRINGLINE_", "AIRFLOW"))}
+    done = subprocess.run(
+        ["bash", "-c", f"exec 2>&1\n{script}"],
+        cwd=folder,
+        env={
+            **kept,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
+            "PYTHONPATH": f"{folder}:{_ROOT}",
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.split(_NEXT)[1:]
+
+
+def same(told: str, printed: str) -> bool:
+    """Whether a document tells what was printed; durations, sizes and white space may differ."""
+    pattern = ".*".join(re.escape(_levelled(part)) for part in re.split(r"^…$", told, flags=re.MULTILINE))
+    return re.fullmatch(pattern, _levelled(printed), flags=re.DOTALL) is not None
+
+
+def corrected(text: str, printed: Sequence[str]) -> str:
+    """The document with what was printed in place of what it told, where that is not the same."""
+    outputs = iter(printed)
+
+    def correct(fence: re.Match[str]) -> str:
+        if fence["kind"] != "console":
+            return fence[0]
+        lines = []
+        for example in _split(fence["body"]):
+            now = next(outputs, "")
+            kept = example.output if same(example.output, now) else _tidy(now)
+            lines.append(f"$ {example.command}\n{kept}")
+        return f"```console\n{''.join(lines)}```"
+
+    return _FENCE.sub(correct, text)
+
+
+def _split(body: str) -> list[Example]:
+    commands = re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]
+    return [Example(command, output) for command, _, output in (each.partition("\n") for each in commands)]
+
+
+def _levelled(text: str) -> str:
+    text = re.sub(r"\s+", " ", text)
+    for pattern, instead in _DIFFERS:
+        text = pattern.sub(instead, text)
+    return text.replace(" ", "")
+
+
+def _tidy(printed: str) -> str:
+    named = _WORKER[0].sub(_WORKER[1], printed)
+    lines = [folded for line in named.splitlines() for folded in _folded(line.rstrip())]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _folded(line: str) -> list[str]:
+    """A long line of prose as several; tables stay as they are."""
+    if len(line) <= _LONGEST or re.search(r"\S {3,}\S", line):
+        return [line]
+    return wrap(line, _LONGEST, subsequent_indent=re.match(r" *", line)[0])  # type: ignore[index]

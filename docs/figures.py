@@ -1,0 +1,152 @@
+"""Writes the measured figures of the documents, from the results that the benchmarks keep."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.report import RESULTS
+from docs.marked import table
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Some columns of those rows that `where` lets through, by the headings that they get."""
+
+    title: str
+    columns: Mapping[str, str]
+    where: Callable[[Row], bool] = lambda row: True
+
+
+@dataclass(frozen=True)
+class Across:
+    """One value of the rows that `where` lets through, a line for each `down` and a column for each `across`."""
+
+    title: str
+    down: str
+    across: str
+    value: str
+    where: Callable[[Row], bool]
+
+
+_RUN = {
+    "strategy": "strategy",
+    "link, MB/s": "link_MB_s",
+    "batches": "batches",
+    "run, s": "run_s",
+    "then until all is persisted, s": "drain_s",
+    "sent, MB": "sent_MB",
+    "sent synchronously, MB": "synchronous_MB",
+    "cache at most, MB": "cache_peak_MB",
+    "persister's CPU, s": "persister_cpu_s",
+    "lost to eviction": "lost_to_eviction",
+    "datasets": "of",
+}
+_FAULT = {
+    "strategy": "strategy",
+    "wiped at, s": "wiped_at_s",
+    "lost": "lost",
+    "lost for good": "lost_for_good",
+    "recovery, s": "recovery_s",
+    "run, s": "run_s",
+}
+SHOWN: Mapping[str, Sequence[Columns | Across]] = {
+    "persistence": (Columns("", {"what": "what", **_RUN}),),
+    "links": (Columns("", _RUN),),
+    "wipes": (
+        Columns("Without a fault", {key: _FAULT[key] for key in ("strategy", "run, s")}, lambda row: not _wiped(row)),
+        Columns("With the cache wiped", _FAULT, lambda row: _wiped(row)),
+    ),
+    "policies": (
+        Across(
+            "Expected recovery in seconds after a loss of the cache, under `async_and_sync` at load 1",
+            "lineage", "policy", "expected_recovery_s", lambda row: _at_load_one(row, "async_and_sync"),
+        ),
+        Across(
+            "Its 95th percentile, in seconds",
+            "lineage", "policy", "recovery_95_s", lambda row: _at_load_one(row, "async_and_sync"),
+        ),
+        Across(
+            "Gigabytes at risk times seconds, summed over a run",
+            "lineage", "policy", "at_risk_gb_s", lambda row: _at_load_one(row, "async_and_sync"),
+        ),
+        Across(
+            "Megabytes expected to be gone for good, under `async_store` at load 1",
+            "lineage", "policy", "expected_gone_mb", lambda row: _at_load_one(row, "async_store"),
+        ),
+    ),
+}  # fmt: skip
+
+
+def figures(name: str, folder: Path = RESULTS) -> str:
+    """What the benchmark `name` found, as Markdown: its goals, chosen columns of its rows, its remarks."""
+    path = folder / f"{name}.json"
+    command = f"python -m benchmarks {name} --size full"
+    if not path.exists():
+        return f"*Not measured yet: `{command}` measures it, `make docs` puts the figures here.*"
+    result = json.loads(path.read_text(encoding="utf-8"))
+    machine = result["machine"]
+    size = "" if result["size"] == "full" else f" (size {result['size']})"
+    parts = [
+        f"Measured on {result['when'][:10]}{size} on {machine['cores']} cores of {machine['processor']} with "
+        f"{machine['memory_gb']} GB of memory, by `{command.replace('full', result['size'])}`.",
+        _goals(result["goals"]),
+        *(_shown(part, result["rows"]) for part in SHOWN.get(name, (_everything(result["rows"]),))),
+        "\n".join(f"- {remark}" for remark in result["remarks"]),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _goals(goals: Sequence[Row]) -> str:
+    columns = ("goal", "measured", "wanted", "")
+    rows = [(goal["goal"], _said(goal["measured"]), goal["wanted"], "met" if goal["met"] else "**missed**")
+            for goal in goals]  # fmt: skip
+    return table(columns, rows, numbers=frozenset({"measured"}))
+
+
+def _shown(part: Columns | Across, rows: Sequence[Row]) -> str:
+    chosen = [row for row in rows if part.where(row)]
+    if not chosen:
+        return ""
+    if isinstance(part, Columns):
+        headings = tuple(part.columns)
+        lines = [tuple(_said(row.get(key)) for key in part.columns.values()) for row in chosen]
+        numbers = {head for head, key in part.columns.items() if all(_is_number(row.get(key)) for row in chosen)}
+    else:
+        across = list(dict.fromkeys(row[part.across] for row in chosen))
+        values = {(row[part.down], row[part.across]): row[part.value] for row in chosen}
+        headings = (part.down, *across)
+        downs = dict.fromkeys(row[part.down] for row in chosen)
+        lines = [(down, *(_said(values.get((down, column))) for column in across)) for down in downs]
+        numbers = set(across)
+    drawn = table(headings, lines, numbers=frozenset(numbers))
+    return f"{part.title}:\n\n{drawn}" if part.title else drawn
+
+
+def _everything(rows: Sequence[Row]) -> Columns:
+    return Columns("", {key.replace("_", " "): key for row in rows for key in row})
+
+
+def _wiped(row: Row) -> bool:
+    return row.get("wiped_at_s") is not None
+
+
+def _at_load_one(row: Row, strategy: str) -> bool:
+    return (row["strategy"], row["sends"], row["load"]) == (strategy, "data", 1.0)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) or value is None
+
+
+def _said(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

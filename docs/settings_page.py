@@ -1,0 +1,87 @@
+"""Writes settings.md: every setting of every package, from the classes that declare them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+from pydantic_settings import BaseSettings
+
+from docs.marked import table
+from persistence.settings import Settings
+from persistence.wording import say_bytes, say_seconds
+from services.settings import ServiceSettings
+from spark_jobs.settings import JobSettings
+
+_ROOT = Path(__file__).resolve().parent.parent
+_CLASSES: tuple[tuple[str, type[BaseSettings]], ...] = (
+    ("Datasets and how they are persisted (`persistence`)", Settings),
+    ("Spark and the operations (`spark_jobs`)", JobSettings),
+    ("The servers that are started here (`services`)", ServiceSettings),
+)
+_INTRO = """\
+# Settings
+
+Every setting has a default that works. To change one, set its environment variable before you start anything:
+
+```sh
+SPRINGLINE_CACHE_CAPACITY=8000000000 make demo
+```
+
+A process reads its settings when it starts, so restart the servers (`make stop`, `make demo`) after a change.
+Values of several parts are JSON: `SPRINGLINE_WEIGHTS='[-4, -2, 1, 0.1]'`.
+`python -m persistence settings` prints what is in force for the datasets.
+This page is written by `make docs`; edit the classes that it names instead.
+"""
+
+
+def settings_page() -> str:
+    """The whole page."""
+    parts = [_INTRO]
+    seen: set[str] = set()
+    for title, declared in _CLASSES:
+        rows = [
+            (f"`{declared.model_config['env_prefix']}{name.upper()}`", _default(name, field), field.description or "")
+            for name, field in declared.model_fields.items()
+            if name not in seen  # the home folder is one and the same for all
+        ]
+        seen.update(declared.model_fields)
+        parts.append(
+            f"## {title}\n\n{inspect.getdoc(declared)}\n\n{table(('setting', 'default', 'what it is'), rows)}\n"
+        )
+    parts.append(f"## Airflow Connections\n\n{_connections()}\n")
+    return "\n".join(parts)
+
+
+def _default(name: str, field: FieldInfo) -> str:
+    default: Any = field.default
+    if field.default_factory is not None:
+        return "`var/` in the checkout" if name == "home" else "empty"
+    if default is PydanticUndefined:
+        return "none: it must be given"
+    if default in ("", None, (), {}):
+        return "empty"
+    if isinstance(default, str):
+        return f"`{default}`"
+    return f"`{json.dumps(default)}`{_said(name, field.description or '', default)}"
+
+
+def _said(name: str, description: str, value: Any) -> str:
+    """A large number once more, as a person says it."""
+    if not isinstance(value, int | float) or value < 1000:
+        return ""
+    if description.startswith("Bytes") or name.endswith("_bytes"):
+        return f" ({say_bytes(value)})"
+    return f" ({say_seconds(value)})" if name.endswith("_seconds") else ""
+
+
+def _connections() -> str:
+    """The Connections as the module that reads them describes them; not imported, since it belongs to Airflow."""
+    module = _ROOT / "plugins" / "springline_airflow" / "connections.py"
+    first, _, rest = (ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or "").partition("\n")
+    return f"Tasks that run under Airflow ask its Connections first. {first}\n{rest}"
