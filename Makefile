@@ -14,7 +14,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
 WITH_JAVA = JAVA_HOME="$$($(PY) -m services java)"
 PYTEST = $(WITH_JAVA) $(PY) -m pytest
 
-.PHONY: help setup requirements demo stop check format test test-unit test-spark test-airflow bench
+.PHONY: help setup requirements demo stop check format test test-unit test-spark test-airflow bench docs
 
 help:  ## list what can be done here
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,3 +65,6 @@ test-airflow: $(READY)  ## the ones that start Airflow
 
 bench: $(READY)  ## measure: make bench NAME=persistence SIZE=full
 	@$(WITH_JAVA) $(PY) -m benchmarks $(or $(NAME),--help) $(if $(NAME),--size $(or $(SIZE),quick))
+
+docs: $(READY)  ## write the generated parts of the documents: settings, figures, what the examples print
+	@$(PY) -m docs

@@ -1,0 +1,253 @@
+"""The documents say what is so: commands run, links lead somewhere, generated parts are up to date."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from docs.__main__ import WITH_EXAMPLES, generated
+from docs.console import corrected, examples_in, files_in, outputs_of, same
+from docs.figures import figures
+from docs.marked import filled
+from persistence.cli import app
+from persistence.model import Cache, Phase, Status, Strategy, Under
+from persistence.priority import GONE_SECONDS, GONE_SECONDS_PER_BYTE
+from persistence.settings import Settings
+from persistence.transitions import START, TRANSITIONS, Event, State
+from services.settings import ServiceSettings
+from spark_jobs.settings import JobSettings
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+PERSISTENCE = ROOT / "docs" / "persistence.md"
+DOCUMENTS = (README, ROOT / "CHANGELOG.md", ARCHITECTURE, PERSISTENCE, ROOT / "docs" / "settings.md")
+every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+
+
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def prose(path: Path) -> str:
+    """A document without its fenced blocks."""
+    return re.sub(r"^```.*?^```$", "", read(path), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors that GitHub gives to the headings of a document."""
+    headings = re.findall(r"^#+ (.+)$", prose(path), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def rows_below(path: Path, heading: str) -> list[list[str]]:
+    """The cells of the first table below a heading."""
+    section = read(path).split(f"\n{heading}\n", 1)[1]
+    table = re.search(r"(?:^\|.*\|\n)+", section, flags=re.MULTILINE)
+    assert table is not None
+    return [[cell.strip() for cell in line.strip("|\n").split("|")] for line in table[0].splitlines()[2:]]
+
+
+# ---- what is executed
+
+
+@pytest.mark.parametrize("document", WITH_EXAMPLES, ids=lambda path: path.name)
+def test_the_commands_of_a_document_print_what_it_shows(document, tmp_path):
+    """Every command in a console block is run, one after another, with the files that the document shows."""
+    text = read(document)
+    examples = examples_in(text)
+    printed = outputs_of(text, tmp_path, {})
+    assert len(printed) == len(examples) > 0
+    for example, output in zip(examples, printed, strict=True):
+        assert same(example.output, output), f"run `make docs` if this is right: $ {example.command}\n{output}"
+
+
+def test_the_operation_that_the_readme_shows_is_one(tmp_path):
+    """Declared as shown, it is registered between its maker of sources and its output."""
+    ((name, content),) = files_in(read(README)).items()
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    told = subprocess.run(
+        [sys.executable, "-m", "spark_jobs", "operations", "my.late", "--json"],
+        cwd=ROOT,
+        env={**os.environ, "SPRINGLINE_OPERATIONS": name.removesuffix(".py"), "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (declared,) = json.loads(told.stdout)
+    assert (declared["after"], declared["output"]) == (["etl.accepted"], "my/{ds}/late")
+
+
+# ---- what is generated
+
+
+def test_the_generated_parts_are_up_to_date():
+    """Settings come from the classes that declare them, figures from the results of the benchmarks."""
+    stale = [path.name for path, text in generated().items() if read(path) != text]
+    assert not stale, f"run `make docs`: {', '.join(stale)} would change"
+
+
+def test_a_result_that_is_missing_leaves_the_command_that_makes_it(tmp_path):
+    """Nothing is made up where nothing was measured."""
+    assert "`python -m benchmarks catalog --size full`" in figures("catalog", tmp_path)
+
+
+def test_figures_show_goals_rows_and_remarks(tmp_path):
+    """A result that nobody chose columns for is shown whole; a missed goal stands out."""
+    result = {
+        "name": "new", "when": "2026-01-02T03:04:05+00:00", "size": "quick",
+        "machine": {"processor": "a processor", "cores": 2, "memory_gb": 8.0},
+        "rows": [{"what": "one", "took_s": 0.1234}, {"what": "two", "took_s": 12345.6}],
+        "goals": [{"goal": "quick", "measured": 2, "wanted": "at most 1", "met": False}],
+        "remarks": ["as it was"],
+    }  # fmt: skip
+    (tmp_path / "new.json").write_text(json.dumps(result))
+    shown = figures("new", tmp_path)
+    assert "2026-01-02 (size quick) on 2 cores of a processor" in shown
+    assert "| quick | 2 | at most 1 | **missed** |" in shown
+    assert "| one | 0.123 |\n| two | 12,346 |" in shown
+    assert shown.endswith("- as it was")
+
+
+def test_what_stands_between_other_markers_is_left_alone():
+    """Only the parts of the kind that is asked for are written anew."""
+    text = "<!-- figures: a -->\nold\n<!-- end -->\n<!-- other: b -->\nkept\n<!-- end -->\n"
+    assert filled(text, "figures", str.upper) == text.replace("\nold\n", "\n\nA\n\n", 1)
+
+
+def test_durations_sizes_and_wrapping_may_differ():
+    """What no two runs have in common is no difference; a word is."""
+    told = "took 3.2 s (1.2 MB: median rate of 3 measurements, 4 ms/MB)\nby persister a:1"
+    assert same(told, "took 1 min 3 s (800 B: line through 12 measurements, 1 ms + 3 ms/MB) by\npersister vm:4711\n")
+    assert not same(told, told.replace("took", "took only"))
+    assert not same("etl/2013-01-05/clean@1", "etl/2013-01-05/clean@2")
+
+
+def test_an_ellipsis_stands_for_any_lines():
+    """A line that holds nothing else."""
+    assert same("first\n…\nlast\n", "first\nand\nmore\nlast\n")
+    assert not same("first\n…\nlast\n", "first\nand\nmore\n")
+
+
+def test_only_what_differs_is_corrected():
+    """So that durations do not change at every run."""
+    text = "```console\n$ a\ntook 1 s\n$ b\nold\n```\n"
+    assert corrected(text, ["took 2 s\n", "new\n"]) == text.replace("old", "new")
+
+
+# ---- what is named
+
+
+@every_document
+def test_links_lead_to_files_and_headings(document):
+    """Links between documents, to files and to headings; others are left to their owners."""
+    for target in re.findall(r"\]\(([^)]+)\)", prose(document)):
+        if target.startswith("http"):
+            continue
+        path, _, anchor = target.partition("#")
+        linked = (document.parent / path).resolve() if path else document
+        assert linked.exists(), target
+        assert not anchor or anchor in anchors(linked), target
+
+
+@every_document
+def test_every_path_that_is_named_exists(document):
+    """Folders and modules in backticks, from the root of the checkout."""
+    tops = {path.name for path in ROOT.iterdir() if path.is_dir()}
+    for token in re.findall(r"`([\w./-]+)`", prose(document)):
+        if token.partition("/")[0] in tops and "/" in token:
+            assert (ROOT / token).exists() or token.startswith("var/"), token
+
+
+def test_the_map_names_every_package_and_every_suite():
+    """Whatever holds code is on the map."""
+    told = {
+        token for row in rows_below(ARCHITECTURE, "## The folders") for token in re.findall(r"`([\w/]+/)`", row[-1])
+    }
+    told |= {row[0].strip("`") for row in rows_below(ARCHITECTURE, "## The folders")}
+    tracked = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    folders = {f"{Path(line).parent.as_posix()}/" for line in tracked.splitlines() if "/" in line}
+    inner = {"tests/", "tests/support/", "persistence/migrations/versions/", "tests/airflow/live_dags/"}
+    assert folders - inner <= told
+
+
+@every_document
+def test_every_setting_that_is_named_is_one(document):
+    """`SPRINGLINE_…` in prose and in commands."""
+    declared = {*Settings.model_fields, *JobSettings.model_fields, *ServiceSettings.model_fields}
+    assert {name.lower() for name in re.findall(r"SPRINGLINE_([A-Z_]+)", read(document))} <= declared
+
+
+@every_document
+def test_every_make_target_that_is_named_is_one(document):
+    """`make …` in prose and in commands."""
+    targets = set(re.findall(r"^([a-z-]+):", read(ROOT / "Makefile"), flags=re.MULTILINE))
+    commands = "".join(re.findall(r"^```sh\n(.*?)^```$", read(document), flags=re.MULTILINE | re.DOTALL))
+    named = re.findall(r"`make ([a-z-]+)", prose(document)) + re.findall(r"\bmake ([a-z-]+)", commands)
+    assert set(named) <= targets
+
+
+def test_every_command_is_in_the_table_of_commands():
+    """And nothing else is."""
+    told = {re.split(r"[` ]", row[0].strip("`"))[0] for row in rows_below(PERSISTENCE, "## The command line")}
+    known = {command.name or command.callback.__name__ for command in app.registered_commands}
+    assert told == known
+
+
+def test_every_status_and_every_strategy_is_explained():
+    """With Alluxio's name for the strategy."""
+    assert [row[0] for row in rows_below(PERSISTENCE, "## Words")] == [f"`{status}`" for status in Status]
+    strategies = [(row[0].split()[0], row[1]) for row in rows_below(PERSISTENCE, "## Four strategies")]
+    assert strategies == [(f"`{each}`", f"`{each.alluxio}`") for each in Strategy]
+
+
+def test_the_constants_that_are_told_are_those_of_the_code():
+    """What cannot be made again counts as an hour and 1,000 seconds for each megabyte."""
+    assert "counts as an hour and 1,000 seconds\nfor each megabyte" in read(PERSISTENCE)
+    assert (GONE_SECONDS, GONE_SECONDS_PER_BYTE * 1e6) == (3600, 1000)
+
+
+# ---- the table of states
+
+
+def test_the_table_of_states_is_the_table_of_transitions():
+    """For every state that a history can lead to, the document allows what the code allows, with the same result."""
+    told = {pair for row in rows_below(ARCHITECTURE, "## The states of a generation") for pair in transitions_of(row)}
+    reached = reachable()
+    assert {(event, state, after) for event, state, after in told if state in reached} == {
+        (event, state, after) for (event, state), after in TRANSITIONS.items() if state in reached
+    }
+
+
+def transitions_of(row: list[str]) -> set[tuple[Event, State, State]]:
+    """The transitions that one row of the document stands for."""
+    event = Event(row[0].strip("`"))
+    phases, caches, unders = (changes_of(cell) for cell in row[1:4])
+    return {
+        (event, State(Phase(p), Cache(c), Under(u)), State(Phase(p2), Cache(c2), Under(u2)))
+        for (p, p2), (c, c2), (u, u2) in product(phases, caches, unders)
+    }
+
+
+def changes_of(cell: str) -> list[tuple[str, str]]:
+    """From and to, for each value that a cell such as `present, lost → evicted` names."""
+    before, _, after = cell.partition(" → ")
+    return [(value, after or value) for value in before.split(", ")]
+
+
+def reachable() -> set[State]:
+    """Every state that can follow from the first one."""
+    found, waiting = {START}, [START]
+    while waiting:
+        state = waiting.pop()
+        new = {after for (_, before), after in TRANSITIONS.items() if before == state} - found
+        found |= new
+        waiting += new
+    return found
