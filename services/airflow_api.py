@@ -12,6 +12,9 @@ import httpx
 
 from services.errors import ServiceError
 
+_TRIES = 5
+_LOCKED = 503  # what Airflow answers while its database is locked
+
 
 class AirflowRefused(ServiceError):
     """Airflow answered with an error, or not at all."""
@@ -61,7 +64,11 @@ class AirflowApi:
         return str(self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", json=body)["dag_run_id"])
 
     def backfill(self, dag_id: str, first: date, last: date, conf: Mapping[str, Any], runs_at_once: int) -> int:
-        """Run every day from `first` to `last`, days that ran before too; returns the backfill's id."""
+        """Run every day from `first` to `last`, days that ran before too; returns the backfill's id.
+
+        Airflow makes one in several steps; where its database was locked in the midst of them, the half is
+        cancelled and made again.
+        """
         body = {
             "dag_id": dag_id,
             "from_date": f"{first}T00:00:00Z",
@@ -71,7 +78,13 @@ class AirflowApi:
             "dag_run_conf": dict(conf),
             "reprocess_behavior": "completed",
         }
-        return int(self._call("POST", "/api/v2/backfills", json=body)["id"])
+        for _ in range(_TRIES):
+            answer = self._answer("POST", "/api/v2/backfills", json=body)
+            if answer.status_code != _LOCKED:
+                break
+            self._pause(1.0)
+            self.end_backfills(dag_id)
+        return int(_checked(answer)["id"])
 
     def end_backfills(self, dag_id: str) -> None:
         """Cancel the backfills of a DAG that have not ended."""
@@ -108,15 +121,12 @@ class AirflowApi:
         return self._answer("GET", path).status_code == 200
 
     def _call(self, method: str, path: str, **more: Any) -> Any:
-        answer = self._answer(method, path, **more)
-        for _ in range(5):
-            if answer.status_code != 503:  # its database is locked for the moment
+        for _ in range(_TRIES):
+            answer = self._answer(method, path, **more)
+            if answer.status_code != _LOCKED:
                 break
             self._pause(1.0)
-            answer = self._answer(method, path, **more)
-        if answer.is_error:
-            raise AirflowRefused(f"{method} {path}: {answer.status_code}: {answer.text[:2000]}")
-        return answer.json()
+        return _checked(answer)
 
     def _answer(self, method: str, path: str, **more: Any) -> httpx.Response:
         try:
@@ -130,3 +140,10 @@ class AirflowApi:
         except httpx.HTTPError as error:
             raise AirflowRefused(f"{method} {path}: Airflow does not answer ({error})") from error
         return answer
+
+
+def _checked(answer: httpx.Response) -> Any:
+    if answer.is_error:
+        asked = answer.request
+        raise AirflowRefused(f"{asked.method} {asked.url.path}: {answer.status_code}: {answer.text[:2000]}")
+    return answer.json()

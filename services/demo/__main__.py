@@ -11,10 +11,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from persistence.cli import dataset_table, say_risk, worst_moment
 from persistence.model import Phase
 from persistence.platform import Platform, open_platform
 from persistence.runner import NoRunner
+from persistence.telling import dataset_table, say_risk, worst_moment
 from persistence.wording import say_seconds
 from services.airflow_api import AirflowApi, TaskState
 from services.demo.progress import RunProgress
