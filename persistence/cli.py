@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from persistence import planning
 from persistence.errors import PersistenceError
 from persistence.explain import explain as explain_one
-from persistence.exposure import exposures, worst
-from persistence.lineage import Lineage
-from persistence.model import Dataset, Method, Phase, Ref, Status
+from persistence.model import Phase, Ref
 from persistence.persister import Outcome
 from persistence.platform import Platform, open_platform, policy_of
-from persistence.recovery import Risk, at_risk
+from persistence.recovery import at_risk
 from persistence.replacement import evicted_by_hand
 from persistence.settings import Settings
+from persistence.telling import console, dataset_table, print_json, risk_row, row_of, say_risk, worst_moment
 from persistence.wording import say_bytes, say_list, say_seconds
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -47,21 +44,19 @@ def status(
         lineage = platform.catalog.lineage_around([d.ref for d in shown], down=False)
         states = {d.ref: d.status(recomputable=lineage.recomputable(d.ref)) for d in shown}
         if as_json:
-            _print_json([_row(d, states[d.ref]) for d in shown])
+            print_json([row_of(d, states[d.ref]) for d in shown])
             return
-        console = _console()
+        out = console()
         if not shown:
-            console.print("No datasets yet." if not prefix else f"No datasets below {prefix!r}.")
+            out.print("No datasets yet." if not prefix else f"No datasets below {prefix!r}.")
             return
-        console.print(dataset_table(shown, states))
+        out.print(dataset_table(shown, states))
         counts = Counter(states.values())
         told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
         used, capacity = platform.catalog.cache_used(), platform.settings.cache_capacity
-        console.print(
-            f"{told}; cache {say_bytes(used)} of {say_bytes(capacity)}; {platform.claims.depth()} in the queue"
-        )
+        out.print(f"{told}; cache {say_bytes(used)} of {say_bytes(capacity)}; {platform.claims.depth()} in the queue")
         if len(found) == _MOST_ROWS:
-            console.print(f"Only the newest {_MOST_ROWS} are listed; give a prefix.")
+            out.print(f"Only the newest {_MOST_ROWS} are listed; give a prefix.")
 
 
 @app.command()
@@ -73,17 +68,17 @@ def explain(
         ref = Ref.parse(path) if "@" in path else None
         told = explain_one(platform, ref.path if ref else path, ref.generation if ref else None)
         if as_json:
-            _print_json(told.as_dict())
+            print_json(told.as_dict())
             return
-        console = _console()
+        out = console()
         for title, words in told.paragraphs():
-            console.print(f"[bold]{title}[/bold]")
-            console.print(f"  {words}\n", markup=False)
-        console.print("[bold]What happened to it[/bold]")
+            out.print(f"[bold]{title}[/bold]")
+            out.print(f"  {words}\n", markup=False)
+        out.print("[bold]What happened to it[/bold]")
         start = told.moments[0].at if told.moments else 0.0
         for moment in told.moments:
             why = f": {moment.why}" if moment.why else ""
-            console.print(f"  +{moment.at - start:8.2f} s  {moment.event}{why}", markup=False)
+            out.print(f"  +{moment.at - start:8.2f} s  {moment.event}{why}", markup=False)
 
 
 @app.command("at-risk")
@@ -97,12 +92,12 @@ def at_risk_(
         risk = at_risk(lineage, platform.catalog.costs(lineage))
         found = worst_moment(platform) if history else None
         if as_json:
-            _print_json({"now": _risk(risk), "worst": {"at": found[0], **_risk(found[1])} if found else None})
+            print_json({"now": risk_row(risk), "worst": {"at": found[0], **risk_row(found[1])} if found else None})
             return
-        console = _console()
-        console.print(f"If the cache were lost now: {say_risk(risk)}")
+        out = console()
+        out.print(f"If the cache were lost now: {say_risk(risk)}")
         if found:
-            console.print(f"At the worst moment so far: {say_risk(found[1])}")
+            out.print(f"At the worst moment so far: {say_risk(found[1])}")
 
 
 @app.command()
@@ -130,7 +125,7 @@ def plan(
             refs, lineage, costs, policy, small_bytes=platform.settings.small_bytes, now=catalog.now()
         )[:limit]
         if as_json:
-            _print_json(
+            print_json(
                 [
                     {
                         "turn": p.turn, "dataset": str(p.ref), "score": p.score.value, "terms": dict(p.score.terms),
@@ -141,15 +136,15 @@ def plan(
                 ]
             )  # fmt: skip
             return
-        console = _console()
+        out = console()
         if not planned:
-            console.print("Nothing waits to be persisted.")
+            out.print("Nothing waits to be persisted.")
             return
         table = Table("turn", "dataset", "how", "through in", "why", box=None, header_style="bold")
         for p in planned:
             through = say_seconds(p.through_in) if p.through_in is not None else "?"
             table.add_row(str(p.turn), str(p.ref), p.plan.method.value, through, p.score.words)
-        console.print(table)
+        out.print(table)
 
 
 @app.command()
@@ -175,7 +170,7 @@ def persist(
             platform.persister.sleep(1.0)
             summary = platform.persister.drain(patience=float("inf"), told=tell)
         if as_json:
-            _print_json({"persisted": summary.persisted, "left": summary.left})
+            print_json({"persisted": summary.persisted, "left": summary.left})
         else:
             print(f"{summary.persisted} persisted, {summary.left} left")
         if summary.left:
@@ -201,7 +196,7 @@ def recover(
             report = platform.restorer.bring_back(targets)
             steps, irrecoverable, seconds = report.steps, report.irrecoverable, report.seconds
         if as_json:
-            _print_json(
+            print_json(
                 {
                     "looked_at": scan.looked_at,
                     "found_lost": [str(ref) for ref in scan.lost],
@@ -241,7 +236,7 @@ def evict(
             victims, short = list(chosen.victims), chosen.short
         gone = victims if dry_run else [victim for victim in victims if platform.replacement.evict(victim)]
         if as_json:
-            _print_json(
+            print_json(
                 {"evicted": [{"dataset": str(v.ref), "rule": v.rule, "why": v.words} for v in gone], "short": short}
             )
             return
@@ -258,7 +253,7 @@ def retire(as_json: Json = False) -> None:
     with _platform() as platform:
         retired, swept = platform.maintenance.retire(), platform.maintenance.sweep()
         if as_json:
-            _print_json({"retired": [str(ref) for ref in retired], "swept": [str(ref) for ref in swept]})
+            print_json({"retired": [str(ref) for ref in retired], "swept": [str(ref) for ref in swept]})
         else:
             print(f"{len(retired)} retired{f': {say_list(retired)}' if retired else ''}, {len(swept)} swept")
 
@@ -269,7 +264,7 @@ def rebuild(as_json: Json = False) -> None:
     with _platform() as platform:
         report = platform.maintenance.rebuild()
         if as_json:
-            _print_json(
+            print_json(
                 {
                     "found": [str(ref) for ref in report.found],
                     "without_source": {str(ref): why for ref, why in report.without_source.items()},
@@ -312,77 +307,11 @@ def settings(
             print(f"{variable}={getattr(now, name)}\n    {field.description}")
 
 
-# ---- what the commands share
-
-
-def dataset_table(datasets: Sequence[Dataset], states: dict[Ref, Status]) -> Table:
-    """Datasets as a table: state, size, and how each went to the under-store."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("dataset", "state", "size", "rows", "persisted", "predicted", "actual"):
-        right = column in ("size", "rows", "predicted", "actual")
-        table.add_column(column, justify="right" if right else "left", no_wrap=True)
-    for d in sorted(datasets, key=lambda d: d.ref):
-        rows = "" if d.rows is None else f"{d.rows:,}"
-        predicted = say_seconds(d.predicted_seconds) if d.persisted and d.predicted_seconds is not None else ""
-        actual = say_seconds(d.actual_seconds) if d.actual_seconds is not None else ""
-        table.add_row(
-            str(d.ref), _COLOURED.get(states[d.ref], states[d.ref].value), say_bytes(d.bytes), rows, how_persisted(d),
-            predicted, actual,
-        )  # fmt: skip
-    return table
-
-
-_COLOURED = {
-    Status.PERSISTED: "[green]persisted[/green]",
-    Status.LOST: "[red]lost[/red]",
-    Status.IRRECOVERABLE: "[bold red]irrecoverable[/bold red]",
-    Status.CACHED: "[yellow]cached[/yellow]",
-    Status.PERSISTING: "[cyan]persisting[/cyan]",
-}
-
-
-def how_persisted(dataset: Dataset) -> str:
-    """`data`, `data (sync)` if before it was committed, `operation`, or nothing yet."""
-    if not dataset.persisted or dataset.method is None:
-        return ""
-    before = dataset.committed_at is not None and (dataset.persisted_at or 0) <= dataset.committed_at
-    if dataset.method is Method.DATA and before:
-        return "data (sync)"
-    return dataset.method.value
-
-
-def worst_moment(platform: Platform, *, since: float = 0.0) -> tuple[float, Risk] | None:
-    """The moment since then at which a loss of the cache would have cost most, and what it would have cost."""
-    moments = platform.catalog.history(since=since)
-    refs = list(dict.fromkeys(moment.ref for moment in moments))
-    lineage: Lineage = platform.catalog.lineage_around(refs, down=False)
-    found = worst(exposures(lineage, moments, platform.catalog.costs(lineage)))
-    return (found.at, found.risk) if found else None
-
-
-def say_risk(risk: Risk) -> str:
-    """A risk in one sentence."""
-    if not risk.bytes:
-        return "nothing would be lost."
-    gone = (
-        f"{say_bytes(risk.irrecoverable_bytes)} would be gone for good ({say_list(risk.irrecoverable)})"
-        if risk.irrecoverable
-        else "nothing would be gone for good"
-    )
-    back = (
-        f"{say_bytes(risk.recomputable_bytes)} in {len(risk.recomputable)} datasets would have to be made again, "
-        f"in about {say_seconds(risk.recompute_seconds)}"
-        if risk.recomputable
-        else "nothing would have to be made again"
-    )
-    return f"{gone}; {back}."
-
-
 def _plan_after_loss(platform: Platform, as_json: bool) -> None:
     lineage = platform.catalog.lineage_of_cache()
     planned = planning.if_the_cache_were_lost(lineage, platform.catalog.costs(lineage))
     if as_json:
-        _print_json(
+        print_json(
             {
                 "steps": [{"dataset": str(s.ref), "action": s.action, "words": s.words} for s in planned.steps],
                 "seconds": planned.seconds,
@@ -417,40 +346,6 @@ def _bandwidth(text: str) -> float:
     if value <= 0:
         raise PersistenceError(f"bandwidth {text!r}: give bytes a second, such as 50M")
     return value
-
-
-def _row(dataset: Dataset, state: Status) -> dict[str, Any]:
-    return {
-        "dataset": str(dataset.ref),
-        "status": state.value,
-        "bytes": dataset.bytes,
-        "rows": dataset.rows,
-        "digest": dataset.digest,
-        "strategy": dataset.strategy.value,
-        "persisted": how_persisted(dataset),
-        "predicted_seconds": dataset.predicted_seconds,
-        "actual_seconds": dataset.actual_seconds,
-        "error": dataset.error,
-    }
-
-
-def _risk(risk: Risk) -> dict[str, Any]:
-    return {
-        "bytes": risk.bytes,
-        "recomputable_bytes": risk.recomputable_bytes,
-        "recompute_seconds": risk.recompute_seconds,
-        "irrecoverable_bytes": risk.irrecoverable_bytes,
-        "irrecoverable": [str(ref) for ref in risk.irrecoverable],
-    }
-
-
-def _console() -> Console:
-    """A console as wide as the terminal; into a file or a pipe, wide enough for a table."""
-    return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
-
-
-def _print_json(value: object) -> None:
-    print(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 @contextmanager
