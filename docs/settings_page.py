@@ -84,4 +84,4 @@ def _connections() -> str:
     """The Connections as the module that reads them describes them; not imported, since it belongs to Airflow."""
     module = _ROOT / "plugins" / "springline_airflow" / "connections.py"
     first, _, rest = (ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or "").partition("\n")
-    return f"Tasks that run under Airflow ask its Connections first. {first}\n{rest}"
+    return f"Tasks that run under Airflow ask its Connections first.\n{first}\n{rest}"
