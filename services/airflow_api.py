@@ -34,8 +34,16 @@ class TaskState:
 class AirflowApi:
     """A session of one user."""
 
-    def __init__(self, address: str, user: str, password: str, *, pause: Callable[[float], None] = time.sleep) -> None:
-        self._client = httpx.Client(base_url=address, timeout=30)
+    def __init__(
+        self,
+        address: str,
+        user: str,
+        password: str,
+        *,
+        pause: Callable[[float], None] = time.sleep,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._client = httpx.Client(base_url=address, timeout=60, transport=transport)
         self._login = {"username": user, "password": password}
         self._pause = pause
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -16,7 +15,8 @@ from persistence.platform import Platform, open_platform
 from persistence.runner import NoRunner
 from persistence.telling import dataset_table, say_risk, worst_moment
 from persistence.wording import say_seconds
-from services.airflow_api import AirflowApi, TaskState
+from services.airflow_api import AirflowApi
+from services.demo.failure import told_failure
 from services.demo.progress import RunProgress
 from services.errors import ServiceError
 from services.known import make_servers
@@ -108,7 +108,7 @@ def follow(api: AirflowApi, console: Console, supervisor: Supervisor, home: Path
                 raise ServiceError(f"the runs have not ended after {say_seconds(patience)}: {runs}")
             time.sleep(1)
     if "failed" in runs.values():
-        raise ServiceError(told_failure([task for each in tasks.values() for task in each], home))
+        raise ServiceError(told_failure(DAG_ID, (task for each in tasks.values() for task in each), home))
     return time.monotonic() - begun
 
 
@@ -119,16 +119,6 @@ def check_servers(supervisor: Supervisor) -> None:
         if not state.running:
             tails = "\n".join(tail(log) for log in supervisor.logs(name))
             raise ServiceError(f"{name} is {state.words}\n{tails}")
-
-
-def told_failure(tasks: Sequence[TaskState], home: Path) -> str:
-    """Which tasks failed, and the end of the first one's log."""
-    failed = [task for task in tasks if task.state == "failed"]
-    lines = [f"Failed: {', '.join(f'{task.task_id} of {task.day}' for task in failed) or 'no task, but the run'}."]
-    for task in failed[:1]:
-        folder = home / "airflow" / "logs" / f"dag_id={DAG_ID}" / f"run_id={task.run_id}" / f"task_id={task.task_id}"
-        lines.append(tail(folder / f"attempt={task.attempt}.log"))
-    return "\n".join(lines)
 
 
 def await_queue(platform: Platform, console: Console, supervisor: Supervisor, patience: float = 600) -> None:

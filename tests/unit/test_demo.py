@@ -1,0 +1,114 @@
+"""What the demo shows while DAG runs go on and when they fail, and its use of Airflow's REST API."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import date
+
+import httpx
+import pytest
+from rich.console import Console
+
+from services.airflow_api import AirflowApi, AirflowRefused, TaskState
+from services.demo.failure import errors_in, log_of, told_failure
+from services.demo.progress import RunProgress
+
+
+def task(task_id, state, attempt=1):
+    """One task of one run."""
+    return TaskState("backfill__1", "2013-01-05", task_id, state, attempt)
+
+
+def test_without_a_terminal_each_ended_task_is_one_line():
+    """A line when it ends, and none again when it is told once more."""
+    out = io.StringIO()
+    with RunProgress(Console(file=out, width=100)) as progress:
+        progress.show("2013-01-05", [task("load", "success"), task("parse", "running")])
+        progress.show("2013-01-05", [task("load", "success"), task("parse", "failed")])
+    lines = [line.split("  ")[-2:] for line in out.getvalue().splitlines()]
+    assert lines == [["2013-01-05", "load: success"], ["2013-01-05", "parse: failed"]]
+
+
+def test_on_a_terminal_a_bar_tells_what_is_running():
+    """One bar a run: how many tasks of how many ended, and which run."""
+    out = io.StringIO()
+    with RunProgress(Console(file=out, width=100, force_terminal=True)) as progress:
+        progress.show("2013-01-05", [task("load", "success"), task("parse", "running")])
+    assert "1/2" in out.getvalue() and "parse" in out.getvalue()
+
+
+def test_a_failure_names_task_error_and_log(tmp_path):
+    """The exception of the last try, and where the rest can be read."""
+    failed = task("parse", "failed", attempt=3)
+    log = log_of("etl", failed, tmp_path)
+    log.parent.mkdir(parents=True)
+    detail = [{"exc_type": "BadLanding", "exc_value": "flights.csv: is cut short"}]
+    entry = {"level": "error", "event": "Task failed with exception", "error_detail": detail}
+    log.write_text("not JSON\n" + json.dumps({"level": "info", "event": "x"}) + "\n" + json.dumps(entry) + "\n")
+    told = told_failure("etl", [task("load", "success"), failed], tmp_path)
+    assert "parse of 2013-01-05 failed at try 3" in told
+    assert "BadLanding: flights.csv: is cut short" in told
+    assert str(log) in told and "load" not in told.replace(str(tmp_path), "")
+
+
+def test_an_error_without_an_exception_is_told_by_its_words():
+    """A task that was killed has logged so."""
+    assert errors_in([json.dumps({"level": "error", "event": "Task killed!"})]) == ["Task killed!"]
+
+
+class Airflow:
+    """Stands where Airflow is: answers from a script, and keeps what it was asked."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = []
+
+    def __call__(self, request):
+        self.asked.append((request.method, request.url.path))
+        if request.url.path == "/auth/token":
+            return httpx.Response(201, json={"access_token": "t"})
+        if request.headers.get("authorization") != "Bearer t":
+            return httpx.Response(401)
+        return self.answers.pop(0)
+
+
+def make_api(airflow):
+    """A session with it that does not wait."""
+    transport = httpx.MockTransport(airflow)
+    return AirflowApi("http://airflow", "admin", "secret", pause=lambda seconds: None, transport=transport)
+
+
+def test_the_first_call_logs_in():
+    """And the token is kept for those that follow."""
+    airflow = Airflow(httpx.Response(200, json={"state": "success"}), httpx.Response(200, json={"state": "failed"}))
+    api = make_api(airflow)
+    assert [api.run_state("etl", "r"), api.run_state("etl", "r")] == ["success", "failed"]
+    assert [path for _, path in airflow.asked].count("/auth/token") == 1
+
+
+def test_a_locked_database_is_asked_again():
+    """Airflow answers 503 while its SQLite database is locked."""
+    airflow = Airflow(httpx.Response(503), httpx.Response(200, json={"state": "success"}))
+    assert make_api(airflow).run_state("etl", "r") == "success"
+
+
+def test_half_a_backfill_is_cancelled_and_made_again():
+    """What the locked database left would stand in the way of the second try."""
+    half = {"backfills": [{"id": 6, "completed_at": None}, {"id": 5, "completed_at": "2026-01-01"}]}
+    airflow = Airflow(
+        httpx.Response(503),
+        httpx.Response(200, json=half),
+        httpx.Response(200, json={"id": 6}),
+        httpx.Response(200, json={"id": 7}),
+    )
+    assert make_api(airflow).backfill("etl", date(2013, 1, 5), date(2013, 1, 7), {}, runs_at_once=3) == 7
+    assert ("PUT", "/api/v2/backfills/6/cancel") in airflow.asked
+
+
+def test_a_dag_that_cannot_be_imported_is_told_with_its_error():
+    """Waiting longer would not help."""
+    errors = {"import_errors": [{"filename": "etl.py", "stack_trace": "NameError: x"}]}
+    airflow = Airflow(httpx.Response(404), httpx.Response(200, json=errors))
+    with pytest.raises(AirflowRefused, match=r"etl\.py:\nNameError: x"):
+        make_api(airflow).await_dags(("etl",))
