@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, func, insert, or_, select, update
+from sqlalchemy import Connection, Select, and_, func, insert, select, update
 
 from persistence import schema
-from persistence.database import open_database
 from persistence.errors import RefusedTransition, UnknownDataset
-from persistence.history import Costs, Measurement
 from persistence.lineage import Lineage
+from persistence.measurements import Measurements
 from persistence.model import (
     Cache,
     Call,
@@ -23,47 +21,27 @@ from persistence.model import (
     Origin,
     Phase,
     Ref,
-    Side,
     Strategy,
     Under,
     checked_path,
 )
 from persistence.neighbourhood import lineage_from, operations_of
 from persistence.places import cache_place
-from persistence.records import insert_of, load, sliced
-from persistence.schema import commit_counter, dag_run, db_now, generation, measurement, operation, reader, source
+from persistence.records import insert_of, key_of, keys_of, load
+from persistence.runs import Runs, run_is
+from persistence.schema import commit_counter, dag_run, db_now, generation, operation, source
 from persistence.schema import transition as transitions
 from persistence.transitions import START, Event, State, after
 
-_HISTORY = 40  # measurements that a prediction looks back on
 _ALWAYS: Mapping[str, Any] = MappingProxyType({})
 
 
-class Catalog:
+class Catalog(Runs, Measurements):
     """Records generations, operations, DAG runs, readers and measurements in one database."""
 
     def __init__(self, url: str, *, who: str = "") -> None:
-        self.engine = open_database(url)
+        super().__init__(url)
         self.who = who
-
-    # ---- transactions
-
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """A transaction that only reads."""
-        with self.engine.connect() as connection, connection.begin():
-            yield connection
-
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction that writes; on SQLite it holds the write lock from its start."""
-        with self.engine.connect().execution_options(writes=True) as connection, connection.begin():
-            yield connection
-
-    def now(self) -> float:
-        """The database's clock, in seconds since 1970."""
-        with self.reading() as connection:
-            return float(connection.scalar(select(db_now())) or 0.0)
 
     # ---- changing a generation
 
@@ -115,9 +93,7 @@ class Catalog:
             ).inserted_primary_key[0]  # type: ignore[index]
             for position, ref in enumerate(sources):
                 connection.execute(
-                    insert(source).values(
-                        generation_id=identity, position=position, source_id=self.identity(connection, ref)
-                    )
+                    insert(source).values(generation_id=identity, position=position, source_id=key_of(connection, ref))
                 )
             self.log(connection, identity, "began", START, "")
             return load(connection, [identity])[identity]
@@ -168,14 +144,14 @@ class Catalog:
     ) -> Dataset:
         """`apply` in a transaction of its own; returns the generation as it is then."""
         with self.writing() as connection:
-            identity = self.identity(connection, ref)
+            identity = key_of(connection, ref)
             self.apply(connection, identity, event, why=why, only_if=only_if, **also)
             return load(connection, [identity])[identity]
 
     def amend(self, ref: Ref, *, event: str = "", why: str = "", **columns: Any) -> None:
         """Set columns that are no state (pinned, wanted, head, …); with `event`, log who did it and why."""
         with self.writing() as connection:
-            identity = self.identity(connection, ref)
+            identity = key_of(connection, ref)
             if columns:
                 connection.execute(update(generation).where(generation.c.id == identity).values(**columns))
             if event:
@@ -185,7 +161,7 @@ class Catalog:
     def commit(self, ref: Ref, *, why: str = "", **also: Any) -> Dataset:
         """Let readers see a generation; from now on it is the newest of its path."""
         with self.writing() as connection:
-            identity = self.identity(connection, ref)
+            identity = key_of(connection, ref)
             number = _upsert_counter(connection)
             self.apply(
                 connection, identity, Event.COMMITTED, why=why, committed_at=db_now(), commit_number=number, **also
@@ -199,30 +175,6 @@ class Catalog:
 
     # ---- finding generations
 
-    def identity(self, connection: Connection, ref: Ref) -> int:
-        """The key of a generation; raises `UnknownDataset`."""
-        found = connection.scalar(
-            select(generation.c.id).where(generation.c.path == ref.path, generation.c.generation == ref.generation)
-        )
-        if found is None:
-            raise UnknownDataset(f"{ref} is not in the catalog; `python -m persistence status` lists what is")
-        return int(found)
-
-    def identities(self, connection: Connection, refs: Sequence[Ref]) -> list[int]:
-        """The keys of generations, in the order asked for; raises `UnknownDataset`."""
-        found: dict[Ref, int] = {}
-        for part in sliced(list(dict.fromkeys(refs))):
-            # A comparison of pairs would be one condition, but SQLite answers it without the index.
-            near = and_(
-                generation.c.path.in_({ref.path for ref in part}),
-                generation.c.generation.in_({ref.generation for ref in part}),
-            )
-            for row in connection.execute(
-                select(generation.c.id, generation.c.path, generation.c.generation).where(near)
-            ):
-                found[Ref(row.path, row.generation)] = row.id
-        return [found[ref] if ref in found else self.identity(connection, ref) for ref in refs]
-
     def get(self, ref: Ref) -> Dataset:
         """One generation; raises `UnknownDataset`."""
         return self.get_all([ref])[0]
@@ -230,7 +182,7 @@ class Catalog:
     def get_all(self, refs: Sequence[Ref]) -> list[Dataset]:
         """The generations, in the order asked for; raises `UnknownDataset`."""
         with self.reading() as connection:
-            identities = self.identities(connection, refs)
+            identities = keys_of(connection, refs)
             loaded = load(connection, identities)
             return [loaded[identity] for identity in identities]
 
@@ -249,7 +201,7 @@ class Catalog:
                 run = and_(generation.c.dag_id == origin.dag_id, generation.c.run_id == origin.run_id)
                 found = connection.scalar(newest.where(run))
                 if found is None:
-                    snapshot = connection.scalar(select(dag_run.c.snapshot).where(_run_is(origin)))
+                    snapshot = connection.scalar(select(dag_run.c.snapshot).where(run_is(origin)))
                     bound = generation.c.commit_number <= (snapshot or 0)
                     found = connection.scalar(newest.where(bound) if snapshot is not None else newest)
             else:
@@ -328,7 +280,7 @@ class Catalog:
     def lineage_around(self, refs: Iterable[Ref], *, down: bool = True) -> Lineage:
         """The part of the lineage that decisions on `refs` need; see `neighbourhood.lineage_from`."""
         with self.reading() as connection:
-            seeds = self.identities(connection, list(refs))
+            seeds = keys_of(connection, list(refs))
             return lineage_from(connection, seeds, down=down)
 
     def lineage_of_cache(self) -> Lineage:
@@ -408,87 +360,6 @@ class Catalog:
             refs.append(Ref(row.path, row.generation))
         return refs
 
-    # ---- DAG runs and readers
-
-    def begin_run(self, origin: Origin) -> None:
-        """Note that a DAG run began: what is committed later by others it does not see. The first call counts."""
-        with self.writing() as connection:
-            newest = select(func.coalesce(func.max(commit_counter.c.number), 0)).scalar_subquery()
-            values = {"dag_id": origin.dag_id, "run_id": origin.run_id, "began_at": db_now(), "snapshot": newest}
-            connection.execute(insert_of(connection, dag_run).values(**values).on_conflict_do_nothing())
-
-    def end_run(self, origin: Origin, outcome: str) -> None:
-        """Note that a DAG run ended, and how; it holds no generation back from now on."""
-        with self.writing() as connection:
-            connection.execute(update(dag_run).where(_run_is(origin)).values(ended_at=db_now(), outcome=outcome))
-
-    @contextmanager
-    def held(self, ref: Ref, seconds: float, *, counts: bool = True) -> Iterator[Dataset]:
-        """While inside, the generation is being read: neither evicted nor retired (for `seconds` at most).
-
-        Yields it as it is once it is held. It counts as read, unless not `counts`. Raises `UnknownDataset`.
-        """
-        with self.writing() as connection:
-            identity = self.identity(connection, ref)
-            # Takes the row's lock in any case: whoever evicts or retires it now has to see the reader.
-            read = {"reads": generation.c.reads + 1, "last_read_at": db_now()} if counts else {"id": identity}
-            connection.execute(update(generation).where(generation.c.id == identity).values(**read))
-            values = {"generation_id": identity, "until": db_now() + seconds}
-            key = connection.execute(insert(reader).values(**values)).inserted_primary_key[0]  # type: ignore[index]
-            dataset = load(connection, [identity])[identity]
-        try:
-            yield dataset
-        finally:
-            with self.writing() as connection:
-                connection.execute(reader.delete().where(or_(reader.c.id == key, reader.c.until < db_now())))
-
-    def held_refs(self) -> frozenset[Ref]:
-        """The generations that somebody is reading now."""
-        query = (
-            select(generation.c.path, generation.c.generation)
-            .join(reader, reader.c.generation_id == generation.c.id)
-            .where(reader.c.until > db_now())
-        )
-        with self.reading() as connection:
-            return frozenset(Ref(row.path, row.generation) for row in connection.execute(query))
-
-    # ---- history
-
-    def measure(self, kind: str, side: Side, *, bytes_in: int, bytes_out: int = 0, seconds: float) -> None:
-        """Keep what a run of an operation (`kind`: its name) or a transfer (`kind`: "") took."""
-        values = {"kind": kind, "side": side.value, "bytes": bytes_in, "bytes_out": bytes_out, "seconds": seconds}
-        with self.writing() as connection:
-            connection.execute(insert(measurement).values(at=db_now(), **values))
-
-    def costs(self, lineage: Lineage) -> Costs:
-        """What is known of the link and of the operations in `lineage`."""
-        names = sorted({dataset.call.name for dataset in lineage.datasets.values() if dataset.call})
-        with self.reading() as connection:
-            link = self._history(connection, "", Side.STORAGE)
-            compute = {(name, side): self._history(connection, name, side) for name in names for side in Side}
-        return Costs(link=link, compute={key: known for key, known in compute.items() if known})
-
-    def growth(self, name: str) -> float | None:
-        """Bytes out for each byte in of the newest runs of an operation (median); None without history."""
-        with self.reading() as connection:
-            rows = connection.execute(self._newest(name, Side.CACHE)).all()
-        ratios = sorted(row.bytes_out / row.bytes for row in rows if row.bytes)
-        return ratios[len(ratios) // 2] if ratios else None
-
-    def _history(self, connection: Connection, kind: str, side: Side) -> tuple[Measurement, ...]:
-        return tuple(Measurement(row.bytes, row.seconds) for row in connection.execute(self._newest(kind, side)))
-
-    @staticmethod
-    def _newest(kind: str, side: Side) -> Select[Any]:
-        return (
-            select(measurement.c.bytes, measurement.c.bytes_out, measurement.c.seconds)
-            .where(measurement.c.kind == kind, measurement.c.side == side.value)
-            .order_by(measurement.c.id.desc())
-            .limit(_HISTORY)
-        )
-
-    # ---- rows
-
     def log(self, connection: Connection, identity: int, event: str, state: State, why: str) -> None:
         """Note what happened to a generation, and its state then."""
         connection.execute(
@@ -505,10 +376,6 @@ def _by(origin: Origin) -> Any:
         generation.c.run_id == origin.run_id,
         generation.c.task_id == origin.task_id,
     )
-
-
-def _run_is(origin: Origin) -> Any:
-    return and_(dag_run.c.dag_id == origin.dag_id, dag_run.c.run_id == origin.run_id)
 
 
 def _upsert_counter(connection: Connection) -> int:

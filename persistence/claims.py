@@ -15,6 +15,7 @@ from persistence import schema
 from persistence.catalog import Catalog
 from persistence.errors import RefusedTransition
 from persistence.model import Dataset, Method, Ref
+from persistence.records import key_of
 from persistence.schema import db_now, generation
 from persistence.transitions import Event
 
@@ -76,7 +77,7 @@ class Claims:
     def claim(self, ref: Ref, owner: str, method: Method, predicted_seconds: float | None) -> Lease | None:
         """Claim the transfer of `ref`; None if another worker was first."""
         with self._catalog.writing() as connection:
-            identity = self._catalog.identity(connection, ref)
+            identity = key_of(connection, ref)
             try:
                 self._catalog.apply(
                     connection,

@@ -11,11 +11,37 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine, create_engine, event, select, text
 from sqlalchemy.engine import make_url
+
+from persistence.schema import db_now
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK = 7_331_944  # any number of our own; names the advisory lock on PostgreSQL
+
+
+class Database:
+    """A connection to the catalog's database, for the parts that work on its tables."""
+
+    def __init__(self, url: str) -> None:
+        self.engine = open_database(url)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction that only reads."""
+        with self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that writes; on SQLite it holds the write lock from its start."""
+        with self.engine.connect().execution_options(writes=True) as connection, connection.begin():
+            yield connection
+
+    def now(self) -> float:
+        """The database's clock, in seconds since 1970."""
+        with self.reading() as connection:
+            return float(connection.scalar(select(db_now())) or 0.0)
 
 
 def open_database(url: str) -> Engine:

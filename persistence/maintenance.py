@@ -14,7 +14,7 @@ from persistence.errors import InvalidPath, RefusedTransition, UnknownDataset
 from persistence.model import Cache, Dataset, Phase, Ref, Strategy, Under, checked_path
 from persistence.places import Place, place_of
 from persistence.rebuilding import Rebuilt, rebuild
-from persistence.records import load
+from persistence.records import key_of, load
 from persistence.restoring import Restorer
 from persistence.schema import dag_run, db_now, generation, reader, source
 from persistence.transitions import Event
@@ -63,7 +63,7 @@ class Maintenance:
         retired = []
         for old in self.catalog.select(select(generation.c.id).where(schema.old).order_by(generation.c.id)):
             with self.catalog.writing() as connection:
-                identity = self.catalog.identity(connection, old.ref)
+                identity = key_of(connection, old.ref)
                 if not self._may_retire(connection, identity, old):
                     continue
                 try:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, and_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
+from persistence.errors import UnknownDataset
 from persistence.model import Cache, Call, Dataset, Method, Origin, Phase, Ref, Strategy, Under
 from persistence.schema import generation, source
 
@@ -80,3 +81,27 @@ def sliced(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
     """Parts short enough for one IN (…)."""
     for start in range(0, len(items), _SLICE):
         yield items[start : start + _SLICE]
+
+
+def key_of(connection: Connection, ref: Ref) -> int:
+    """The key of a generation; raises `UnknownDataset`."""
+    found = connection.scalar(
+        select(generation.c.id).where(generation.c.path == ref.path, generation.c.generation == ref.generation)
+    )
+    if found is None:
+        raise UnknownDataset(f"{ref} is not in the catalog; `python -m persistence status` lists what is")
+    return int(found)
+
+
+def keys_of(connection: Connection, refs: Sequence[Ref]) -> list[int]:
+    """The keys of generations, in the order asked for; raises `UnknownDataset`."""
+    found: dict[Ref, int] = {}
+    for part in sliced(list(dict.fromkeys(refs))):
+        # A comparison of pairs would be one condition, but SQLite answers it without the index.
+        near = and_(
+            generation.c.path.in_({ref.path for ref in part}),
+            generation.c.generation.in_({ref.generation for ref in part}),
+        )
+        for row in connection.execute(select(generation.c.id, generation.c.path, generation.c.generation).where(near)):
+            found[Ref(row.path, row.generation)] = row.id
+    return [found[ref] if ref in found else key_of(connection, ref) for ref in refs]

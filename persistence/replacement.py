@@ -11,6 +11,7 @@ from persistence.catalog import Catalog
 from persistence.errors import RefusedTransition
 from persistence.eviction import EvictionPlan, Victim, plan_eviction
 from persistence.model import Cache, Dataset, Phase, Ref, Strategy, Under
+from persistence.records import key_of
 from persistence.schema import db_now, generation, operation, reader, source
 from persistence.transitions import Event
 
@@ -44,7 +45,7 @@ class Replacement:
     def evict(self, victim: Victim) -> bool:
         """Let one generation go, unless it is needed after all by now; True if it went."""
         with self._catalog.writing() as connection:
-            identity = self._catalog.identity(connection, victim.ref)
+            identity = key_of(connection, victim.ref)
             row = connection.execute(select(generation).where(generation.c.id == identity).with_for_update()).one()
             reading = select(reader.c.id).where(reader.c.generation_id == identity, reader.c.until > db_now())
             if row.pinned or connection.execute(reading).first():
