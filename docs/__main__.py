@@ -33,18 +33,16 @@ def main(arguments: list[str] | None = None) -> int:
         for path in WITH_EXAMPLES:
             with TemporaryDirectory(prefix="springline-docs-") as folder:
                 text = path.read_text(encoding="utf-8")
-                _write(path, corrected(text, outputs_of(text, Path(folder), {})))
+                new = corrected(text, outputs_of(text, Path(folder), {}))
+            if new != text:
+                path.write_text(new, encoding="utf-8")
+                print(f"{path.name} written")
     stale = [path for path, text in generated().items() if not path.exists() or path.read_text("utf-8") != text]
     for path in stale:
         print(f"{path.name} is out of date: run `make docs`" if only_check else f"{path.name} written")
         if not only_check:
-            _write(path, generated()[path])
+            path.write_text(generated()[path], encoding="utf-8")
     return int(only_check and bool(stale))
-
-
-def _write(path: Path, text: str) -> None:
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
-        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

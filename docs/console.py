@@ -18,6 +18,7 @@ from textwrap import wrap
 _ROOT = Path(__file__).resolve().parent.parent
 _FENCE = re.compile(r"^```(?P<kind>\w+)(?: (?P<name>\S+))?\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _NEXT = "\x1e"  # printed before each command; nothing else prints it
+_BROKEN = "Traceback (most recent call last)"
 _LONGEST = 110  # characters of a line of prose
 _WORKER = (re.compile(r"\b(persister|writer) \S+?:\d+"), r"\1 host:4711")
 _DIFFERS = (  # what no two runs have in common
@@ -27,6 +28,10 @@ _DIFFERS = (  # what no two runs have in common
     (re.compile(r"(?<![\w@-])[\d.,]+ min [\d.,]+ s\b"), "#"),
     (re.compile(r"(?<![\w@-])[\d.,]+ (ms|s|min|h|days|B|kB|MB|GB)\b"), "#"),
 )
+
+
+class BrokenExample(Exception):
+    """A command of a document ended in an error that nobody meant to show."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,13 @@ def same(told: str, printed: str) -> bool:
 
 
 def corrected(text: str, printed: Sequence[str]) -> str:
-    """The document with what was printed in place of what it told, where that is not the same."""
+    """The document with what was printed in place of what it told, where that is not the same.
+
+    Raises `BrokenExample` for a command that broke: what it printed is no example.
+    """
+    for example, output in zip(examples_in(text), printed, strict=True):
+        if _BROKEN in output:
+            raise BrokenExample(f"$ {example.command}\n{output}")
     outputs = iter(printed)
 
     def correct(fence: re.Match[str]) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from docs.__main__ import WITH_EXAMPLES, generated
-from docs.console import corrected, examples_in, files_in, outputs_of, same
+from docs.console import BrokenExample, corrected, examples_in, files_in, outputs_of, same
 from docs.figures import figures
 from docs.marked import filled
 from persistence.cli import app
@@ -140,6 +140,12 @@ def test_only_what_differs_is_corrected():
     """So that durations do not change at every run."""
     text = "```console\n$ a\ntook 1 s\n$ b\nold\n```\n"
     assert corrected(text, ["took 2 s\n", "new\n"]) == text.replace("old", "new")
+
+
+def test_a_command_that_breaks_is_no_example():
+    """A document is left as it is when a command of it ends in a traceback."""
+    with pytest.raises(BrokenExample, match="b is broken"):
+        corrected("```console\n$ a\nold\n```\n", ["Traceback (most recent call last):\nNameError: b is broken\n"])
 
 
 # ---- what is named
