@@ -22,7 +22,7 @@ from persistence.recovery import at_risk
 from persistence.replacement import evicted_by_hand
 from persistence.settings import Settings
 from persistence.telling import console, dataset_table, print_json, risk_row, row_of, say_risk, worst_moment
-from persistence.wording import say_bytes, say_list, say_seconds
+from persistence.wording import counted, say_bytes, say_list, say_seconds
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -206,10 +206,12 @@ def recover(
                 }
             )
         else:
-            print(f"{scan.looked_at} looked at, {len(scan.lost)} found lost")
+            below = sum(dataset.persisted for dataset in platform.catalog.get_all(scan.lost))
+            still = f", {below} of them persisted and read from the under-store" if below else ""
+            print(f"{scan.looked_at} looked at, {len(scan.lost)} found lost{still}")
             for step in steps:
                 print(f"  {'would ' if dry_run else ''}{step.words}")
-            print(f"{len(steps)} steps, {say_seconds(seconds)}{' predicted' if dry_run else ''}")
+            print(f"{counted(len(steps), 'step')}, {say_seconds(seconds)}{' predicted' if dry_run else ''}")
             for ref, why in irrecoverable.items():
                 print(f"cannot be brought back: {ref}: {'; '.join(why)}", file=sys.stderr)
         if irrecoverable:
@@ -242,9 +244,22 @@ def evict(
             return
         for victim in gone:
             print(f"{victim.ref}: {'would go' if dry_run else 'went'}, {victim.rule}: {victim.words}")
-        print(f"{say_bytes(sum(v.bytes for v in gone))} in {len(gone)} datasets{' would go' if dry_run else ''}")
+        freed, datasets = say_bytes(sum(victim.bytes for victim in gone)), counted(len(gone), "dataset")
+        print(f"{freed} in {datasets}{' would go' if dry_run else ''}")
         if short:
             print(f"{say_bytes(short)} more must stay: they are neither persisted nor safe to make again")
+
+
+@app.command()
+def pin(
+    path: Annotated[str, typer.Argument(help="A dataset path")],
+    off: Annotated[bool, typer.Option("--off", help="Let it go again")] = False,
+) -> None:
+    """Keep a dataset in the cache, and its generation from being retired, until the pin is taken off."""
+    with _platform() as platform:
+        ref = platform.catalog.resolve(path).ref
+        platform.catalog.amend(ref, event="unpinned" if off else "pinned", why="asked for by hand", pinned=not off)
+        print(f"{ref}: {'no longer pinned' if off else 'pinned'}")
 
 
 @app.command()
@@ -321,7 +336,7 @@ def _plan_after_loss(platform: Platform, as_json: bool) -> None:
         return
     for step in planned.steps:
         print(f"  would {step.words}")
-    print(f"{len(planned.steps)} steps, about {say_seconds(planned.seconds)}")
+    print(f"{counted(len(planned.steps), 'step')}, about {say_seconds(planned.seconds)}")
     for ref, why in planned.irrecoverable.items():
         print(f"would be gone for good: {ref}: {'; '.join(why)}")
 

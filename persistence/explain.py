@@ -103,7 +103,10 @@ class Explanation:
             if dataset.under.value == "copying":
                 return "A worker is sending it now."
             return f"It is not wanted in the under-store. {dataset.error}".strip()
-        place = "It is next" if not self.ahead else f"{self.ahead}{'+' if self.ahead >= 1000 else ''} come before it"
+        place = "It is next"
+        if self.ahead:
+            more = "+" if self.ahead >= 1000 else ""
+            place = f"{self.ahead}{more} {'comes' if self.ahead == 1 else 'come'} before it"
         head = "; it was put at the head of the queue" if dataset.head else ""
         failed = f" The last try failed: {dataset.error}." if dataset.error else ""
         return f"{place}{head}: {self.score.words}.{failed}"

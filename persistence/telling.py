@@ -14,7 +14,7 @@ from persistence.exposure import exposures, worst
 from persistence.model import Dataset, Method, Ref, Status
 from persistence.platform import Platform
 from persistence.recovery import Risk
-from persistence.wording import say_bytes, say_list, say_seconds
+from persistence.wording import counted, say_bytes, say_list, say_seconds
 
 
 def dataset_table(datasets: Sequence[Dataset], states: dict[Ref, Status]) -> Table:
@@ -72,8 +72,8 @@ def say_risk(risk: Risk) -> str:
         else "nothing would be gone for good"
     )
     back = (
-        f"{say_bytes(risk.recomputable_bytes)} in {len(risk.recomputable)} datasets would have to be made again, "
-        f"in about {say_seconds(risk.recompute_seconds)}"
+        f"{say_bytes(risk.recomputable_bytes)} in {counted(len(risk.recomputable), 'dataset')} would have to be "
+        f"made again, in about {say_seconds(risk.recompute_seconds)}"
         if risk.recomputable
         else "nothing would have to be made again"
     )

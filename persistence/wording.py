@@ -34,3 +34,8 @@ def say_list(things: Iterable[object], most: int = 3) -> str:
     if len(names) > most:
         return f"{', '.join(names[:most])} and {len(names) - most} more"
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def counted(count: int, thing: str) -> str:
+    """A number of things: `1 step`, `3 steps`."""
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
