@@ -136,10 +136,9 @@ def _masks(nulls: list[Column]) -> Iterator[Column]:
 
 
 def _rounded(column: Column, digits: int) -> Column:
-    """A double to its nearest neighbour of fewer bits (Veltkamp's splitting), -0.0 made 0.0."""
-    zero = F.lit(0.0)
+    """A double to its nearest neighbour of fewer bits (Veltkamp's splitting); xxhash64 takes -0.0 for 0.0."""
     if digits >= _EXACT:
-        return column + zero
+        return column
     factor = float((1 << 53 - math.ceil(digits * math.log2(10))) + 1)
     big = column * F.lit(factor)
-    return F.when(F.abs(column) < F.lit(_HUGE), big - (big - column)).otherwise(column) + zero
+    return F.when(F.abs(column) < F.lit(_HUGE), big - (big - column)).otherwise(column)

@@ -224,17 +224,17 @@ def test_types_without_a_digest_are_refused_by_name(
 
 ROWS = st.lists(
     st.tuples(
-        st.none() | st.integers(-5, 5),
-        st.none() | st.integers(-5, 5),
-        st.none() | st.sampled_from(["", "a", "ab"]),
-        st.none() | st.lists(st.none() | st.sampled_from(["", "a"]), max_size=2),
+        st.none() | st.just(1),
+        st.none() | st.just(1),
+        st.none() | st.sampled_from(["", "a"]),
+        st.none() | st.lists(st.none() | st.just("a"), max_size=2),
     ),
-    max_size=4,
+    max_size=2,
 )
 
 
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(tables=st.lists(ROWS, min_size=10, max_size=20))
+@given(tables=st.lists(ROWS, min_size=20, max_size=60))
 def test_digests_are_equal_exactly_when_the_bags_of_rows_are(
     spark: SparkSession, tables: list[list[tuple[Any, ...]]]
 ) -> None:
