@@ -29,7 +29,7 @@ $(READY): requirements.txt
 		echo "$(PYTHON) cannot make a virtual environment (on Debian: apt install python3-venv)." >&2; exit 1; }; }
 	@echo "Installing into $(VENV) …"
 	@$(PY) -m pip install --quiet --disable-pip-version-check "$$(grep '^uv==' requirements.txt | cut -d' ' -f1)"
-	@$(VENV)/bin/uv pip sync --quiet --python $(PY) requirements.txt
+	@$(VENV)/bin/uv pip sync --quiet --compile-bytecode --python $(PY) requirements.txt
 	@touch $@
 
 requirements: $(READY)  ## compile requirements.in to requirements.txt

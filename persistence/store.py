@@ -290,7 +290,8 @@ class Store:
         # Whatever ended the write is what the caller must see, not what goes wrong while clearing up.
         with suppress(PersistenceError):
             why = f"{type(error).__name__}: {error}"[:500]
-            self.catalog.change(writing.ref, Event.ABANDONED, why=why, error=why, bytes=0)
+            report = getattr(error, "report", None)  # a quality gate that stops says what it found
+            self.catalog.change(writing.ref, Event.ABANDONED, why=why, error=why, bytes=0, report=report)
         with suppress(PersistenceError):
             self._remove_failed_tries(writing.ref.path)
 

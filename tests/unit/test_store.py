@@ -161,3 +161,14 @@ def test_a_name_with_spaces_and_other_scripts_works(platform: Platform) -> None:
     """Names are people's own: spaces and any script."""
     make(platform, "etl/Zürich Köln/航班 один", lines=["x"], strategy=Strategy.CACHE_THROUGH)
     assert lines_of(platform, "etl/Zürich Köln/航班 один") == ["x"]
+
+
+def test_a_write_that_a_gate_stopped_keeps_the_gates_report(platform: Platform) -> None:
+    """The report is what a person looks for after the stop; it stays with the abandoned generation."""
+
+    class Stop(Exception):
+        report = {"rule": "broken"}  # noqa: RUF012
+
+    with pytest.raises(Stop), platform.store.write("a", strategy=Strategy.ASYNC_STORE) as writing:
+        raise Stop
+    assert platform.catalog.get(writing.ref).report == {"rule": "broken"}
