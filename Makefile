@@ -20,6 +20,7 @@ help:  ## list what can be done here
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY)  ## make .venv with everything that is needed
+	@echo "$(VENV) is ready"
 
 $(READY): requirements.txt
 	@if [ -z "$(PYTHON)" ]; then \

@@ -64,11 +64,17 @@ def _descends(process: psutil.Process, record: Record) -> bool:
 
 def end(record: Record, patience: float, pause: Callable[[float], None] = time.sleep) -> tuple[psutil.Process, ...]:
     """Ask every group of the server to end, kill what has not after `patience` seconds; returns what is left."""
+    left: set[psutil.Process] = set()
     for sent, seconds in ((signal.SIGTERM, patience), (signal.SIGKILL, 10.0)):
-        _signal(members(record), sent)
-        if not _left_after(record, seconds, pause):
-            return ()
-    return members(record)
+        left |= set(members(record))
+        _signal(left, sent)
+        until = time.monotonic() + seconds
+        # A process on its way out no longer shows whose it is, so those that were found are kept in sight.
+        while left := {process for process in left | set(members(record)) if _lives(process)}:
+            if time.monotonic() >= until:
+                break
+            pause(0.1)
+    return tuple(left)
 
 
 def _signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
@@ -85,10 +91,8 @@ def _signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None
             continue
 
 
-def _left_after(record: Record, seconds: float, pause: Callable[[float], None]) -> bool:
-    until = time.monotonic() + seconds
-    while members(record):
-        if time.monotonic() >= until:
-            return True
-        pause(0.1)
-    return False
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False

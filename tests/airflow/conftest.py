@@ -53,7 +53,7 @@ class Live:
     environment: Mapping[str, str]
     platform: Platform
 
-    def finish(self, dag_id: str, runs: Callable[[], Collection[str]], patience: float = 180) -> None:
+    def finish(self, dag_id: str, runs: Callable[[], Collection[str]], patience: float = 600) -> None:
         """Wait until the states that `runs` gives are all final, and fail unless all are successes."""
         until = time.monotonic() + patience
         while not (states := runs()) or any(state not in ("success", "failed") for state in states):

@@ -53,8 +53,8 @@ def by_command_line(live, by_rest):
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     live.api.pause("persister", False)
-    live.finish("etl_lineage", lambda: live.api.runs("etl_lineage", FIRST, SECOND).values(), patience=240)
-    until = time.monotonic() + 120
+    live.finish("etl_lineage", lambda: live.api.runs("etl_lineage", FIRST, SECOND).values())
+    until = time.monotonic() + 300
     while live.platform.claims.depth():
         assert time.monotonic() < until, live.tails("persister")
         time.sleep(0.5)
