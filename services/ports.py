@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import psutil
 
@@ -32,28 +32,43 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def holder(port: int) -> str:
-    """Who listens on `port`, in words; empty where the operating system does not tell."""
+def listener(port: int) -> int | None:
+    """The id of the process that listens on `port`; None if there is none, or the operating system does not tell."""
     try:
         connections = psutil.net_connections(kind="tcp")
     except (psutil.AccessDenied, OSError):
+        return None
+    listening = (c.pid for c in connections if c.status == psutil.CONN_LISTEN and c.laddr.port == port and c.pid)
+    return next(listening, None)
+
+
+def holder(port: int) -> str:
+    """Who listens on `port`, in words; empty where the operating system does not tell."""
+    if (pid := listener(port)) is None:
         return ""
-    for connection in connections:
-        if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
-            try:
-                command = " ".join(psutil.Process(connection.pid).cmdline())
-            except psutil.Error:
-                command = "?"
-            return f"process {connection.pid}: {command[:120]}"
-    return ""
+    try:
+        command = " ".join(psutil.Process(pid).cmdline())
+    except psutil.Error:
+        command = "?"
+    return f"process {pid}: {command[:120]}"
 
 
 def check_free(server: str, ports: Mapping[str, int]) -> None:
     """Raise `PortTaken`, naming the holder and the setting to change, unless every port is free."""
     for setting, port in ports.items():
         if not is_free(port):
-            who = holder(port)
-            by = f" (by {who})" if who else ""
-            raise PortTaken(
-                f"{server}: port {port} is taken{by}. End that process, or choose another port: {setting}=…"
-            )
+            raise taken(server, setting, port)
+
+
+def check_ours(server: str, ports: Mapping[str, int], ours: Collection[int]) -> None:
+    """Raise `PortTaken` if another process than `ours` (ids) listens: it was quicker, and answers in our place."""
+    for setting, port in ports.items():
+        if (pid := listener(port)) is not None and pid not in ours:
+            raise taken(server, setting, port)
+
+
+def taken(server: str, setting: str, port: int) -> PortTaken:
+    """The error that names the holder of a port and the setting to change."""
+    who = holder(port)
+    by = f" (by {who})" if who else ""
+    return PortTaken(f"{server}: port {port} is taken{by}. End that process, or choose another port: {setting}=…")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.errors import NotReady, OtherSettings, StillRunning
-from services.ports import check_free
+from services.ports import check_free, check_ours
 from services.processes import TOKEN, end, leads, members, start_time
 from services.record import Record, Records, Started
 from services.server import Server
@@ -165,6 +165,8 @@ class Supervisor:
                 tails = "\n".join(tail(log) for log in self.logs(server.name))
                 raise NotReady(f"{server.name}: not ready in time: {missing}\n{tails}")
             self._pause(0.25)
+        if record := self._records.load(server.name):
+            check_ours(server.name, record.ports, {process.pid for process in members(record)})
 
     def _down(self, name: str, patience: float) -> bool:
         record = self._records.load(name)

@@ -133,6 +133,22 @@ def test_a_busy_port_is_named_with_its_holder_and_the_setting(supervisor, tmp_pa
     assert supervisor.recorded() == ()
 
 
+def test_a_stranger_that_took_the_port_meanwhile_does_not_pass_for_the_server(supervisor, tmp_path):
+    """Another process that answers on the port is named; what was started is ended."""
+    strangers = []
+
+    def a_stranger_answers() -> str:
+        strangers.append(socket.create_server(("127.0.0.1", port)))
+        return ""
+
+    port = free_port()
+    idle = make_server(tmp_path, sys.executable, "-c", "import time; time.sleep(60)", port=port)
+    with pytest.raises(PortTaken, match=f"port {port} is taken .*SPRINGLINE_SMALL_PORT"):
+        supervisor.up([replace(idle, ready=a_stranger_answers)], patience=10)
+    strangers[0].close()
+    assert supervisor.recorded() == ()
+
+
 def test_a_server_that_fails_shows_the_end_of_its_log(supervisor, tmp_path):
     """The last lines of the process that ended are in the error, and nothing is left behind."""
     server = make_server(tmp_path, sys.executable, "-c", "raise SystemExit('the disk is on fire')")
