@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -18,7 +19,8 @@ OpenPlatform = Callable[[str], AbstractContextManager[Any]]
 class PersisterOperator(BaseOperator):
     """Persists until the queue is empty, lingers for more, then waits as a trigger; ends after `lifetime` seconds.
 
-    A DAG that is scheduled continuously begins it again, so that its log stays of a readable size.
+    A DAG that is scheduled continuously begins it again, so that its log stays of a readable size. It runs
+    at the low priority `niceness`, so that it does not slow the tasks whose datasets it persists.
     """
 
     def __init__(
@@ -27,6 +29,7 @@ class PersisterOperator(BaseOperator):
         lifetime: float = 3600,
         linger: float = 10,
         poll: float = 2,
+        niceness: int = 10,
         open_platform: OpenPlatform = opened,
         **kwargs: Any,
     ) -> None:
@@ -34,6 +37,7 @@ class PersisterOperator(BaseOperator):
         self.lifetime = lifetime
         self.linger = linger
         self.poll = poll
+        self.niceness = niceness
         self._open_platform = open_platform
 
     def execute(self, context: Any) -> dict[str, Any]:
@@ -46,6 +50,7 @@ class PersisterOperator(BaseOperator):
         return self._persist(until, so_far)
 
     def _persist(self, until: float, so_far: int) -> dict[str, Any]:
+        os.setpriority(os.PRIO_PROCESS, 0, max(self.niceness, os.getpriority(os.PRIO_PROCESS, 0)))
         with self._open_platform("persister task") as platform:
             persisted = so_far + self._drain(platform, until)
             left = platform.claims.depth()
