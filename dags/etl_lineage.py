@@ -3,10 +3,10 @@
 from datetime import datetime, timedelta
 
 from airflow.sdk import DAG, Param
-from springline_airflow.wiring import dataset_tasks
 
 from persistence.model import Strategy
 from spark_jobs.operations import load_operations
+from springline_airflow.wiring import dataset_tasks
 
 with DAG(
     "etl_lineage",

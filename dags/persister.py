@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 from airflow.sdk import DAG
+
 from springline_airflow.persisting import PersisterOperator
 
 with DAG(

@@ -1,6 +1,7 @@
 """Tells Airflow what Springline adds to it; registers, nothing else."""
 
 from airflow.plugins_manager import AirflowPlugin
+
 from springline_airflow.listener import RunListener
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from airflow.sdk import Connection
-from springline_airflow.connections import CACHE, CATALOG, UNDER, defined, overrides, spark_remote
 
 from persistence.errors import PersistenceError
+from springline_airflow.connections import CACHE, CATALOG, UNDER, defined, overrides, spark_remote
 
 
 def known(**connections):

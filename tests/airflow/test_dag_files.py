@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-from springline_airflow.datasets import DatasetOperator
-from springline_airflow.listener import RunListener
 
 from persistence.model import Strategy
 from spark_jobs.operations import load_operations
+from springline_airflow.datasets import DatasetOperator
+from springline_airflow.listener import RunListener
 
 ROOT = Path(__file__).resolve().parents[2]
 

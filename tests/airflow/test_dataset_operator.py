@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from springline_airflow.datasets import DatasetOperator
-from springline_airflow.runs import origin_of, run_id_of
 
 from persistence.errors import Irrecoverable, StorageUnavailable
 from persistence.model import Call, Dataset, Origin, Ref, Strategy
 from spark_jobs.errors import QualityStop
+from springline_airflow.datasets import DatasetOperator
+from springline_airflow.runs import origin_of, run_id_of
 
 MADE = Dataset(
     Ref("etl/2013-01-05/clean", 3),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from types import SimpleNamespace
 
-from springline_airflow.listener import RunListener
 from sqlalchemy import select
 
 from persistence.model import Origin
 from persistence.schema import dag_run as dag_runs
+from springline_airflow.listener import RunListener
 from tests.support.lines import lines_of, make
 
 

@@ -10,12 +10,12 @@ import time
 from datetime import date
 
 import pytest
-from springline_airflow.runs import run_id_of
 from sqlalchemy import select
 
 from persistence.model import Origin, Phase, Strategy
 from persistence.schema import dag_run
 from spark_jobs.operations import load_operations
+from springline_airflow.runs import run_id_of
 
 FIRST, SECOND = date(2013, 1, 5), date(2013, 1, 6)
 

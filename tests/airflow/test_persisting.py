@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
-from springline_airflow.opening import Queue
-from springline_airflow.persisting import MaintenanceOperator, PersisterOperator
-from springline_airflow.triggers import QueueTrigger
 
 from persistence.errors import Irrecoverable, StorageUnavailable
 from persistence.model import Cache, Method, Strategy
+from springline_airflow.opening import Queue
+from springline_airflow.persisting import MaintenanceOperator, PersisterOperator
+from springline_airflow.triggers import QueueTrigger
 from tests.support.lines import make
 
 

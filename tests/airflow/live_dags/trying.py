@@ -3,9 +3,9 @@
 from datetime import datetime, timedelta
 
 from airflow.sdk import DAG, Param
-from springline_airflow.datasets import DatasetOperator
 
 from spark_jobs.operations import load_operations
+from springline_airflow.datasets import DatasetOperator
 
 
 class FailsOnce(DatasetOperator):
