@@ -1,0 +1,134 @@
+"""kill -9 and SIGSTOP of a real persister process in the middle of a transfer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from persistence.model import Method, Strategy, Under
+from persistence.platform import Platform, open_platform
+from persistence.settings import Settings
+from tests.support.lines import LinesRunner
+from tests.support.states import copies_in, events_of, measured, wipe_cache
+from tests.support.workflow import (
+    digests_below,
+    digests_now,
+    digests_without_faults,
+    land,
+    only_whole_copies_are_left,
+    run_workflow,
+    workflow_runner,
+)
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def runner() -> LinesRunner:
+    """The operations of the workflow."""
+    return workflow_runner()
+
+
+@pytest.fixture
+def platform(tmp_path: Path, runner: LinesRunner) -> Iterator[Platform]:
+    """What survives: it looks on, and its persister takes over."""
+    settings = Settings(  # type: ignore[call-arg]
+        home=tmp_path / "home", cache_uri=f"file://{tmp_path}/cache", small_bytes=0, retry_seconds=0, lease_seconds=0.5
+    )
+    platform = open_platform(settings, runner=runner, who="the survivor")
+    yield platform
+    platform.close()
+
+
+@contextmanager
+def worker_in_the_middle(platform: Platform, tmp_path: Path, method: str) -> Iterator[subprocess.Popen[str]]:
+    """A persister process that has got half way through its first transfer."""
+    told = tmp_path / "in the middle"
+    command = [sys.executable, "-m", "tests.support.worker", platform.settings.home, tmp_path / "cache", told, method]
+    process = subprocess.Popen(list(map(str, command)), cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        until(lambda: told.exists() or process.poll() is not None)
+        assert process.poll() is None, "the worker ended before it got to the middle"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def until(seen: Callable[[], object]) -> None:
+    """Wait for what another process does."""
+    end = time.monotonic() + 60
+    while not seen():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def half_done(platform: Platform, tmp_path: Path, method: str) -> None:
+    """A workflow whose load is persisted and whose next output is about to be sent."""
+    run_workflow(platform, land(tmp_path), strategy=Strategy.ASYNC_AND_SYNC)
+    if method == "operation":
+        for name in ("clean", "count", "join"):
+            measured(platform, name, run=0.001, send=10.0)
+
+
+@pytest.mark.parametrize("method", ["data", "operation"])
+def test_a_worker_killed_in_the_middle_of_a_transfer_is_taken_over(
+    platform: Platform, tmp_path: Path, method: str
+) -> None:
+    """Its lease runs out, its half copy goes, and the other worker's outputs are those of a run without faults."""
+    half_done(platform, tmp_path, method)
+    with worker_in_the_middle(platform, tmp_path, method) as worker:
+        (sending,) = [d for d in platform.catalog.find() if d.under is Under.COPYING]
+        assert sending.method is Method(method)
+        half = [location for location in copies_in(platform.under) if "/.@" in location]
+        assert len(half) == (method == "data")
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+    until(lambda: platform.persister.drain().left == 0)
+    assert "the lease of persister" in " ".join(m.why for m in platform.catalog.history(sending.ref))
+    assert platform.catalog.get(sending.ref).persisted and events_of(platform, sending.ref).count("copied") == 1
+    assert only_whole_copies_are_left(platform, copies_in(platform.under))
+    wipe_cache(platform)
+    assert digests_below(platform) == digests_without_faults() == digests_now(platform)
+
+
+@pytest.mark.parametrize("method", ["data", "operation"])
+def test_a_worker_that_was_stopped_and_wakes_up_late_changes_nothing(
+    platform: Platform, tmp_path: Path, method: str
+) -> None:
+    """While it slept another worker has persisted what it was sending."""
+    half_done(platform, tmp_path, method)
+    with worker_in_the_middle(platform, tmp_path, method) as worker:
+        (sending,) = [d for d in platform.catalog.find() if d.under is Under.COPYING]
+        worker.send_signal(signal.SIGSTOP)
+        until(lambda: platform.persister.drain().left == 0)
+        winner = platform.catalog.get(sending.ref)
+        (tmp_path / "in the middle.go").touch()
+        worker.send_signal(signal.SIGCONT)
+        said, _ = worker.communicate(timeout=60)
+    assert worker.returncode == 0 and said.strip() not in ("", "nothing to do")
+    assert platform.catalog.get(sending.ref) == winner
+    assert only_whole_copies_are_left(platform, copies_in(platform.under))
+    assert digests_below(platform) == digests_without_faults()
+
+
+def test_a_worker_that_is_only_slow_keeps_its_claim(platform: Platform, tmp_path: Path) -> None:
+    """It renews its lease while it works, however long that takes, so nobody else sends the same."""
+    half_done(platform, tmp_path, "data")
+    with worker_in_the_middle(platform, tmp_path, "data") as worker:
+        (sending,) = [d for d in platform.catalog.find() if d.under is Under.COPYING]
+        ends = platform.catalog.now() + 2 * platform.settings.lease_seconds
+        until(lambda: platform.catalog.now() > ends)
+        assert platform.claims.expire() == []
+        (tmp_path / "in the middle.go").touch()
+        said, _ = worker.communicate(timeout=60)
+    assert said.strip() == "" and platform.catalog.get(sending.ref).persisted
+    assert os.waitstatus_to_exitcode(0) == worker.returncode
