@@ -64,6 +64,8 @@ class Catalog(Runs, Measurements):
         """
         checked_path(path)
         with self.writing() as connection:
+            if connection.dialect.name == "postgresql":  # elsewhere only one writes at a time anyway
+                connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(path))))
             if origin.run_id:
                 mine = and_(generation.c.path == path, generation.c.phase == "open", _by(origin))
                 for identity in connection.scalars(select(generation.c.id).where(mine)).all():
