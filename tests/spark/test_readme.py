@@ -28,9 +28,9 @@ def environment(tmp_path: Path, make_runner: Callable[..., SparkRunner], spark_s
     land([date.fromisoformat(DAY)], home / "landing")
     runner = make_runner(home=home, landing=home / "landing")
     with closing(open_platform(Settings(home=home, cache_uri=cache), runner=runner)) as platform:
-        for name in runner.registry.names():
-            if name.startswith("etl."):
-                produce(platform, name, {"ds": DAY})
+        for declared in runner.registry.in_order():
+            if declared.name.startswith("etl."):
+                produce(platform, declared.name, {"ds": DAY})
         platform.persister.drain()
     return {
         "SPRINGLINE_HOME": str(home),
