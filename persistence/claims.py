@@ -187,24 +187,18 @@ class Claims:
         """Take back the claims whose leases ran out; returns them, so that their half copies can be swept."""
         query = select(
             generation.c.id, generation.c.path, generation.c.generation, generation.c.lease_number,
-            generation.c.lease_owner,
+            generation.c.lease_owner, generation.c.lease_until,
         ).where(schema.copying, generation.c.lease_until < db_now())  # fmt: skip
         with self._catalog.reading() as connection:
             silent = connection.execute(query).all()
         taken = []
         for row in silent:
-            with self._catalog.writing() as connection:
-                still = connection.scalar(
-                    select(generation.c.id).where(
-                        generation.c.id == row.id,
-                        generation.c.lease_number == row.lease_number,
-                        schema.copying,
-                        generation.c.lease_until < db_now(),
-                    )
+            why = f"the lease of {row.lease_owner} ran out"
+            unless_renewed = {"lease_number": row.lease_number, "lease_until": row.lease_until}
+            # Refused: it was renewed, settled or taken back by somebody else just now.
+            with suppress(RefusedTransition), self._catalog.writing() as connection:
+                self._catalog.apply(
+                    connection, row.id, Event.RELEASED, why=why, only_if=unless_renewed, lease_until=None, error=why
                 )
-                if still is None:
-                    continue
-                why = f"the lease of {row.lease_owner} ran out"
-                self._catalog.apply(connection, row.id, Event.RELEASED, why=why, lease_until=None, error=why)
                 taken.append(Lease(Ref(row.path, row.generation), row.lease_number, row.lease_owner))
         return taken

@@ -13,7 +13,7 @@ from typing import Any
 from persistence import sidecar
 from persistence.backends.spec import Backend, Manifest
 from persistence.catalog import Catalog
-from persistence.claims import Claims
+from persistence.claims import Claims, LeaseLost
 from persistence.errors import (
     DamagedCopy,
     Irrecoverable,
@@ -237,7 +237,7 @@ class Store:
                 raise PersistenceError(f"{dataset.ref} changed under its writer's hands")
             try:
                 return self.sender.send_data(dataset, lease)
-            except (StorageUnavailable, StorageFull, DamagedCopy) as error:
+            except (StorageUnavailable, StorageFull, DamagedCopy, LeaseLost) as error:
                 self.claims.release(lease, str(error))
                 if isinstance(error, CacheDamaged) or time.monotonic() + self.retry_seconds > until:
                     raise

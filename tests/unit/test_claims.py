@@ -6,12 +6,14 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 
 from persistence.claims import Claims, Lease, LeaseLost
 from persistence.errors import RefusedTransition
 from persistence.model import Call, Dataset, Method, Strategy, Under
 from persistence.platform import Platform
+from persistence.schema import db_now, generation
 from persistence.transitions import Event
 from tests.support.lines import make
 from tests.support.states import end_pauses, events_of, expire_leases, pause_of
@@ -72,6 +74,29 @@ def test_a_lease_that_ran_out_is_taken_back_once(platform: Platform) -> None:
     assert platform.catalog.get(made.ref).under is Under.NONE
     assert "the silent one" in platform.catalog.history(made.ref)[-1].why
     assert platform.claims.waiting(10) == [made.ref]
+
+
+@pytest.mark.parametrize("meanwhile", ["renewed", "settled", "taken back"])
+def test_a_lease_is_not_taken_back_if_something_happens_just_then(platform: Platform, meanwhile: str) -> None:
+    """Between the look at the silent ones and the taking back."""
+    made = make(platform, "a", "load")
+    lease = claimed(platform, made)
+    expire_leases(platform)
+    change = platform.catalog.apply
+
+    def late(*args: object, **how: object):  # type: ignore[no-untyped-def]
+        platform.catalog.apply = change  # type: ignore[method-assign]
+        connection = args[0]
+        if meanwhile == "renewed":
+            this = generation.c.path == made.ref.path
+            connection.execute(update(generation).where(this).values(lease_until=db_now() + 9))  # type: ignore[attr-defined]
+        else:
+            change(*args[:2], {"settled": Event.COPIED, "taken back": Event.RELEASED}[meanwhile])  # type: ignore[arg-type]
+        return change(*args, **how)  # type: ignore[arg-type]
+
+    platform.catalog.apply = late  # type: ignore[method-assign, assignment]
+    assert platform.claims.expire() == []
+    assert lease.number == 1
 
 
 def test_a_renewed_lease_does_not_run_out(platform: Platform) -> None:

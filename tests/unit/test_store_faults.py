@@ -14,7 +14,7 @@ from persistence.sending import CacheDamaged
 from persistence.transitions import Event
 from tests.support.lines import LinesRunner, lines_of, make, write_lines
 from tests.support.stages import once, stage
-from tests.support.states import copies_in, damage, events_of, wipe_cache
+from tests.support.states import copies_in, damage, events_of, expire_leases, wipe_cache
 
 LINES = [f"line {i}" for i in range(100)]
 RUN = Origin("etl", "run 1", "task")
@@ -118,6 +118,22 @@ def test_a_synchronous_copy_damaged_on_its_way_is_sent_again(open_at: Callable[.
     platform = open_at(sync_patience=60)
     _, under, _ = stage(platform)
     under.at = once("manifest", lambda: damage(under.inner, "a/.@1-1"))
+    load(platform)
+    kept = platform.catalog.resolve("a")
+    assert kept.persisted and kept.attempts == 2
+    assert copies_in(platform.under) == [kept.under_location]
+
+
+def test_a_synchronous_write_that_was_silent_for_too_long_sends_again(open_at: Callable[..., Platform]) -> None:
+    """Somebody took its lease back; nobody else sends what is not committed yet, so it claims once more."""
+    platform, other = open_at(sync_patience=60), open_at()
+    _, under, _ = stage(platform)
+
+    def meanwhile() -> None:
+        expire_leases(other)
+        assert other.persister.step() is None
+
+    under.at = once("rename", meanwhile)
     load(platform)
     kept = platform.catalog.resolve("a")
     assert kept.persisted and kept.attempts == 2
