@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import random
 import socket
 from collections.abc import Collection, Mapping
 
@@ -26,10 +27,13 @@ def is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port that is free at the moment."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that is free at the moment, below those that clients are given.
+
+    A client that goes on calling a server that is down on one of theirs may be given that very port, connect
+    to itself, and keep the server from coming back.
+    """
+    candidates = random.sample(range(20000, 32000), 1000)
+    return next(port for port in candidates if is_free(port))
 
 
 def listener(port: int) -> int | None:
