@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, func, not_, or_, select, update
 from sqlalchemy.exc import OperationalError
 
 from persistence import schema
 from persistence.catalog import Catalog
 from persistence.errors import RefusedTransition
 from persistence.model import Dataset, Method, Ref
-from persistence.records import key_of
+from persistence.records import key_of, keys_of, sliced
 from persistence.schema import db_now, generation
 from persistence.transitions import Event
 
@@ -59,6 +59,29 @@ class Claims:
         wanting = or_(schema.waiting, (generation.c.wanted & schema.copying & schema.committed))
         with self._catalog.reading() as connection:
             return int(connection.scalar(select(func.count()).select_from(generation).where(wanting)) or 0)
+
+    def somebody_waits(self) -> bool:
+        """Whether a job waits for a transfer now: one of a generation that is committed once its copy is there.
+
+        No answer of the database counts as no: whoever asks is in the middle of a transfer of its own.
+        """
+        query = (
+            select(generation.c.id)
+            .where(schema.copying, generation.c.lease_until > db_now(), not_(schema.committed))
+            .limit(1)
+        )
+        with suppress(OperationalError), self._catalog.reading() as connection:
+            return connection.scalar(query) is not None
+        return False
+
+    def under_way(self, refs: Iterable[Ref]) -> bool:
+        """Whether any of `refs` is being sent under a lease that has not run out."""
+        with self._catalog.reading() as connection:
+            live = select(generation.c.id).where(schema.copying, generation.c.lease_until > db_now()).limit(1)
+            return any(
+                connection.scalar(live.where(generation.c.id.in_(part))) is not None
+                for part in sliced(keys_of(connection, list(refs)))
+            )
 
     def ahead_of(self, dataset: Dataset, score: float, most: int = 1000) -> int:
         """How many waiting generations come before one of this score; counts up to `most`."""

@@ -175,7 +175,7 @@ class Persister:
                     if not dataset.in_cache and all(source.persisted for source in below):
                         raise
         if not dataset.in_cache:
-            self.restorer.demand([dataset.ref])
+            self.restorer.demand([dataset.ref], sending=dataset.ref)
             dataset = self.catalog.get(dataset.ref)
         if plan.method is Method.OPERATION:
             self.claims.now_by(lease, Method.DATA, plan.data.seconds if plan.data else None)

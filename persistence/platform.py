@@ -19,7 +19,7 @@ from persistence.priority import Policy, make_policy
 from persistence.replacement import Replacement
 from persistence.restoring import Restorer
 from persistence.runner import Runner, load_runner
-from persistence.sending import Sender, paced
+from persistence.sending import Pace, Sender
 from persistence.settings import Settings
 from persistence.store import Store
 
@@ -58,7 +58,7 @@ def open_platform(settings: Settings | None = None, *, runner: Runner | None = N
     under = _backend(settings.under_uri or f"file://{settings.home / 'under'}", "under", settings)
     claims = Claims(catalog, settings.lease_seconds)
     replacement = Replacement(catalog, cache, capacity=settings.cache_capacity, order=settings.replacement)
-    restorer = Restorer(catalog, cache, under, runner, replacement, settings.reader_seconds)
+    restorer = Restorer(catalog, claims, cache, under, runner, replacement, settings.reader_seconds)
     policy = policy_of(settings)
     sender = Sender(catalog, claims, cache, under, runner)
     store = Store(
@@ -77,7 +77,7 @@ def open_platform(settings: Settings | None = None, *, runner: Runner | None = N
     persister = Persister(
         catalog=catalog,
         claims=claims,
-        sender=Sender(catalog, claims, cache, under, runner, pace=paced(settings.persist_bandwidth)),
+        sender=Sender(catalog, claims, cache, under, runner, Pace(settings.persist_bandwidth, claims.somebody_waits)),
         restorer=restorer,
         policy=policy,
         small_bytes=settings.small_bytes,

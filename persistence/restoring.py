@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from persistence.backends.spec import Backend, Manifest
 from persistence.catalog import Catalog
+from persistence.claims import Claims
 from persistence.errors import (
     DamagedCopy,
     Gone,
@@ -26,6 +27,7 @@ from persistence.sending import OutputDiffers, copy
 from persistence.transitions import Event
 
 _MOST_SURPRISES = 5
+_LOOK_SECONDS = 0.2  # between two looks at bytes that are on their way
 
 
 @dataclass
@@ -42,40 +44,53 @@ class Restorer:
     """Carries recovery plans out."""
 
     catalog: Catalog
+    claims: Claims
     cache: Backend
     under: Backend
     runner: Runner
     replacement: Replacement
     reader_seconds: float
+    sleep: Callable[[float], None] = time.sleep
 
     def plan(self, targets: Sequence[Ref]) -> RecoveryPlan:
         """What would have to be done to have `targets` in the cache."""
         lineage = self.catalog.lineage_around(targets, down=False)
         return plan_recovery(lineage, targets, self.catalog.costs(lineage))
 
-    def bring_back(self, targets: Sequence[Ref]) -> Restored:
-        """Bring back what can be; planned anew after each surprise, such as a source found missing on the way."""
+    def bring_back(self, targets: Sequence[Ref], *, sending: Ref | None = None) -> Restored:
+        """Bring back what can be; planned anew after each surprise, such as a source found missing on the way.
+
+        Nothing is given up while somebody is sending the bytes that are missed: they may be on their way, though
+        gone from the cache. `sending` is what the caller itself has claimed.
+        """
         report = Restored()
         begun = time.monotonic()
         surprises = 0
+        settled = False  # whether nothing was on its way any more before the plan was made
         while True:
             plan = self._plan_on_what_is_there(targets)
             report.irrecoverable = dict(plan.irrecoverable)
+            if plan.irrecoverable and not settled:
+                settled = not self._on_their_way(plan.irrecoverable, sending)
+                if not settled:
+                    self.sleep(_LOOK_SECONDS)
+                continue  # they may have arrived since the plan was made
             try:
                 self._carry_out(plan, report)
                 break
             except OutputDiffers:
                 continue  # the operation was unmasked, or a damaged source marked: the next plan knows
             except (Gone, DamagedCopy, RefusedTransition):
+                settled = False
                 surprises += 1
                 if surprises > _MOST_SURPRISES:
                     raise
         report.seconds = time.monotonic() - begun
         return report
 
-    def demand(self, targets: Sequence[Ref]) -> Restored:
+    def demand(self, targets: Sequence[Ref], *, sending: Ref | None = None) -> Restored:
         """`bring_back`, but raise `Irrecoverable`, naming each, if anything stays lost."""
-        report = self.bring_back(targets)
+        report = self.bring_back(targets, sending=sending)
         if report.irrecoverable:
             told = "; ".join(f"{ref} ({', '.join(why)})" for ref, why in sorted(report.irrecoverable.items()))
             raise Irrecoverable(f"lost, and nothing can bring it back: {told}")
@@ -111,6 +126,11 @@ class Restorer:
             return False
         self.catalog.saw_repeat(dataset.call, same=False)
         return True
+
+    def _on_their_way(self, lost: Iterable[Ref], sending: Ref | None) -> bool:
+        """Whether somebody else is sending one of `lost`, or of what they are made from."""
+        above = self.catalog.lineage_around(lost, down=False).datasets
+        return self.claims.under_way(ref for ref in above if ref != sending)
 
     def _plan_on_what_is_there(self, targets: Sequence[Ref]) -> RecoveryPlan:
         """The plan once every source that it reads was looked for: the catalog may not know yet what a fault took."""

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import xxhash
 
@@ -18,6 +18,8 @@ from persistence.errors import DamagedCopy, Gone, PersistenceError, StorageUnava
 from persistence.model import Dataset, Method, Side
 from persistence.places import half_of, sweep_under, under_place
 from persistence.runner import Runner
+
+_ASK_SECONDS = 0.05  # how often a worker that sends asks whether it is to give way
 
 
 class CacheDamaged(DamagedCopy):
@@ -72,6 +74,48 @@ def _read(source: Backend, location: str, name: str) -> Iterator[bytes]:
         raise Gone(f"{location}/{name}: {error}") from error
 
 
+class Pace:
+    """How fast one worker sends: at most `bandwidth` bytes a second (0: no limit), and not while `give_way()`.
+
+    `stood_aside` counts the seconds that it gave way: they say nothing about the link.
+    """
+
+    def __init__(
+        self,
+        bandwidth: float = 0,
+        give_way: Callable[[], bool] = lambda: False,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.stood_aside = 0.0
+        self._bandwidth = bandwidth
+        self._give_way = give_way
+        self._clock = clock
+        self._sleep = sleep
+        self._asked_at = float("-inf")
+        self._free_at = 0.0
+
+    def __call__(self, count: int) -> None:
+        """Return when `count` more bytes may be sent."""
+        self._stand_aside()
+        if not self._bandwidth:
+            return
+        now = self._clock()
+        self._free_at = max(self._free_at, now) + count / self._bandwidth
+        if self._free_at > now:
+            self._sleep(self._free_at - now)
+
+    def _stand_aside(self) -> None:
+        begun = self._clock()
+        if begun - self._asked_at < _ASK_SECONDS:
+            return
+        while self._give_way():
+            self._sleep(_ASK_SECONDS)
+        self._asked_at = self._clock()
+        self.stood_aside += self._asked_at - begun
+
+
 @dataclass
 class Sender:
     """Carries transfers out and records them; a copy is verified where it lies before it counts."""
@@ -81,7 +125,7 @@ class Sender:
     cache: Backend
     under: Backend
     runner: Runner
-    pace: Callable[[int], None] = lambda count: None
+    pace: Pace = field(default_factory=Pace)
 
     def send_data(self, dataset: Dataset, lease: Lease) -> Dataset:
         """Copy the cached bytes.
@@ -89,7 +133,7 @@ class Sender:
         Raises `CacheDamaged` if they are not what was written, `Gone` if they are not there, `DamagedCopy`
         if something else arrived, `StorageFull`, `StorageUnavailable`, `LeaseLost`.
         """
-        begun = time.monotonic()
+        begun, aside = time.monotonic(), self.pace.stood_aside
         with self._half_copy(dataset, lease) as (half, lost):
             sent = copy(self.cache, dataset.cache_location, self.under, half, pace=self.pace, lost=lost)
             if sent.checksum != dataset.checksum:
@@ -98,7 +142,8 @@ class Sender:
                 raise DamagedCopy(f"{dataset.ref}: the bytes that arrived in the under-store are not those sent")
             seconds = time.monotonic() - begun
             settled = self._settle(dataset, lease, half, Method.DATA, sent.checksum, seconds)
-        self.catalog.measure("", Side.STORAGE, bytes_in=dataset.bytes, seconds=seconds)
+        on_the_link = max(seconds - (self.pace.stood_aside - aside), 0.0)
+        self.catalog.measure("", Side.STORAGE, bytes_in=dataset.bytes, seconds=on_the_link)
         return settled
 
     def send_operation(self, dataset: Dataset, lease: Lease, sources: list[Dataset]) -> Dataset:
@@ -171,19 +216,3 @@ class Sender:
         except LeaseLost:
             self.under.delete(final)
             raise
-
-
-def paced(bandwidth: float) -> Callable[[int], None]:
-    """A pace of `bandwidth` bytes a second for one worker; 0: as fast as it goes."""
-    if not bandwidth:
-        return lambda count: None
-    free_at = [0.0]
-
-    def pace(count: int) -> None:
-        now = time.monotonic()
-        start = max(free_at[0], now)
-        free_at[0] = start + count / bandwidth
-        if free_at[0] > now:
-            time.sleep(free_at[0] - now)
-
-    return pace

@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 from persistence.eviction import Victim
 from persistence.model import Cache, Dataset, Phase, Ref, Strategy, Under
 from persistence.platform import Platform, open_platform
+from persistence.sending import Pace
 from persistence.settings import Settings
 from persistence.transitions import START, TRANSITIONS, Event, State
 from tests.support.actors import Actor
@@ -80,6 +81,8 @@ class World:
         self.platform = open_in(self.folder, by_operation=by_operation)
         # From now on nothing is measured, so that a schedule can be played again.
         self.platform.catalog.measure = lambda *args, **how: None  # type: ignore[method-assign]
+        self.platform.persister.sender.pace = Pace()  # gives way to nobody: a killed writer is waited for for ever
+        self.platform.claims.under_way = lambda refs: False  # type: ignore[method-assign]  # likewise
         stage(self.platform, self.pause)
         self.catalog = self.platform.catalog
         for kind in ("reading", "writing"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from persistence.errors import OperationFailed
@@ -76,9 +77,8 @@ def make(
     """Write a dataset as a task would: by an operation of the platform's runner, or from `lines` without one."""
     known = platform.runner.operations()
     platform.store.register_operations(known.values())
-    readings = [platform.catalog.resolve(source, origin) for source in sources]
     call = Call(operation, known[operation].version, params or {}) if operation else None
-    refs: list[Ref] = [reading.ref for reading in readings]
+    refs: list[Ref] = [platform.catalog.resolve(source, origin).ref for source in sources]
     with platform.store.write(
         path, call=call, sources=refs, strategy=strategy, origin=origin, wanted=wanted
     ) as writing:
@@ -86,11 +86,11 @@ def make(
             write_lines(writing.uri, lines)
             writing.done(Written(len(lines), digest_of(lines), 0.01))
         else:
-            uris = []
-            for ref in refs:
-                with platform.store.read(ref.path, generation=ref.generation) as reading:
-                    uris.append(reading.uri)
-            writing.done(platform.runner.run(call, uris, writing.uri))
+            with ExitStack() as held:
+                readings = [
+                    held.enter_context(platform.store.read(ref.path, generation=ref.generation)) for ref in refs
+                ]
+                writing.done(platform.runner.run(call, [reading.uri for reading in readings], writing.uri))
     return writing.dataset
 
 

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from persistence.platform import open_platform
+from persistence.sending import Pace
 from persistence.settings import Settings
 from tests.support.workflow import workflow_runner
 
@@ -17,9 +18,12 @@ from tests.support.workflow import workflow_runner
 def main(home: str, cache: str, signal: str, method: str) -> None:
     """Take one step; pause in its middle until the file SIGNAL.go is there."""
 
-    def in_the_middle(_: object) -> None:
+    def halted() -> bool:
         Path(signal).touch()
-        while not Path(f"{signal}.go").exists():
+        return not Path(f"{signal}.go").exists()
+
+    def in_the_middle(_: object) -> None:
+        while halted():
             time.sleep(0.01)
 
     by_operation = method == "operation"
@@ -30,7 +34,7 @@ def main(home: str, cache: str, signal: str, method: str) -> None:
     )  # fmt: skip
     platform = open_platform(settings, runner=runner, who="the worker that is killed")
     if not by_operation:
-        platform.persister.sender.pace = in_the_middle
+        platform.persister.sender.pace = Pace(give_way=halted)
     outcome = platform.persister.step()
     print(outcome.error if outcome else "nothing to do")
 

@@ -16,6 +16,7 @@ from persistence.platform import Platform
 from persistence.schema import db_now, generation
 from persistence.transitions import Event
 from tests.support.lines import make
+from tests.support.stages import stage
 from tests.support.states import end_pauses, events_of, expire_leases, pause_of
 
 
@@ -42,6 +43,31 @@ def test_a_generation_is_claimed_once(platform: Platform) -> None:
     row = platform.catalog.get(made.ref)
     assert (row.under, row.method, row.predicted_seconds, row.attempts) == (Under.COPYING, Method.DATA, 1.5, 1)
     assert settle(platform, lease).under_location == "somewhere-1"
+
+
+def test_a_job_waits_for_a_transfer_only_while_it_writes_synchronously(platform: Platform) -> None:
+    """A background transfer keeps nobody waiting, nor does a synchronous one that has ended or fallen silent."""
+    seen = []
+    stage(platform, lambda point, _: seen.append(platform.claims.somebody_waits()) if point == "chunks" else None)
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    make(platform, "b", "load", strategy=Strategy.ASYNC_STORE)
+    assert not platform.claims.somebody_waits()
+    platform.persister.drain()
+    assert seen == [True, False]
+
+
+def test_a_synchronous_writer_that_fell_silent_is_not_waited_for(platform: Platform) -> None:
+    """Its lease has run out: it died, or it will claim again."""
+    seen = []
+
+    def look(point: str, _: str) -> None:
+        if point == "chunks":
+            expire_leases(platform)
+            seen.append(platform.claims.somebody_waits())
+
+    stage(platform, look)
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    assert seen == [False]
 
 
 def test_of_many_workers_that_claim_at_once_one_gets_it(open_at: Callable[..., Platform]) -> None:

@@ -11,6 +11,7 @@ import pytest
 from persistence.errors import OperationFailed, StorageUnavailable
 from persistence.model import Cache, Call, Dataset, Method, Phase, Ref, Side, Strategy, Under, Written
 from persistence.platform import Platform
+from persistence.sending import Pace
 from persistence.transitions import Event
 from tests.support.lines import LinesRunner, digest_of, lines_of, make
 from tests.support.stages import once, stage
@@ -67,6 +68,31 @@ def test_a_transfer_is_measured_and_the_next_one_predicted_from_it(platform: Pla
     (outcome,) = platform.persister.drain().outcomes
     assert outcome.predicted_seconds is not None
     assert platform.catalog.get(second.ref).predicted_seconds == outcome.predicted_seconds
+
+
+def test_a_worker_gives_way_while_a_job_waits_and_that_is_no_time_of_the_link() -> None:
+    """It stops between two chunks until nobody waits any more; what it stood aside is told apart."""
+    now, waits = [100.0], [True, True, True, False]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    pace = Pace(give_way=lambda: waits.pop(0), clock=lambda: now[0], sleep=sleep)
+    pace(1000)
+    assert waits == [] and pace.stood_aside == pytest.approx(now[0] - 100.0) and pace.stood_aside > 0
+
+
+def test_a_limited_worker_sends_its_bytes_a_second_and_no_more() -> None:
+    """What it sends at once is held until its time has come, also over several chunks."""
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    pace = Pace(1000.0, clock=lambda: now[0], sleep=sleep)
+    for _ in range(4):
+        pace(500)
+    assert now[0] == pytest.approx(2.0) and pace.stood_aside == 0
 
 
 def test_an_empty_file_and_several_files_are_sent(platform: Platform) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -13,7 +14,7 @@ from persistence.platform import Platform
 from persistence.transitions import Event
 from tests.support.lines import LinesRunner, lines_of, make, read_lines
 from tests.support.stages import once, stage
-from tests.support.states import copies_in, damage, events_of, let_go, wipe_cache
+from tests.support.states import copies_in, damage, events_of, expire_leases, let_go, wipe_cache
 
 SHOUTED = [f"LINE {i}" for i in range(100)]
 
@@ -234,6 +235,40 @@ def test_demanding_what_is_gone_names_every_one(platform: Platform) -> None:
     platform.maintenance.scan()
     with pytest.raises(Irrecoverable, match=r"a@1 \(.*not idempotent.*b@1 \(.*not idempotent"):
         platform.restorer.demand(lost)
+
+
+def test_bytes_that_are_on_their_way_are_waited_for(open_at: Callable[..., Platform]) -> None:
+    """A cache that is lost while its only copy arrives below costs its reader time, not the data."""
+    first, second = open_at(), open_at()
+    wanted = lines_of(first, make(first, "a", "load").ref.path)
+    waited, read = threading.Event(), []
+    second.restorer.sleep = lambda seconds: waited.set()
+    reader = threading.Thread(target=lambda: read.append(lines_of(second, "a")))
+
+    def lose_the_cache() -> None:
+        wipe_cache(first)
+        reader.start()
+        assert waited.wait(30)
+
+    stage(first, once("rename", lose_the_cache, where="a/"))
+    first.persister.drain()
+    reader.join(30)
+    assert read == [wanted]
+
+
+def test_a_sender_that_fell_silent_is_not_waited_for(open_at: Callable[..., Platform]) -> None:
+    """Once its lease has run out, what it was sending is lost."""
+    first, second = open_at(), open_at()
+    make(first, "a", "load")
+
+    def lose_the_cache() -> None:
+        wipe_cache(first)
+        expire_leases(first)
+        with pytest.raises(Irrecoverable, match="a@1 is lost"), second.store.read("a"):
+            pass
+
+    stage(first, once("chunks", lose_the_cache))
+    first.persister.step()
 
 
 def test_a_target_in_the_cache_needs_nothing(platform: Platform) -> None:
