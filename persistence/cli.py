@@ -21,7 +21,7 @@ from persistence.platform import Platform, open_platform, policy_of
 from persistence.recovery import at_risk
 from persistence.replacement import evicted_by_hand
 from persistence.settings import Settings
-from persistence.telling import console, dataset_table, print_json, risk_row, row_of, say_risk, worst_moment
+from persistence.telling import console, dataset_table, print_json, risk_row, row_of, say_event, say_risk, worst_moment
 from persistence.wording import counted, say_bytes, say_list, say_seconds
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -78,7 +78,7 @@ def explain(
         start = told.moments[0].at if told.moments else 0.0
         for moment in told.moments:
             why = f": {moment.why}" if moment.why else ""
-            out.print(f"  +{moment.at - start:8.2f} s  {moment.event}{why}", markup=False)
+            out.print(f"  +{moment.at - start:8.2f} s  {say_event(moment.event)}{why}", markup=False)
 
 
 @app.command("at-risk")

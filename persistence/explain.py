@@ -85,7 +85,7 @@ class Explanation:
         cache = {
             Cache.WRITING: "being written",
             Cache.PRESENT: "in the cache",
-            Cache.EVICTED: "not in the cache (let go)",
+            Cache.EVICTED: "not in the cache",
             Cache.LOST: "lost from the cache",
         }[dataset.cache]
         under = {"none": "not in the under-store", "copying": "on its way to the under-store"}.get(
@@ -103,6 +103,8 @@ class Explanation:
             if dataset.under.value == "copying":
                 return "A worker is sending it now."
             return f"It is not wanted in the under-store. {dataset.error}".strip()
+        if self.status is Status.IRRECOVERABLE:
+            return "It is given up when its turn comes: nothing can bring it back."
         place = "It is next"
         if self.ahead:
             more = "+" if self.ahead >= 1000 else ""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import Field, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, field_validator
+
+from persistence.profile import ProfiledSettings
 
 _POLICIES = ("paper", "value-density", "fifo", "hash-order", "edge", "lrc")
 
@@ -15,10 +16,8 @@ def default_home() -> Path:
     return Path(__file__).resolve().parent.parent / "var"
 
 
-class Settings(BaseSettings):
+class Settings(ProfiledSettings):
     """Where datasets live and how they are persisted."""
-
-    model_config = SettingsConfigDict(env_prefix="SPRINGLINE_", extra="ignore")
 
     home: Path = Field(default_factory=default_home, description="Folder for everything that the platform makes")
     catalog_url: str = Field("", description="SQLAlchemy URL of the catalog; empty: SQLite in the home folder")
@@ -27,6 +26,11 @@ class Settings(BaseSettings):
     under_uri: str = Field("", description="Where the under-store is; empty: under/ in the home folder")
     under_bandwidth: float = Field(0, ge=0, description="Bytes a second to and from the under-store; 0: no limit")
     under_capacity: int = Field(0, ge=0, description="Bytes that the under-store may hold; 0: what its disk has")
+    hdfs_http: str = Field("", description="WebHDFS, `;` between several NameNodes; empty: http://HOST:9870")
+    hdfs_user: str = Field("", description="User at HDFS; empty: the user of this process")
+    hdfs_token: SecretStr = Field(SecretStr(""), description="Delegation token for WebHDFS, instead of a user")
+    alluxio_proxy: str = Field("", description="Alluxio's proxy, `;` between several; empty: http://HOST:39999")
+    ca_bundle: str = Field("", description="File of certificates for https to HDFS and Alluxio; empty: the system's")
     persist_bandwidth: float = Field(0, ge=0, description="Bytes a second that one persister may send; 0: no limit")
     policy: str = Field("value-density", description=f"Order of persisting: one of {', '.join(_POLICIES)}")
     weights: tuple[float, float, float, float] = Field(

@@ -14,6 +14,7 @@ from persistence.exposure import exposures, worst
 from persistence.model import Dataset, Method, Ref, Status
 from persistence.platform import Platform
 from persistence.recovery import Risk
+from persistence.transitions import Event
 from persistence.wording import counted, say_bytes, say_list, say_seconds
 
 
@@ -51,6 +52,12 @@ def how_persisted(dataset: Dataset) -> str:
     if dataset.method is Method.DATA and before:
         return "data (sync)"
     return dataset.method.value
+
+
+def say_event(event: str) -> str:
+    """A change of state as a person says it."""
+    told = {Event.UNDER_LOST.value: "lost from the under-store", Event.WRITTEN_DOWN.value: "written straight down"}
+    return told.get(event, event)
 
 
 def worst_moment(platform: Platform, *, since: float = 0.0) -> tuple[float, Risk] | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Self
 
-from pydantic import Field, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, field_validator, model_validator
+
+from persistence.profile import ProfiledSettings
 
 
 def checkout() -> Path:
@@ -13,23 +15,80 @@ def checkout() -> Path:
     return Path(__file__).resolve().parent.parent
 
 
-class ServiceSettings(BaseSettings):
-    """Where the servers listen and what they may use."""
+def _port(default: int, what: str) -> Any:
+    return Field(default=default, gt=0, lt=65536, description=f"Port of {what}, on 127.0.0.1")
 
-    model_config = SettingsConfigDict(env_prefix="SPRINGLINE_", extra="ignore")
+
+class ServiceSettings(ProfiledSettings):
+    """Where the servers listen and what they may use."""
 
     home: Path = Field(
         default_factory=lambda: checkout() / "var", description="Folder for everything that the platform makes"
     )
-    airflow_port: int = Field(
-        default=8080, gt=0, lt=65536, description="Port of Airflow's pages and REST API, on 127.0.0.1"
+    jars: str = Field(default="", description="Folder of the servers' jars, shared by all homes; empty: var/jars here")
+    maven: str = Field(
+        default="",
+        description="Address of a Maven repository for the jars; empty: that of Maven's settings, else Central",
     )
+
+    airflow_port: int = _port(8080, "Airflow's pages and REST API")
     airflow_parallelism: int = Field(default=4, gt=0, description="Airflow tasks that may run at once")
-    connect_port: int = Field(
-        default=15002, gt=0, lt=65536, description="Port of the Spark Connect server, on 127.0.0.1"
+    airflow_database: str = Field(
+        default="",
+        description="SQLAlchemy URL of Airflow's own database; empty: SQLite; `postgres`: the server started here",
     )
+
+    connect_port: int = _port(15002, "the Spark Connect server")
     connect_master: str = Field(default="local[*]", description="Spark master that the Spark Connect server runs on")
     connect_memory: str = Field(default="1g", description="Java heap of the Spark Connect server")
+
+    spark_port: int = _port(7077, "Spark's standalone master")
+    spark_web_port: int = _port(8090, "the pages of Spark's master")
+    spark_workers: int = Field(default=1, gt=0, description="Workers of the standalone Spark")
+    spark_worker_port: int = _port(
+        7080, "Spark's first worker; the next is for its pages, then follows the next worker"
+    )
+    spark_worker_cores: int = Field(default=2, gt=0, description="Cores that one Spark worker gives to executors")
+    spark_worker_memory: str = Field(default="1g", description="Memory that one Spark worker gives to executors")
+    spark_heap: str = Field(default="256m", description="Java heap of Spark's master and of each worker itself")
+
+    postgres_port: int = _port(5432, "PostgreSQL")
+    postgres_memory: str = Field(default="64MB", description="Shared buffers of PostgreSQL")
+
+    kafka_port: int = _port(9092, "Kafka's broker")
+    kafka_controller_port: int = _port(9093, "Kafka's controller")
+    kafka_heap: str = Field(default="256m", description="Java heap of Kafka")
+
+    zookeeper_port: int = _port(2181, "ZooKeeper")
+    zookeeper_heap: str = Field(default="96m", description="Java heap of ZooKeeper")
+
+    hdfs_port: int = _port(8020, "the NameNode, for hdfs:// addresses")
+    hdfs_http_port: int = _port(9870, "the NameNode's pages and WebHDFS")
+    hdfs_datanodes: int = Field(default=2, gt=0, description="DataNodes of HDFS")
+    hdfs_replication: int = Field(default=2, gt=0, description="Copies of each block; no more than there are DataNodes")
+    hdfs_datanode_port: int = _port(9880, "the first of three ports of the first DataNode; the others follow")
+    hdfs_namenode_heap: str = Field(default="256m", description="Java heap of the NameNode")
+    hdfs_datanode_heap: str = Field(default="192m", description="Java heap of each DataNode")
+
+    alluxio_port: int = _port(19998, "Alluxio's master, for alluxio:// addresses")
+    alluxio_web_port: int = _port(19999, "the pages of Alluxio's master")
+    alluxio_job_port: int = _port(20001, "Alluxio's job master; the next is for its pages")
+    alluxio_proxy_port: int = _port(39999, "Alluxio's proxy (REST)")
+    alluxio_workers: int = Field(
+        default=1, gt=0, description="Workers of Alluxio, each with a job worker and a ramdisk"
+    )
+    alluxio_worker_port: int = _port(29990, "the first of five ports of Alluxio's first worker; the others follow")
+    alluxio_memory: int = Field(
+        default=2 << 30, gt=0, description="Bytes that each worker of Alluxio may hold in memory"
+    )
+    alluxio_ramdisk: str = Field(
+        default="", description="Folder of the workers' ramdisks; empty: one of this home's own in /dev/shm"
+    )
+    alluxio_under: str = Field(
+        default="", description="Where Alluxio keeps what it persists itself; empty: a folder in the home, or hdfs://…"
+    )
+    alluxio_heap: str = Field(default="256m", description="Java heap of Alluxio's master and of each worker")
+
     start_patience: float = Field(default=240, gt=0, description="Seconds that a server may take to become ready")
     stop_patience: float = Field(
         default=20, ge=0, description="Seconds that a server may take to end before it is killed"
@@ -39,3 +98,17 @@ class ServiceSettings(BaseSettings):
     @classmethod
     def _absolute(cls, value: Path) -> Path:
         return value.expanduser().resolve()
+
+    @model_validator(mode="after")
+    def _replicas_fit(self) -> Self:
+        if self.hdfs_replication > self.hdfs_datanodes:
+            raise ValueError(
+                f"SPRINGLINE_HDFS_REPLICATION={self.hdfs_replication} copies do not fit on "
+                f"SPRINGLINE_HDFS_DATANODES={self.hdfs_datanodes}"
+            )
+        return self
+
+    @property
+    def jars_folder(self) -> Path:
+        """The folder of the servers' jars."""
+        return Path(self.jars).expanduser().resolve() if self.jars else checkout() / "var" / "jars"

@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import NoDecode
 
+from persistence.profile import ProfiledSettings
 from persistence.settings import default_home
 
 
-class JobSettings(BaseSettings):
+class JobSettings(ProfiledSettings):
     """Which Spark runs the operations, which operations there are, and what they read from outside."""
-
-    model_config = SettingsConfigDict(env_prefix="SPRINGLINE_", extra="ignore")
 
     home: Path = Field(default_factory=default_home, description="Folder for everything that the platform makes")
     spark_remote: str = Field(

@@ -1,0 +1,50 @@
+"""Where settings come from: the environment first, then the profile, a file of settings that is chosen by name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
+
+PREFIX = "SPRINGLINE_"
+
+
+def profile_file(chosen: str, profiles: Path) -> Path:
+    """The file of a profile: `chosen` is a path, or the name of a file NAME.env in `profiles`.
+
+    Raises `SettingsError`, naming the profiles that there are.
+    """
+    path = Path(chosen).expanduser() if os.sep in chosen else profiles / f"{chosen}.env"
+    if not path.is_file():
+        names = ", ".join(sorted(each.stem for each in profiles.glob("*.env"))) or "none"
+        raise SettingsError(f"{PREFIX}PROFILE={chosen!r}: no file {path}; the profiles here: {names}")
+    return path.resolve()
+
+
+class ProfiledSettings(BaseSettings):
+    """Settings that are read from SPRINGLINE_<NAME>, else from the file that SPRINGLINE_PROFILE names."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        sources = (init_settings, env_settings)
+        chosen = os.environ.get(f"{PREFIX}PROFILE", "")
+        if not chosen:
+            return sources
+        profiles = Path(__file__).resolve().parent.parent / "profiles"
+        return (*sources, DotEnvSettingsSource(settings_cls, env_file=profile_file(chosen, profiles)))
