@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+BUFFER = 4 << 20  # bytes of one file that may be on their way
 _FREE_AT = struct.Struct("d")
 
 
@@ -34,8 +35,21 @@ class Link:
 
     def pass_bytes(self, count: int) -> None:
         """Return when `count` bytes are through."""
+        self.wait_until(self._book(count))
+
+    def stream(self, buffer: int = BUFFER) -> Stream:
+        """A way through for the bytes of one file, of which up to `buffer` may be on their way at a time."""
+        return Stream(self, buffer)
+
+    def wait_until(self, moment: float) -> None:
+        """Return at a moment of the machine's clock, or at once if it has passed."""
+        if (wait := moment - self._clock()) > 0:
+            self._sleep(wait)
+
+    def _book(self, count: int) -> float:
+        """Book `count` bytes behind all that is booked; returns the moment at which they are through."""
         if not self.bandwidth or not count:
-            return
+            return float("-inf")
         seconds = count / self.bandwidth
         descriptor = os.open(self._state, os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -48,5 +62,22 @@ class Link:
             os.pwrite(descriptor, _FREE_AT.pack(start + seconds), 0)
         finally:
             os.close(descriptor)
-        if (wait := start + seconds - now) > 0:
-            self._sleep(wait)
+        return start + seconds
+
+
+class Stream:
+    """The bytes of one file on a link: the sender runs ahead by a buffer, as with a socket, so the link never idles."""
+
+    def __init__(self, link: Link, buffer: int) -> None:
+        self._link = link
+        self._ahead = buffer / link.bandwidth if link.bandwidth else 0.0
+        self._through = float("-inf")
+
+    def pass_bytes(self, count: int) -> None:
+        """Return when all but the buffer's bytes are through."""
+        self._through = max(self._link._book(count), self._through)
+        self._link.wait_until(self._through - self._ahead)
+
+    def finish(self) -> None:
+        """Return when all bytes are through."""
+        self._link.wait_until(self._through)

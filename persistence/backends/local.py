@@ -17,6 +17,7 @@ from persistence.backends.spec import Backend, File, Manifest, visible
 from persistence.errors import InvalidPath, StorageFull, StorageUnavailable
 
 _CHUNK = 1 << 20
+_SYNC_EVERY = 8 << 20  # bytes of a file that crosses a slow link
 
 
 class LocalBackend(Backend):
@@ -52,11 +53,14 @@ class LocalBackend(Backend):
 
     def chunks(self, location: str, name: str) -> Iterator[bytes]:
         path = self._reached(location, name)
+        stream = self._link.stream() if self._link else None
         with _speaking_of(path), path.open("rb", buffering=0) as file:
             while chunk := file.read(_CHUNK):
-                if self._link:
-                    self._link.pass_bytes(len(chunk))
+                if stream:
+                    stream.pass_bytes(len(chunk))
                 yield chunk
+        if stream:
+            stream.finish()
 
     def create(self, location: str, name: str, size: int) -> BinaryIO:
         path = self._reached(location, name)
@@ -155,17 +159,22 @@ class _Sending:
 
     def __init__(self, path: Path, link: Link | None, durable: bool) -> None:
         self._path = path
-        self._link = link
+        self._stream = link.stream() if link else None
         self._durable = durable
+        self._unsynced = 0
         self._file = path.open("xb", buffering=0)
 
     def write(self, chunk: bytes) -> int:
         with _speaking_of(self._path):
-            if self._link:
-                self._link.pass_bytes(len(chunk))
+            if self._stream:
+                self._stream.pass_bytes(len(chunk))
             rest = memoryview(chunk)
             while rest:  # a disk that is nearly full takes a part and says nothing
                 rest = rest[self._file.write(rest) :]
+            self._unsynced += len(chunk)
+            if self._stream and self._durable and self._unsynced >= _SYNC_EVERY:
+                os.fdatasync(self._file.fileno())  # while the link is the slower one; else all of it comes at the end
+                self._unsynced = 0
             return len(chunk)
 
     def __enter__(self) -> _Sending:
@@ -173,6 +182,8 @@ class _Sending:
 
     def __exit__(self, *_: object) -> None:
         with _speaking_of(self._path):
+            if self._stream:
+                self._stream.finish()
             if self._durable:
                 os.fsync(self._file.fileno())
             self._file.close()

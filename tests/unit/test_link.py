@@ -96,3 +96,24 @@ def test_nothing_to_send_takes_no_time(tmp_path: Path) -> None:
     link.pass_bytes(1000)
     link.pass_bytes(0)
     assert clock.slept == [1000]
+
+
+def test_a_stream_runs_ahead_by_its_buffer_and_its_last_byte_is_waited_for(tmp_path: Path) -> None:
+    """What the sender does between two chunks costs no time of the link, and the whole takes what it must."""
+    clock = FakeClock(100.0)
+    link = Link(100, tmp_path / "link", clock=clock, sleep=clock.sleep)
+    stream = link.stream(buffer=200)
+    for _ in range(10):
+        stream.pass_bytes(100)
+        clock.now += 0.3  # reading, hashing, writing
+    stream.finish()
+    assert clock.now == pytest.approx(110)
+
+
+def test_a_stream_without_a_limit_waits_for_nothing(tmp_path: Path) -> None:
+    """Neither in its middle nor at its end."""
+    clock = FakeClock()
+    stream = Link(0, tmp_path / "link", clock=clock, sleep=clock.sleep).stream()
+    stream.pass_bytes(10**12)
+    stream.finish()
+    assert clock.slept == []
