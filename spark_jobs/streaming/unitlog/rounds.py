@@ -1,0 +1,96 @@
+"""Rounds: what the planner decides once, for all units of a stage; Spark's offset, and a line of the rounds log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from spark_jobs.streaming.errors import MessagesGone
+
+TICK_SECONDS = 1.0  # between two rounds of a stage that gets no messages: time passes all the same
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A round of a stage: the offsets [from, to) of every unit, empty ones too, the clock, and what versions hold.
+
+    `versions` maps a name (queries, ring, table, settings, code) to the hash of its content. Round 0 is the
+    beginning: each unit at the offset that it starts from.
+    """
+
+    incarnation: int
+    number: int
+    clock: float
+    ranges: Mapping[int, tuple[int, int]]
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def messages(self) -> int:
+        """Offsets in all ranges; there may be fewer messages, since offsets have gaps."""
+        return sum(to - start for start, to in self.ranges.values())
+
+    def encode(self) -> str:
+        """One line of JSON, the same for the same round."""
+        told = {
+            "incarnation": self.incarnation,
+            "round": self.number,
+            "clock": self.clock,
+            "ranges": {str(unit): list(self.ranges[unit]) for unit in sorted(self.ranges)},
+            "versions": dict(sorted(self.versions.items())),
+        }
+        return json.dumps(told, separators=(",", ":"))
+
+    @staticmethod
+    def decode(text: str | bytes) -> Plan:
+        """The inverse of `encode`."""
+        told = json.loads(text)
+        ranges = {int(unit): (start, to) for unit, (start, to) in told["ranges"].items()}
+        return Plan(told["incarnation"], told["round"], told["clock"], ranges, told["versions"])
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What a unit's log holds: offsets [low, high)."""
+
+    low: int
+    high: int
+
+
+def beginning(extents: Mapping[int, Extent], *, incarnation: int = 1, latest: bool = False) -> Plan:
+    """Round 0: each unit at the first message that it has, or behind the last."""
+    starts = {unit: (e.high if latest else e.low) for unit, e in extents.items()}
+    return Plan(incarnation, 0, 0.0, {unit: (at, at) for unit, at in starts.items()})
+
+
+def next_round(
+    last: Plan,
+    extents: Mapping[int, Extent],
+    admitted: Mapping[int, int],
+    now: float,
+    versions: Mapping[str, str],
+    *,
+    log: str,
+) -> Plan | None:
+    """The round after `last`, or None while there is nothing to do and the clock has not moved on by a tick.
+
+    `admitted` bounds the messages of each unit; one that is not in it takes all. A unit that is new begins with the
+    first message that it has. Raises `MessagesGone`, naming `log`, where a unit would have to read what has been
+    deleted, or was truncated.
+    """
+    ranges: dict[int, tuple[int, int]] = {}
+    for unit in sorted(extents):
+        extent = extents[unit]
+        start = last.ranges[unit][1] if unit in last.ranges else extent.low
+        if not extent.low <= start <= extent.high:
+            raise MessagesGone(
+                f"{log}[{unit}]: round {last.number + 1} goes on at offset {start}, and the log holds "
+                f"{extent.low} to {extent.high}"
+            )
+        ranges[unit] = (start, min(extent.high, start + max(admitted.get(unit, extent.high), 0)))
+    if gone := sorted(set(last.ranges) - set(extents)):
+        raise MessagesGone(f"{log}: the units {gone} are not there any more")
+    clock = max(last.clock, now)
+    plan = Plan(last.incarnation, last.number + 1, clock, ranges, dict(versions))
+    idle = not plan.messages and dict(versions) == dict(last.versions) and clock < last.clock + TICK_SECONDS
+    return None if idle else plan

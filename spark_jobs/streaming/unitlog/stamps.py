@@ -1,0 +1,147 @@
+"""Stamps: who sent a message, in which round, and which of that round's messages it is; and what a unit accepts.
+
+A round of a unit upstream is a sequence of buffers, numbered from 0, closed by an end marker in every unit
+downstream. Every attempt of a round sends the same messages again, from 0. A unit takes only the successor of what
+it took last from each unit upstream, so retries, zombies and replays change nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from spark_jobs.streaming.errors import Gap, NoStamp
+from spark_jobs.streaming.unitlog.step import Message
+
+HEADER = "springline-stamp"
+_FORM = struct.Struct("<BIIQIBQdQ")
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The end marker of a round: its buffers in this downstream unit, the watermark, all bytes sent so far."""
+
+    count: int
+    watermark: float | None
+    sent_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Incarnation, unit upstream, round and place in it; `end` closes the round."""
+
+    incarnation: int
+    unit: int
+    round: int
+    sequence: int
+    end: End | None = None
+
+    def encode(self) -> bytes:
+        """46 bytes for a message's header."""
+        end = self.end or End(0, None, 0)
+        watermark = math.nan if end.watermark is None else end.watermark
+        return _FORM.pack(
+            _VERSION, self.incarnation, self.unit, self.round, self.sequence, self.end is not None, end.count,
+            watermark, end.sent_bytes,
+        )  # fmt: skip
+
+    @staticmethod
+    def decode(content: bytes) -> Stamp:
+        """Read a header; raises `NoStamp`."""
+        if len(content) != _FORM.size or content[0] != _VERSION:
+            raise NoStamp(f"not a stamp: {len(content)} bytes that begin with {content[:4]!r}")
+        _, incarnation, unit, number, sequence, is_end, count, watermark, sent = _FORM.unpack(content)
+        end = End(count, None if math.isnan(watermark) else watermark, sent) if is_end else None
+        return Stamp(incarnation, unit, number, sequence, end)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was taken last from one unit upstream: the round, the next place in it, whether its end was seen."""
+
+    round: int = 0
+    next: int = 0
+    ended: bool = True
+    watermark: float | None = None
+    sent_bytes: int = 0
+
+    def as_json(self) -> list[Any]:
+        """For a state's scalars."""
+        return [self.round, self.next, self.ended, self.watermark, self.sent_bytes]
+
+    @staticmethod
+    def from_json(told: list[Any]) -> Taken:
+        """The inverse of `as_json`."""
+        return Taken(*told)
+
+    def follows(self, stamp: Stamp) -> bool:
+        """Whether `stamp` is the successor of what was taken last."""
+        if self.ended:
+            return (stamp.round, stamp.sequence) == (self.round + 1, 0)
+        return (stamp.round, stamp.sequence) == (self.round, self.next)
+
+    def knows(self, stamp: Stamp) -> bool:
+        """Whether `stamp` was taken already, by this attempt or another."""
+        if stamp.round == self.round:
+            return self.ended or stamp.sequence < self.next
+        return stamp.round < self.round
+
+    def after(self, stamp: Stamp) -> Taken:
+        """With `stamp` taken."""
+        if stamp.end is None:
+            return replace(self, round=stamp.round, next=stamp.sequence + 1, ended=False)
+        watermark = self.watermark if stamp.end.watermark is None else stamp.end.watermark
+        return Taken(stamp.round, stamp.sequence + 1, True, watermark, stamp.end.sent_bytes)
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What a unit takes of a range of its log, and how far it is with each unit upstream afterwards."""
+
+    messages: tuple[Message, ...]
+    taken: Mapping[int, Taken]
+    dropped: int
+
+    @property
+    def watermarks(self) -> dict[int, float]:
+        """The watermark of each unit upstream that has told one."""
+        return {unit: taken.watermark for unit, taken in self.taken.items() if taken.watermark is not None}
+
+
+def accept(messages: Iterable[Message], taken: Mapping[int, Taken], incarnation: int, *, log: str) -> Accepted:
+    """Keep the successors and drop what was taken before or belongs to an earlier incarnation.
+
+    A unit upstream that is not in `taken` begins with its round 1. Raises `Gap`, naming `log`, where a message is
+    missing: it will not come any more, since a round begins when all that the one before sent has arrived.
+    """
+    now = dict(taken)
+    kept = []
+    dropped = 0
+    for message in messages:
+        try:
+            stamp = Stamp.decode(message.headers[HEADER])
+        except (KeyError, NoStamp) as error:
+            raise NoStamp(f"{log}, offset {message.offset}: a message without a stamp of ours: {error}") from error
+        last = now.get(stamp.unit, Taken())
+        if stamp.incarnation < incarnation or last.knows(stamp):
+            dropped += 1
+            continue
+        if stamp.incarnation > incarnation or not last.follows(stamp):
+            raise Gap(
+                f"{log}, offset {message.offset}: unit {stamp.unit} upstream goes on with round {stamp.round}, message"
+                f" {stamp.sequence} (incarnation {stamp.incarnation}); taken so far: round {last.round}, "
+                f"{last.next} messages{'' if last.ended else ' and no end'} (incarnation {incarnation})"
+            )
+        if stamp.end is not None and stamp.end.count != stamp.sequence:
+            raise Gap(
+                f"{log}, offset {message.offset}: round {stamp.round} of unit {stamp.unit} upstream ends after "
+                f"{stamp.sequence} messages and should have {stamp.end.count}"
+            )
+        now[stamp.unit] = last.after(stamp)
+        if stamp.end is None:
+            kept.append(message)
+    return Accepted(tuple(kept), now, dropped)

@@ -1,0 +1,95 @@
+"""What a step is: `state[n], output[n] = step(state[n-1], round n, the unit's messages in round n)`, and nothing else.
+
+A step is free of Spark and Kafka, so that it runs in a plain test with lists of messages. It is deterministic to
+the byte: it reads no clock, no random source, and nothing that its input does not hold; what it emits does not
+depend on how its messages were cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a unit's log: a buffer of rows, in the form that its topic has.
+
+    `timestamp` is when it was appended, in seconds since 1970.
+    """
+
+    offset: int
+    value: bytes | memoryview
+    timestamp: float = 0.0
+    headers: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class State:
+    """What a unit remembers from round to round; a step makes a new one and changes nothing in place.
+
+    `scalars` are JSON values. `runs` are Arrow record batches by name, the oldest first; a run that is the same
+    object as in the state before is kept as it is and not written again.
+    """
+
+    scalars: Mapping[str, Any] = field(default_factory=dict)
+    runs: Mapping[str, tuple[pa.RecordBatch, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Round:
+    """What the planner decided once for all units of a stage, as far as a step may look at it.
+
+    `clock` is in seconds since 1970 and never goes back. `versions` holds what may change while the job runs, by
+    name: the registry of queries, the ring, the routing table, settings.
+    """
+
+    incarnation: int
+    number: int
+    clock: float
+    versions: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Input:
+    """All that a step may look at besides its state.
+
+    `watermarks` has the watermark (seconds of event time) of each unit upstream that has told one.
+    """
+
+    stage: str
+    unit: int
+    round: Round
+    messages: Sequence[Message]
+    watermarks: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """Something that could not be used: where it was, its bytes, and why, in words."""
+
+    offset: int
+    value: bytes
+    reason: str
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a step made of its input.
+
+    `buffers` go to the units of the next stage, in their order. `results` go to the result topic. `watermark` is
+    what later buffers of this unit will not go below. `counts` are added up in the heartbeat.
+    """
+
+    state: State
+    buffers: Mapping[int, Sequence[pa.RecordBatch]] = field(default_factory=dict)
+    results: Sequence[pa.RecordBatch] = ()
+    watermark: float | None = None
+    dead: Sequence[DeadLetter] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+Step = Callable[[State, Input], Output]

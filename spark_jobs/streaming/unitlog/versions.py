@@ -1,0 +1,179 @@
+"""Versions of a unit's state: a manifest a round, naming immutable Arrow runs; the first manifest of a round wins.
+
+    FOLDER/<incarnation>/<round>.json          {"scalars": {…}, "runs": {name: [{"file", "rows", "bytes"}, …]}}
+    FOLDER/runs/<round>-<name>-<hash>.arrow    one run; the hash (xxh3, 128 bits) is of its content
+
+Files are written to a temporary name and renamed. A step is deterministic, so whoever runs a round again writes the
+same bytes under the same names: attempts, zombies and replays disturb nobody. A version that is missing is an error,
+never an empty state.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import xxhash
+
+from spark_jobs.streaming.errors import Damaged, MissingVersion, NotDeterministic
+from spark_jobs.streaming.unitlog.step import State
+
+_RUNS = "runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a version: its file, its rows, the bytes of the file."""
+
+    file: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Version:
+    """The state of a unit after a round, and the files that it lies in; round 0 is the beginning, without files."""
+
+    incarnation: int
+    round: int
+    state: State = field(default_factory=State)
+    runs: Mapping[str, tuple[Run, ...]] = field(default_factory=dict)
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The names of all run files."""
+        return frozenset(run.file for runs in self.runs.values() for run in runs)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all runs."""
+        return sum(run.bytes for runs in self.runs.values() for run in runs)
+
+
+class Versions:
+    """The versions of one unit's state in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def load(self, incarnation: int, number: int) -> Version:
+        """The version after round `number`; raises `MissingVersion`, or `Damaged` where a run is not whole."""
+        if number == 0:
+            return Version(incarnation, 0)
+        told = self._manifest(incarnation, number)
+        runs = {name: tuple(Run(**run) for run in listed) for name, listed in told["runs"].items()}
+        batches = {name: tuple(self._open(run) for run in listed) for name, listed in runs.items()}
+        return Version(incarnation, number, State(told["scalars"], batches), runs)
+
+    def save(self, before: Version, state: State, number: int) -> Version:
+        """Write the version after round `number`, which follows `before`; runs that are kept are not written again.
+
+        Raises `NotDeterministic` if this round was written already and came out otherwise.
+        """
+        (self.folder / _RUNS).mkdir(parents=True, exist_ok=True)
+        kept = {
+            id(batch): run
+            for name, runs in before.runs.items()
+            for batch, run in zip(before.state.runs[name], runs, strict=True)
+        }
+        runs = {
+            name: tuple(kept.get(id(batch)) or self._write(number, name, batch) for batch in batches)
+            for name, batches in sorted(state.runs.items())
+        }
+        told = {
+            "scalars": state.scalars,
+            "runs": {n: [{"file": r.file, "rows": r.rows, "bytes": r.bytes} for r in each] for n, each in runs.items()},
+        }
+        self._publish(before.incarnation, number, json.dumps(told, sort_keys=True).encode())
+        return Version(before.incarnation, number, state, runs)
+
+    def rounds(self, incarnation: int) -> tuple[int, ...]:
+        """The rounds of which there is a version, ascending."""
+        folder = self.folder / str(incarnation)
+        found = (path.stem for path in folder.glob("*.json")) if folder.is_dir() else ()
+        return tuple(sorted(int(stem) for stem in found))
+
+    def prune(self, keep: Collection[tuple[int, int]], *, before: tuple[int, int]) -> int:
+        """Remove the versions before (incarnation, round) that are not in `keep`, and runs of no version; how many."""
+        removed = 0
+        named: set[str] = set()
+        for folder in self._incarnations():
+            for number in self.rounds(int(folder.name)):
+                this = (int(folder.name), number)
+                if this >= before or this in keep:
+                    named |= self._files_of(*this)
+                else:
+                    (folder / f"{number}.json").unlink(missing_ok=True)
+                    removed += 1
+        for path in (self.folder / _RUNS).glob("*.arrow"):
+            # A run of a round that is being written has no manifest yet.
+            if path.name not in named and int(path.name.partition("-")[0]) < before[1]:
+                path.unlink(missing_ok=True)
+        return removed
+
+    def _incarnations(self) -> Iterable[Path]:
+        if not self.folder.is_dir():
+            return ()
+        return sorted(path for path in self.folder.iterdir() if path.name.isdigit())
+
+    def _files_of(self, incarnation: int, number: int) -> set[str]:
+        told = self._manifest(incarnation, number)
+        return {run["file"] for runs in told["runs"].values() for run in runs}
+
+    def _manifest(self, incarnation: int, number: int) -> dict[str, Any]:
+        path = self.folder / str(incarnation) / f"{number}.json"
+        try:
+            told: dict[str, Any] = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            raise MissingVersion(f"{path}: the state after round {number} is not there") from None
+        except ValueError as error:
+            raise Damaged(f"{path}: not a manifest: {error}") from error
+        return told
+
+    def _open(self, run: Run) -> pa.RecordBatch:
+        path = self.folder / _RUNS / run.file
+        try:
+            if path.stat().st_size != run.bytes:
+                raise Damaged(f"{path}: {path.stat().st_size:,} bytes, and {run.bytes:,} were written")
+            with pa.memory_map(str(path)) as source:
+                return pa.ipc.open_file(source).get_batch(0)
+        except FileNotFoundError:
+            raise MissingVersion(f"{path}: a run of the state is not there") from None
+        except pa.ArrowInvalid as error:
+            raise Damaged(f"{path}: not an Arrow file: {error}") from error
+
+    def _write(self, number: int, name: str, batch: pa.RecordBatch) -> Run:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        content = sink.getvalue()
+        file = f"{number}-{name}-{xxhash.xxh3_128_hexdigest(content)}.arrow"
+        target = self.folder / _RUNS / file
+        if not target.exists():
+            half = target.with_name(f".{uuid.uuid4().hex}")
+            half.write_bytes(content)
+            half.replace(target)
+        return Run(file, batch.num_rows, content.size)
+
+    def _publish(self, incarnation: int, number: int, content: bytes) -> None:
+        folder = self.folder / str(incarnation)
+        folder.mkdir(parents=True, exist_ok=True)
+        target = folder / f"{number}.json"
+        half = folder / f".{uuid.uuid4().hex}"
+        half.write_bytes(content)
+        try:
+            os.link(half, target)  # unlike a rename, this fails where somebody was first
+        except FileExistsError:
+            if target.read_bytes() != content:
+                raise NotDeterministic(
+                    f"{target}: round {number} was run before, on the same messages, and came out otherwise: "
+                    "its step looks at something that is not in its input"
+                ) from None
+        finally:
+            half.unlink()
