@@ -25,5 +25,13 @@ class NoJava(ServiceError):
     """No Java of 17 or later is on this machine, and the PyPI package with one is not installed."""
 
 
+class NoJars(ServiceError):
+    """The jars of a server are not here and could not be fetched."""
+
+
+class NoProgram(ServiceError):
+    """A program that a server needs is not on this machine."""
+
+
 class UnknownServer(ServiceError):
     """A name that no server has."""

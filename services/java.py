@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,9 @@ from services.errors import NoJava
 
 LEAST = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+# One collector thread and the quick compiler alone: these servers share a machine with the work itself.
+_SPARING = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true")
 
 # Java 25 as packaged holds no incubator modules, and Spark asks for one by name.
 _WRAPPER = """#!/usr/bin/env bash
@@ -38,6 +41,20 @@ class Java:
     def environment(self, path: str) -> dict[str, str]:
         """What a process needs in its environment to use it; `path` is the PATH so far."""
         return {"JAVA_HOME": str(self.home), "PATH": f"{self.home / 'bin'}:{path}"}
+
+    def command(
+        self, main: str, *, heap: str, classpath: Sequence[str | Path], options: Sequence[str] = ()
+    ) -> tuple[str, ...]:
+        """The command that runs the class `main`, sparing with memory and threads; append its arguments."""
+        return (
+            str(self.home / "bin" / "java"),
+            f"-Xmx{heap}",
+            *_SPARING,
+            *options,
+            "-cp",
+            ":".join(str(each) for each in classpath),
+            main,
+        )
 
 
 def find_java(environment: Mapping[str, str], home: Path) -> Java:
@@ -79,3 +96,11 @@ def version_of(java: Path) -> int:
         return 0
     found = _VERSION.search(done.stderr)
     return int(found.group(1)) if found and done.returncode == 0 else 0
+
+
+def spark_home() -> Path:
+    """The folder of PySpark: its jars, Apache Ivy and ZooKeeper among them, and its scripts."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise NoJava("pyspark is not installed: run `make setup`")
+    return Path(spec.origin).parent

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
+from pydantic_settings import NoDecode
 
-from persistence.profile import ProfiledSettings
-
-
-def checkout() -> Path:
-    """The folder that holds `services`, `dags` and `plugins`."""
-    return Path(__file__).resolve().parent.parent
+from persistence.profile import ProfiledSettings, checkout
 
 
 def _port(default: int, what: str) -> Any:
@@ -22,8 +18,8 @@ def _port(default: int, what: str) -> Any:
 class ServiceSettings(ProfiledSettings):
     """Where the servers listen and what they may use."""
 
-    home: Path = Field(
-        default_factory=lambda: checkout() / "var", description="Folder for everything that the platform makes"
+    servers: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=("spark-connect", "airflow"), description="Servers that the demo starts, separated by commas"
     )
     jars: str = Field(default="", description="Folder of the servers' jars, shared by all homes; empty: var/jars here")
     maven: str = Field(
@@ -41,6 +37,9 @@ class ServiceSettings(ProfiledSettings):
     connect_port: int = _port(15002, "the Spark Connect server")
     connect_master: str = Field(default="local[*]", description="Spark master that the Spark Connect server runs on")
     connect_memory: str = Field(default="1g", description="Java heap of the Spark Connect server")
+    connect_alluxio: bool = Field(
+        default=False, description="Whether Spark Connect gets the client for alluxio:// addresses"
+    )
 
     spark_port: int = _port(7077, "Spark's standalone master")
     spark_web_port: int = _port(8090, "the pages of Spark's master")
@@ -94,10 +93,12 @@ class ServiceSettings(ProfiledSettings):
         default=20, ge=0, description="Seconds that a server may take to end before it is killed"
     )
 
-    @field_validator("home")
+    @field_validator("servers", mode="before")
     @classmethod
-    def _absolute(cls, value: Path) -> Path:
-        return value.expanduser().resolve()
+    def _names(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(name.strip() for name in value.split(",") if name.strip())
+        return value
 
     @model_validator(mode="after")
     def _replicas_fit(self) -> Self:
@@ -112,3 +113,8 @@ class ServiceSettings(ProfiledSettings):
     def jars_folder(self) -> Path:
         """The folder of the servers' jars."""
         return Path(self.jars).expanduser().resolve() if self.jars else checkout() / "var" / "jars"
+
+
+def conf(server: str) -> Path:
+    """The folder with the configuration files of a server, in its own format."""
+    return checkout() / "services" / "conf" / server

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
-from importlib.util import find_spec
-from pathlib import Path
 
-from services.java import find_java
+from persistence.profile import checkout
+from services.jars import Jars
+from services.java import find_java, spark_home
 from services.server import Process, Server
-from services.settings import ServiceSettings, checkout
+from services.settings import ServiceSettings
 
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
@@ -19,7 +19,7 @@ def spark_connect(settings: ServiceSettings) -> Server:
     """The server as `settings` want it."""
     folder = settings.home / "spark-connect"
     java = find_java(os.environ, settings.home)
-    spark = _spark_home()
+    spark = spark_home()
     conf = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(settings.connect_port),
@@ -31,6 +31,7 @@ def spark_connect(settings: ServiceSettings) -> Server:
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",
+        **(_alluxio(settings) if settings.connect_alluxio else {}),
     }
     return Server(
         name="spark-connect",
@@ -57,14 +58,27 @@ def spark_connect(settings: ServiceSettings) -> Server:
         },
         ports={"SPRINGLINE_CONNECT_PORT": settings.connect_port},
         ready=partial(_missing, settings.connect_port),
+        prepare=partial(_prepare, settings),
+        after=("spark",) if settings.connect_master.startswith("spark://") else (),
     )
 
 
-def _spark_home() -> Path:
-    spec = find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("pyspark is not installed: run `make setup`")
-    return Path(spec.origin).parent
+def _alluxio(settings: ServiceSettings) -> dict[str, str]:
+    """What lets Spark read and write alluxio:// addresses, pinned until the platform has persisted it."""
+    client = str(settings.jars_folder / "spark" / "*")
+    return {
+        "spark.driver.extraClassPath": client,
+        "spark.executor.extraClassPath": client,
+        "spark.hadoop.fs.alluxio.impl": "alluxio.hadoop.FileSystem",
+        "spark.hadoop.alluxio.user.file.writetype.default": "ASYNC_THROUGH",
+        "spark.hadoop.alluxio.user.file.persistence.initial.wait.time": "-1",
+        "spark.hadoop.alluxio.user.rpc.retry.max.duration": "30s",
+    }
+
+
+def _prepare(settings: ServiceSettings) -> None:
+    if settings.connect_alluxio:
+        Jars(settings).folder("spark")
 
 
 def _missing(port: int) -> str:

@@ -1,0 +1,100 @@
+"""The jars that the servers need, as declared in `jars.toml`, and the files that make Apache Ivy resolve them."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree as xml
+
+from services.errors import UnknownServer
+
+FILE = Path(__file__).parent / "jars.toml"
+# Takes a jar alone, without the file that describes it (and may ask for a parent that is nowhere).
+_JAR_ONLY = "jar-only"
+
+
+@dataclass(frozen=True, slots=True)
+class JarSet:
+    """The jars of one server.
+
+    `jars` and `alone` are coordinates `group:artifact:version`; those of `alone` are taken without what they
+    depend on. `exclude` holds groups, or `group:artifact`, that are left out wherever they turn up.
+    """
+
+    name: str
+    jars: tuple[str, ...]
+    alone: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    @property
+    def fingerprint(self) -> str:
+        """Another one means that other jars are wanted."""
+        return hashlib.sha256(repr((self.jars, self.alone, self.exclude)).encode()).hexdigest()[:16]
+
+
+def jar_sets(file: Path = FILE) -> Mapping[str, JarSet]:
+    """Every set that is declared, by name."""
+    with file.open("rb") as opened:
+        declared = tomllib.load(opened)
+    return {name: JarSet(name, **{key: tuple(value) for key, value in each.items()}) for name, each in declared.items()}
+
+
+def jar_set(name: str) -> JarSet:
+    """The set of this name; raises `UnknownServer`."""
+    sets = jar_sets()
+    if name not in sets:
+        raise UnknownServer(f"no set of jars is called {name!r}; there are {', '.join(sets)}")
+    return sets[name]
+
+
+def ivy_module(jars: JarSet) -> str:
+    """What Ivy is to resolve, in its own format."""
+    module = xml.Element("ivy-module", version="2.0")
+    xml.SubElement(module, "info", organisation="springline", module=jars.name)
+    xml.SubElement(xml.SubElement(module, "configurations"), "conf", name="server")
+    dependencies = xml.SubElement(module, "dependencies")
+    for coordinates in (*jars.jars, *jars.alone):
+        alone = {"transitive": "false"} if coordinates in jars.alone else {}
+        group, artifact, version = coordinates.split(":")
+        wanted = {"org": group, "name": artifact, "rev": version, "conf": "server->default", **alone}
+        xml.SubElement(dependencies, "dependency", wanted)
+    for left_out in jars.exclude:
+        group, _, artifact = left_out.partition(":")
+        xml.SubElement(dependencies, "exclude", {"org": group, **({"module": artifact} if artifact else {})})
+    return xml.tostring(module, encoding="unicode")
+
+
+def ivy_settings(jars: JarSet, cache: Path, repository: str) -> str:
+    """Where Ivy looks and keeps what it finds; an empty `repository` is Maven Central."""
+    settings = xml.Element("ivysettings")
+    xml.SubElement(settings, "caches", defaultCacheDir=str(cache))
+    xml.SubElement(settings, "settings", defaultResolver="central")
+    root = {"root": repository} if repository else {}
+    resolvers = xml.SubElement(settings, "resolvers")
+    xml.SubElement(resolvers, "ibiblio", {"name": "central", "m2compatible": "true", **root})
+    xml.SubElement(resolvers, "ibiblio", {"name": _JAR_ONLY, "m2compatible": "true", "usepoms": "false", **root})
+    modules = xml.SubElement(settings, "modules")
+    for coordinates in jars.alone:
+        group, artifact, _ = coordinates.split(":")
+        xml.SubElement(modules, "module", organisation=group, name=artifact, resolver=_JAR_ONLY)
+    return xml.tostring(settings, encoding="unicode")
+
+
+def mirror(maven_settings: str) -> str:
+    """The address that stands in for Maven Central in Maven's own settings (XML); empty if there is none."""
+    for each in _without_namespaces(maven_settings).iter("mirror"):
+        said = {child.tag: (child.text or "").strip() for child in each}
+        names = {name.strip() for name in said.get("mirrorOf", "").split(",")}
+        if names & {"central", "*", "external:*"} and said.get("blocked") != "true" and "!central" not in names:
+            return said.get("url", "")
+    return ""
+
+
+def _without_namespaces(text: str) -> xml.Element:
+    root = xml.fromstring(text)
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+    return root

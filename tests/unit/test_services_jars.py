@@ -1,0 +1,111 @@
+"""The servers' jars: what Ivy is asked for, where it looks, and when a set counts as whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as xml
+
+import pytest
+
+from services.coordinates import JarSet, ivy_module, ivy_settings, jar_set, jar_sets, mirror
+from services.errors import NoJars, UnknownServer
+from services.jars import Jars, sizes, step_of
+from services.settings import ServiceSettings
+
+MIRRORED = """
+<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0"><mirrors>
+  <mirror><id>no</id><mirrorOf>external:http:*</mirrorOf><url>http://0.0.0.0/</url><blocked>true</blocked></mirror>
+  <mirror><id>ours</id><mirrorOf>{of}</mirrorOf><url>https://jars.example/maven</url></mirror>
+</mirrors></settings>
+"""
+
+
+def test_every_coordinate_has_a_version_of_its_own():
+    """`group:artifact:version`, and no version that moves."""
+    for jars in jar_sets().values():
+        for coordinates in (*jars.jars, *jars.alone):
+            group, artifact, version = coordinates.split(":")
+            assert group and artifact
+            assert version[0].isdigit() and not version.endswith(("+", "SNAPSHOT"))
+
+
+def test_ivy_is_asked_for_all_that_a_jar_needs_but_for_those_that_stand_alone():
+    """What is excluded is excluded wherever it turns up: a whole group, or one artifact."""
+    jars = JarSet("some", jars=("a:b:1",), alone=("c:d:2",), exclude=("e", "f:g"))
+    module = xml.fromstring(ivy_module(jars))
+    asked = {(each.get("name"), each.get("transitive")) for each in module.iter("dependency")}
+    assert asked == {("b", None), ("d", "false")}
+    assert [(each.get("org"), each.get("module")) for each in module.iter("exclude")] == [("e", None), ("f", "g")]
+
+
+def test_ivy_looks_at_maven_central_unless_it_is_told_another_repository(tmp_path):
+    """A jar that stands alone is taken without the file that describes it."""
+    jars = JarSet("some", jars=("a:b:1",), alone=("c:d:2",))
+    plain = xml.fromstring(ivy_settings(jars, tmp_path, ""))
+    assert {each.get("root") for each in plain.iter("ibiblio")} == {None}
+    mirrored = xml.fromstring(ivy_settings(jars, tmp_path, "https://jars.example"))
+    assert {each.get("root") for each in mirrored.iter("ibiblio")} == {"https://jars.example"}
+    (alone,) = mirrored.iter("module")
+    (without,) = [each for each in mirrored.iter("ibiblio") if each.get("name") == alone.get("resolver")]
+    assert (alone.get("name"), without.get("usepoms")) == ("d", "false")
+
+
+@pytest.mark.parametrize(
+    ("of", "address"),
+    [
+        ("central", "https://jars.example/maven"),
+        ("*", "https://jars.example/maven"),
+        ("*,!central", ""),
+        ("elsewhere", ""),
+    ],
+)
+def test_mavens_own_settings_name_the_mirror(of, address):
+    """The first mirror of Maven Central that is not blocked."""
+    assert mirror(MIRRORED.format(of=of)) == address
+
+
+def complete(folder: Path, wanted: JarSet) -> None:
+    """A set as it lies there once it was fetched."""
+    folder.mkdir(parents=True)
+    (folder / "a.jar").write_bytes(b"12345")
+    (folder / "complete.json").write_text(json.dumps({"coordinates": wanted.fingerprint, "jars": sizes(folder)}))
+
+
+def test_a_set_is_whole_as_long_as_no_jar_is_missing_cut_short_or_out_of_date(tmp_path):
+    """Then nothing is fetched, so no network is needed."""
+    jars = Jars(ServiceSettings(home=tmp_path, jars=str(tmp_path / "jars")))
+    wanted = jar_set("kafka")
+    assert not jars.complete(wanted)
+    folder = tmp_path / "jars" / "kafka"
+    complete(folder, wanted)
+    assert jars.complete(wanted)
+    assert jars.folder("kafka") == folder
+    assert not jars.complete(JarSet("kafka", jars=("org.apache.kafka:kafka_2.13:99",)))
+    (folder / "a.jar").write_bytes(b"123")
+    assert not jars.complete(wanted)
+    (folder / "a.jar").unlink()
+    assert not jars.complete(wanted)
+
+
+def test_jars_that_cannot_be_fetched_are_an_error_that_names_the_setting(tmp_path):
+    """With the end of what Ivy said; the half set is not taken for a whole one."""
+    nowhere = f"file://{tmp_path}/no/repository"
+    settings = ServiceSettings(home=tmp_path, jars=str(tmp_path / "jars"), maven=nowhere)
+    jars = Jars(settings, say=lambda _: None)
+    with pytest.raises(NoJars, match=r"(?s)jars of spark .*SPRINGLINE_MAVEN.*alluxio-shaded-client"):
+        jars.folder("spark")
+    assert not jars.complete(jar_set("spark"))
+
+
+def test_an_unknown_set_is_named():
+    """With those that there are."""
+    with pytest.raises(UnknownServer, match=r"'kafak'.*kafka, hdfs, alluxio, spark"):
+        jar_set("kafak")
+
+
+def test_progress_is_read_off_what_ivy_prints():
+    """A module that was found, a jar that came."""
+    assert step_of("\tfound org.apache.kafka#kafka_2.13;4.3.1 in central\n") == "modules found"
+    assert step_of("\t[SUCCESSFUL ] org.apache.kafka#kafka_2.13;4.3.1!kafka_2.13.jar (12ms)\n") == "jars fetched"
+    assert step_of(":: resolving dependencies :: springline#kafka;working@here\n") == ""
