@@ -1,4 +1,4 @@
-"""The command line: `python -m services up | down | status | logs | exec | java`."""
+"""The command line: `python -m services up | down | status | kill | logs | jars | exec | java`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import Annotated
 
 import typer
 
+from services.coordinates import jar_sets
 from services.errors import ServiceError
+from services.jars import Jars, sizes
 from services.java import find_java
 from services.known import SERVERS, make_servers
+from services.launching import tail
 from services.settings import ServiceSettings
-from services.supervisor import Supervisor, tail
+from services.supervisor import State, Supervisor
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Starts and ends the real servers.")
 Names = Annotated[list[str] | None, typer.Argument(metavar="NAME…", help=f"of {', '.join(SERVERS)}")]
@@ -37,12 +40,19 @@ def down(names: Names = None) -> None:
 
 @app.command()
 def status(names: Names = None) -> None:
-    """Tell which servers run, where, and in which processes."""
+    """Tell which servers run, where, with how much memory, and in which processes."""
     supervisor = Supervisor(ServiceSettings().home)
-    for name in names or SERVERS:
-        state = supervisor.state(name)
-        ids = " ".join(f"{process}={pid}" for process, pid in state.processes.items())
-        print("  ".join(part for part in (f"{name:14}", state.words, state.address, ids) if part).rstrip())
+    print("\n".join(aligned([_told(supervisor.state(name)) for name in names or SERVERS])))
+
+
+@app.command()
+def kill(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"of {', '.join(SERVERS)}")],
+    process: Annotated[str, typer.Argument(metavar="PROCESS", help="one of its processes, as `status` names them")],
+) -> None:
+    """Kill one process of a server at once, as a fault would; `up NAME` starts just that one again."""
+    Supervisor(ServiceSettings().home).kill(name, process)
+    print(f"{name}: {process} killed; python -m services up {name} starts it again")
 
 
 @app.command()
@@ -52,6 +62,18 @@ def logs(names: Names = None) -> None:
     for name in names or SERVERS:
         for log in supervisor.logs(name):
             print(tail(log))
+
+
+@app.command()
+def jars(
+    sets: Annotated[list[str] | None, typer.Argument(metavar="SET…", help=f"of {', '.join(jar_sets())}")] = None,
+) -> None:
+    """Fetch the servers' jars, those that are not here yet; without a name, of every server."""
+    found = Jars(ServiceSettings())
+    for name in sets or jar_sets():
+        folder = found.folder(name)
+        here = sizes(folder)
+        print(f"{name:10} {len(here):4} jars  {sum(here.values()) / 1e6:6.1f} MB  {folder}")
 
 
 @app.command(name="exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -70,6 +92,18 @@ def java() -> None:
     """Print the JAVA_HOME that the servers use."""
     settings = ServiceSettings()
     print(find_java(os.environ, settings.home).home)
+
+
+def aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    """The rows as lines, their columns under each other."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _told(state: State) -> tuple[str, ...]:
+    memory = f"{sum(state.memory.values()) / 1e6:,.0f} MB" if state.memory else ""
+    ids = " ".join(f"{process}={pid}" for process, pid in state.processes.items())
+    return (state.server, state.words, state.address, f"{memory:>8}", ids)
 
 
 def main() -> None:

@@ -8,11 +8,26 @@ from types import MappingProxyType
 from services.errors import UnknownServer
 from services.server import Server
 from services.servers.airflow import airflow
+from services.servers.alluxio import alluxio
+from services.servers.hdfs import hdfs
+from services.servers.kafka import kafka
+from services.servers.postgres import postgres
+from services.servers.spark import spark
 from services.servers.spark_connect import spark_connect
+from services.servers.zookeeper import zookeeper
 from services.settings import ServiceSettings
 
 SERVERS: Mapping[str, Callable[[ServiceSettings], Server]] = MappingProxyType(
-    {"spark-connect": spark_connect, "airflow": airflow}
+    {
+        "postgres": postgres,
+        "zookeeper": zookeeper,
+        "kafka": kafka,
+        "hdfs": hdfs,
+        "alluxio": alluxio,
+        "spark": spark,
+        "spark-connect": spark_connect,
+        "airflow": airflow,
+    }
 )
 
 

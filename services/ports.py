@@ -6,6 +6,7 @@ import errno
 import random
 import socket
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import psutil
 
@@ -36,19 +37,22 @@ def free_port() -> int:
     return next(port for port in candidates if is_free(port))
 
 
+def free_ports(count: int) -> int:
+    """The first of `count` ports in a row that are all free at the moment."""
+    candidates = random.sample(range(20000, 32000 - count), 1000)
+    return next(first for first in candidates if all(is_free(first + offset) for offset in range(count)))
+
+
 def listener(port: int) -> int | None:
     """The id of the process that listens on `port`; None if there is none, or the operating system does not tell."""
-    try:
-        connections = psutil.net_connections(kind="tcp")
-    except (psutil.AccessDenied, OSError):
-        return None
-    listening = (c.pid for c in connections if c.status == psutil.CONN_LISTEN and c.laddr.port == port and c.pid)
+    listening = (each.pid for each in _sockets(port) or () if each.status == psutil.CONN_LISTEN and each.pid)
     return next(listening, None)
 
 
 def holder(port: int) -> str:
-    """Who listens on `port`, in words; empty where the operating system does not tell."""
-    if (pid := listener(port)) is None:
+    """Who has `port`, in words, listeners first; empty where the operating system does not tell."""
+    having = sorted(_sockets(port) or (), key=lambda each: each.status != psutil.CONN_LISTEN)
+    if (pid := next((each.pid for each in having if each.pid), None)) is None:
         return ""
     try:
         command = " ".join(psutil.Process(pid).cmdline())
@@ -57,11 +61,33 @@ def holder(port: int) -> str:
     return f"process {pid}: {command[:120]}"
 
 
-def check_free(server: str, ports: Mapping[str, int]) -> None:
-    """Raise `PortTaken`, naming the holder and the setting to change, unless every port is free."""
+def to_wait_for(server: str, ports: Mapping[str, int], ours: Collection[int] = ()) -> str:
+    """Which port cannot be taken yet though nobody listens on it, in words; empty if all are free.
+
+    Raises `PortTaken`, naming the holder and the setting to change, if somebody else than `ours` (ids) listens.
+    After a server was killed, what is left of its connections may keep a port for a minute; a server that is
+    started meanwhile could not listen there either.
+    """
     for setting, port in ports.items():
-        if not is_free(port):
+        if is_free(port):
+            continue
+        sockets = _sockets(port)
+        listening = [each for each in sockets or () if each.status == psutil.CONN_LISTEN]
+        if any(each.pid in ours for each in listening if each.pid):
+            continue
+        if listening or sockets is None:
             raise taken(server, setting, port)
+        by = f" ({who})" if (who := holder(port)) else ""
+        return f"nobody listens on port {port}, but old connections still have it{by}"
+    return ""
+
+
+def _sockets(port: int) -> list[Any] | None:
+    """Every TCP socket of this machine at `port`; None where the operating system does not tell."""
+    try:
+        return [each for each in psutil.net_connections(kind="tcp") if each.laddr and each.laddr.port == port]
+    except (psutil.AccessDenied, OSError):
+        return None
 
 
 def check_ours(server: str, ports: Mapping[str, int], ours: Collection[int]) -> None:
@@ -75,4 +101,5 @@ def taken(server: str, setting: str, port: int) -> PortTaken:
     """The error that names the holder of a port and the setting to change."""
     who = holder(port)
     by = f" (by {who})" if who else ""
-    return PortTaken(f"{server}: port {port} is taken{by}. End that process, or choose another port: {setting}=…")
+    name = setting.partition(" ")[0]  # without " + 2", for the third of several in a row
+    return PortTaken(f"{server}: port {port} is taken{by}. End that process, or choose another port: {name}=…")

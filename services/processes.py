@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 import psutil
 
@@ -62,12 +63,43 @@ def _descends(process: psutil.Process, record: Record) -> bool:
     return bool(process.environ().get(TOKEN) == record.token or process.cwd() == record.folder)
 
 
+def resident(record: Record, *, shared: bool = True) -> dict[str, int]:
+    """Bytes that each process of the server holds in memory with all that it started, by name.
+
+    What processes share counts in each of them; with `shared` false, each counts its part of it.
+    """
+    found = {}
+    for started in record.processes:
+        if not leads(started):
+            continue
+        alone = replace(record, processes=(started,))
+        # Some servers give each child a session of its own.
+        family = {*members(alone), *_children(started.pid)}
+        found[started.name] = sum(_memory(process, shared) for process in family)
+    return found
+
+
+def _children(pid: int) -> list[psutil.Process]:
+    try:
+        return list(psutil.Process(pid).children(recursive=True))
+    except psutil.Error:
+        return []
+
+
+def _memory(process: psutil.Process, shared: bool) -> int:
+    try:
+        return int(process.memory_info().rss if shared else process.memory_full_info().pss)
+    except psutil.Error:
+        return 0
+
+
 def end(record: Record, patience: float, pause: Callable[[float], None] = time.sleep) -> tuple[psutil.Process, ...]:
     """Ask every group of the server to end, kill what has not after `patience` seconds; returns what is left."""
     left: set[psutil.Process] = set()
-    for sent, seconds in ((signal.SIGTERM, patience), (signal.SIGKILL, 10.0)):
+    stops = {each.pid: each.stop for each in record.processes}
+    for kill, seconds in ((False, patience), (True, 10.0)):
         left |= set(members(record))
-        _signal(left, sent)
+        _signal(left, {} if kill else stops)
         until = time.monotonic() + seconds
         # A process on its way out no longer shows whose it is, so those that were found are kept in sight.
         while left := {process for process in left | set(members(record)) if _lives(process)}:
@@ -77,14 +109,15 @@ def end(record: Record, patience: float, pause: Callable[[float], None] = time.s
     return tuple(left)
 
 
-def _signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
-    groups = set()
+def _signal(processes: Iterable[psutil.Process], stops: Mapping[int, int]) -> None:
+    """Send each process group the signal that its session asks for; SIGKILL where it asks for none."""
+    groups = {}
     for process in processes:
         try:
-            groups.add(os.getpgid(process.pid))
+            groups[os.getpgid(process.pid)] = stops.get(os.getsid(process.pid), signal.SIGKILL)
         except ProcessLookupError:
             continue
-    for group in groups:
+    for group, number in groups.items():
         try:
             os.killpg(group, number)
         except ProcessLookupError:

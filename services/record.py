@@ -16,6 +16,7 @@ class Started:
     pid: int
     started: float  # as the operating system tells it, seconds since 1970
     log: str
+    stop: int = 15  # the signal that asks it to end
 
 
 @dataclass(frozen=True, slots=True)

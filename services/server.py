@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,10 +10,15 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process of a server; it gets a session, a process group and a log file of its own."""
+    """One process of a server; it gets a session, a process group and a log file of its own.
+
+    `environment` is laid over the server's; `stop` is the signal that asks the process to end.
+    """
 
     name: str
     command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    stop: signal.Signals = signal.SIGTERM
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +28,7 @@ class Once:
     name: str
     command: tuple[str, ...]
     stamp: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,9 @@ class Server:
     `environment` is laid over the caller's. `ports` maps the setting that chooses a port to the port.
     `ready` answers what is still missing, in words; an empty answer means ready. `prepare` writes
     the files that the server reads; it runs before every start and must leave alone what is there.
+    `furnish` makes what belongs into a server that serves; it runs after every start, and must leave
+    alone what is there too. `user` runs the processes; empty: whoever starts them. Servers named in
+    `after` must be ready before this one starts, if they are started with it.
     """
 
     name: str
@@ -42,3 +52,6 @@ class Server:
     ready: Callable[[], str]
     prepare: Callable[[], None] = lambda: None
     once: tuple[Once, ...] = field(default_factory=tuple)
+    furnish: Callable[[], None] = lambda: None
+    user: str = ""
+    after: tuple[str, ...] = ()

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import secrets
-import subprocess
+import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from services.errors import NotReady, OtherSettings, StillRunning
-from services.ports import check_free, check_ours
-from services.processes import TOKEN, end, leads, members, start_time
-from services.record import Record, Records, Started
+from services.errors import NotReady, OtherSettings, StillRunning, UnknownServer
+from services.launching import run_once, spawn, tail
+from services.ports import check_ours, to_wait_for
+from services.processes import end, leads, members, resident
+from services.record import Record, Records
 from services.server import Server
 
 Say = Callable[[str], None]
-_TAIL = 30  # lines of a log that an error shows
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What `status` tells of one server."""
+    """What `status` tells of one server; `memory` is what its processes hold, in bytes, by name."""
 
     server: str
     words: str  # "running", "stopped", or which of its processes ended
     address: str
     processes: Mapping[str, int]
+    memory: Mapping[str, int]
 
     @property
     def running(self) -> bool:
@@ -46,19 +46,27 @@ class Supervisor:
         self._pause = pause
 
     def up(self, servers: Sequence[Server], patience: float) -> None:
-        """Start the servers that do not run yet, then wait until all are ready."""
-        begun = time.monotonic()
-        started: list[str] = []
+        """Start what does not run yet of these servers, in this order, then wait until all are ready.
+
+        Each may take `patience` seconds. Of a server that lost processes, these are started again, and the others
+        stay. If anything fails, what was started is ended, and what ran before stays.
+        """
+        started: dict[str, tuple[str, ...]] = {}
+        begun: dict[str, float] = {}
+        waiting = list(servers)
         try:
             for server in servers:
-                if self._start(server):
-                    started.append(server.name)
-            for server in servers:
-                self._await(server, begun + patience)
-                self._say(f"{server.name}: ready at {server.address} after {time.monotonic() - begun:.0f} s")
+                for earlier in [each for each in waiting if each.name in server.after and each.name in begun]:
+                    self._await(earlier, begun[earlier.name], patience)
+                    waiting.remove(earlier)
+                begun[server.name] = time.monotonic()
+                self._start(server, patience, started)
+            for server in waiting:
+                self._await(server, begun[server.name], patience)
         except BaseException:
-            for name in started:
-                self.down(name, 5.0)
+            for name, processes in started.items():
+                with self._locked(name):
+                    self._down(name, 5.0, processes)
             raise
 
     def down(self, name: str, patience: float) -> bool:
@@ -66,18 +74,28 @@ class Supervisor:
         with self._locked(name):
             return self._down(name, patience)
 
+    def kill(self, name: str, process: str) -> None:
+        """Kill one process of a server with all that it started, at once, as a fault would; `up` starts it again."""
+        with self._locked(name):
+            record = self._records.load(name)
+            chosen = () if record is None else tuple(each for each in record.processes if each.name == process)
+            if record is None or not chosen:
+                there = ", ".join(each.name for each in record.processes) if record else "none"
+                raise UnknownServer(f"{name} has no process {process!r}; those that were started: {there}")
+            killed = tuple(replace(each, stop=int(signal.SIGKILL)) for each in chosen)
+            end(replace(record, processes=killed), 10.0, self._pause)
+
     def state(self, name: str) -> State:
         """Whether a server runs."""
         record = self._records.load(name)
         if record is None:
-            return State(name, "stopped", "", {})
+            return State(name, "stopped", "", {}, {})
         alive = {each.name: each.pid for each in record.processes if leads(each)}
         ended = [each.name for each in record.processes if each.name not in alive]
-        if not ended:
-            return State(name, "running", record.address, alive)
-        if not members(record):
-            return State(name, "stopped", record.address, {})
-        return State(name, f"partly running; ended: {', '.join(ended)}", record.address, alive)
+        if ended and not members(record):
+            return State(name, "stopped", record.address, {}, {})
+        words = f"partly running; ended: {', '.join(ended)}" if ended else "running"
+        return State(name, words, record.address, alive, resident(record))
 
     def recorded(self) -> tuple[str, ...]:
         """The names of all servers that were started and not ended."""
@@ -90,93 +108,83 @@ class Supervisor:
             return tuple(Path(each.log) for each in record.processes)
         return tuple(sorted((self._home / "log" / name).glob("*.log")))
 
-    def _start(self, server: Server) -> bool:
+    def _start(self, server: Server, patience: float, started: dict[str, tuple[str, ...]]) -> None:
+        """Start the processes of a server that do not run, and note them in `started`."""
         with self._locked(server.name):
             record = self._records.load(server.name)
-            if record is not None and all(leads(each) for each in record.processes):
-                if dict(record.ports) != dict(server.ports):
-                    raise OtherSettings(_other_settings(server, record))
-                return False
+            alive = {each.name: each for each in record.processes if leads(each)} if record else {}
+            absent = tuple(process for process in server.processes if process.name not in alive)
             if record is not None:
-                self._down(server.name, 5.0)
-            check_free(server.name, server.ports)
+                if alive and dict(record.ports) != dict(server.ports):
+                    raise OtherSettings(_other_settings(server, record))
+                if not absent:
+                    return
+                # What an ended process left behind in its session would be in the way of the new one.
+                self._down(server.name, 5.0, [each.name for each in record.processes if each.name not in alive])
+            self._await_ports(server, record if alive else None, patience)
             server.folder.mkdir(parents=True, exist_ok=True)
             server.prepare()
-            token = secrets.token_hex(8)
-            environment = {**os.environ, **server.environment, TOKEN: token}
-            self._run_once(server, environment)
-            begun: list[Started] = []
-            for process in server.processes:
-                begun.append(self._spawn(server, process.name, process.command, environment))
+            token = record.token if record is not None and alive else secrets.token_hex(8)
+            for once in server.once:
+                if not once.stamp.exists():
+                    self._say(f"{server.name}: {once.name} …")
+                    run_once(server, once, token, self._log(server.name, once.name))
+            running = dict(alive)
+            for process in absent:
+                running[process.name] = spawn(server, process, token, self._log(server.name, process.name))
+                started[server.name] = (*started.get(server.name, ()), process.name)
+                in_order = tuple(running[each.name] for each in server.processes if each.name in running)
                 self._records.save(
-                    Record(server.name, token, str(server.folder), server.address, server.ports, tuple(begun))
+                    Record(server.name, token, str(server.folder), server.address, server.ports, in_order)
                 )
-            return True
 
-    def _run_once(self, server: Server, environment: Mapping[str, str]) -> None:
-        for once in server.once:
-            if once.stamp.exists():
-                continue
-            self._say(f"{server.name}: {once.name} …")
-            log = self._fresh_log(server.name, once.name)
-            with log.open("wb") as out:
-                code = subprocess.run(
-                    once.command,
-                    cwd=server.folder,
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=out,
-                    check=False,
-                ).returncode
-            if code:
-                raise NotReady(f"{server.name}: {once.name} ended with {code}\n{tail(log)}")
-            once.stamp.touch()
+    def _await_ports(self, server: Server, record: Record | None, patience: float) -> None:
+        """Wait while nobody listens on a port that cannot be taken yet; raises `PortTaken` if somebody does."""
+        ours = {process.pid for process in members(record)} if record else set()
+        until = time.monotonic() + patience
+        said = False
+        while busy := to_wait_for(server.name, server.ports, ours):
+            if time.monotonic() > until:
+                raise NotReady(f"{server.name}: {busy}, after {patience:.0f} s still")
+            if not said:
+                self._say(f"{server.name}: {busy}; waiting for them to end …")
+                said = True
+            self._pause(0.25)
 
-    def _spawn(self, server: Server, name: str, command: Sequence[str], environment: Mapping[str, str]) -> Started:
-        log = self._fresh_log(server.name, name)
-        with log.open("wb") as out:
-            child = subprocess.Popen(
-                command,
-                cwd=server.folder,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-            )
-        # A child that has ended already has no start time; then any will do, since it leads nothing.
-        return Started(name, child.pid, start_time(child.pid) or 0.0, str(log))
+    def _log(self, server: str, name: str) -> Path:
+        return self._home / "log" / server / f"{name}.log"
 
-    def _fresh_log(self, server: str, name: str) -> Path:
-        log = self._home / "log" / server / f"{name}.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        if log.exists():
-            log.replace(log.with_suffix(".log.1"))
-        return log
-
-    def _await(self, server: Server, until: float) -> None:
+    def _await(self, server: Server, begun: float, patience: float) -> None:
         while missing := server.ready():
             record = self._records.load(server.name)
             for each in record.processes if record else ():
                 if not leads(each):
                     raise NotReady(f"{server.name}: {each.name} ended before it was ready\n{tail(Path(each.log))}")
-            if time.monotonic() > until:
+            if time.monotonic() > begun + patience:
                 tails = "\n".join(tail(log) for log in self.logs(server.name))
                 raise NotReady(f"{server.name}: not ready in time: {missing}\n{tails}")
             self._pause(0.25)
         if record := self._records.load(server.name):
             check_ours(server.name, record.ports, {process.pid for process in members(record)})
+        server.furnish()
+        self._say(f"{server.name}: ready at {server.address} after {time.monotonic() - begun:.0f} s")
 
-    def _down(self, name: str, patience: float) -> bool:
+    def _down(self, name: str, patience: float, only: Collection[str] | None = None) -> bool:
+        """End a server's processes, or `only` some of them; the record keeps the others."""
         record = self._records.load(name)
         if record is None:
             return False
-        ran = bool(members(record))
-        if left := end(record, patience, self._pause):
+        going = tuple(each for each in record.processes if only is None or each.name in only)
+        staying = tuple(each for each in record.processes if each not in going)
+        leaving = replace(record, processes=going)
+        ran = bool(members(leaving))
+        if left := end(leaving, patience, self._pause):
             who = ", ".join(f"{process.pid} ({process.name()})" for process in left)
             raise StillRunning(f"{name}: these processes could not be ended: {who}")
-        self._records.forget(name)
+        if staying:
+            self._records.save(replace(record, processes=staying))
+        else:
+            self._records.forget(name)
         return ran
 
     @contextmanager
@@ -186,15 +194,6 @@ class Supervisor:
         with (folder / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
-
-
-def tail(log: Path) -> str:
-    """The end of a log file, headed by its name."""
-    try:
-        lines = log.read_text(errors="replace").splitlines()[-_TAIL:]
-    except FileNotFoundError:
-        lines = ["(no such file)"]
-    return "\n".join((f"--- end of {log}", *lines))
 
 
 def _other_settings(server: Server, record: Record) -> str:

@@ -20,9 +20,10 @@ from services.demo.failure import told_failure
 from services.demo.progress import RunProgress
 from services.errors import ServiceError
 from services.known import make_servers
+from services.launching import tail
 from services.servers.airflow import USER, password
 from services.settings import ServiceSettings
-from services.supervisor import Supervisor, tail
+from services.supervisor import Supervisor
 from spark_jobs.landing import land
 from spark_jobs.settings import JobSettings
 

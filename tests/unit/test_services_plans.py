@@ -1,0 +1,183 @@
+"""What each server would be started with: its ports, its folders, its files, and nothing beyond this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from persistence.profile import checkout
+from services.known import SERVERS, make_servers
+from services.server import Server
+from services.servers.alluxio import ramdisk
+from services.servers.postgres import cluster_folder, find_programs, password_file, url
+from services.settings import ServiceSettings
+from services.spare import beside
+
+CONF = checkout() / "services" / "conf"
+every_server = pytest.mark.parametrize("name", SERVERS)
+
+
+def made(name: str, home: Path, **chosen: object) -> Server:
+    """One server of this home."""
+    (server,) = make_servers([name], ServiceSettings(home=home, **chosen))  # type: ignore[arg-type]
+    return server
+
+
+@every_server
+def test_a_server_lies_in_its_home_and_its_ports_are_settings(name, tmp_path):
+    """So that two homes get in nobody's way."""
+    server = made(name, tmp_path)
+    assert server.folder.is_relative_to(tmp_path) or (name == "postgres" and os.geteuid() == 0)
+    for setting, port in server.ports.items():
+        declared, _, offset = setting.partition(" + ")
+        first = ServiceSettings.model_fields[declared.removeprefix("SPRINGLINE_").lower()].default
+        assert port == first + int(offset or 0)
+
+
+def test_no_two_servers_share_a_port(tmp_path):
+    """As long as nobody sets one."""
+    taken = [port for name in SERVERS for port in made(name, tmp_path).ports.values()]
+    assert len(taken) == len(set(taken))
+
+
+def test_a_home_beside_others_has_ports_of_its_own(tmp_path):
+    """Rows of ports are as long as the workers and DataNodes need; a port that is given stays."""
+    settings = beside(tmp_path, hdfs_datanodes=4, alluxio_workers=3, kafka_port=9092)
+    taken = [port for server in make_servers(tuple(SERVERS), settings) for port in server.ports.values()]
+    assert len(taken) == len(set(taken))
+    assert set(taken) & {port for name in SERVERS for port in made(name, tmp_path).ports.values()} == {9092}
+
+
+def test_more_copies_than_datanodes_are_refused(tmp_path):
+    """A block could never have as many."""
+    with pytest.raises(ValueError, match=r"SPRINGLINE_HDFS_REPLICATION=2 .*SPRINGLINE_HDFS_DATANODES=1"):
+        ServiceSettings(home=tmp_path, hdfs_datanodes=1)
+
+
+@pytest.mark.parametrize(("name", "file"), [("hdfs", "core-site.xml"), ("hdfs", "hdfs-site.xml")])
+def test_hdfs_is_given_all_that_its_files_take_from_the_environment(name, file, tmp_path):
+    """For the NameNode and for each DataNode."""
+    server = made(name, tmp_path, hdfs_datanodes=3)
+    asked = set(re.findall(r"\$\{env\.(\w+)\}", (CONF / name / file).read_text()))
+    assert asked
+    for process in server.processes:
+        assert asked <= {*server.environment, *process.environment}
+
+
+def test_kafka_is_given_all_that_its_file_takes_from_the_environment(tmp_path):
+    """Broker and controller."""
+    asked = set(re.findall(r"\$\{env:(\w+)\}", (CONF / "kafka" / "server.properties").read_text()))
+    assert asked == made("kafka", tmp_path).environment.keys()
+
+
+def test_every_datanode_has_a_folder_and_ports_of_its_own(tmp_path):
+    """Three ports each, in a row."""
+    server = made("hdfs", tmp_path, hdfs_datanodes=3, hdfs_datanode_port=30000)
+    nodes = [process for process in server.processes if process.name.startswith("datanode")]
+    assert [node.environment["DATANODE_NAME"] for node in nodes] == ["datanode-1", "datanode-2", "datanode-3"]
+    ports = [
+        int(node.environment[key])
+        for node in nodes
+        for key in ("DATANODE_PORT", "DATANODE_IPC_PORT", "DATANODE_HTTP_PORT")
+    ]
+    assert ports == list(range(30000, 30009))
+
+
+def test_every_worker_of_alluxio_has_a_ramdisk_and_ports_of_its_own(tmp_path):
+    """Worker and job worker of a pair share them."""
+    settings = ServiceSettings(home=tmp_path, alluxio_workers=2)
+    (server,) = make_servers(["alluxio"], settings)
+    told = {process.name: " ".join(process.command) for process in server.processes}
+    assert [name for name in told if "worker" in name] == ["worker-1", "worker-2", "job-worker-1", "job-worker-2"]
+    for number in (1, 2):
+        first = settings.alluxio_worker_port + 5 * (number - 1)
+        for name in (f"worker-{number}", f"job-worker-{number}"):
+            assert f"-Dalluxio.worker.tieredstore.level0.dirs.path={ramdisk(settings)}/worker-{number} " in told[name]
+            assert f"-Dalluxio.worker.rpc.port={first} " in told[name]
+
+
+def test_alluxio_waits_for_hdfs_where_it_lies_on_it(tmp_path):
+    """Its master asks for its root at the start; over a folder it waits for nobody."""
+    assert made("alluxio", tmp_path).after == ()
+    on_hdfs = made("alluxio", tmp_path, alluxio_under="hdfs://127.0.0.1:8020/alluxio")
+    assert on_hdfs.after == ("hdfs",)
+    assert "hadoop-client" in " ".join(on_hdfs.processes[0].command)
+
+
+def test_two_homes_have_two_ramdisks(tmp_path):
+    """Unless a folder is chosen."""
+    one, other = (ramdisk(ServiceSettings(home=tmp_path / name)) for name in ("one", "other"))
+    assert one != other
+    assert ramdisk(ServiceSettings(home=tmp_path, alluxio_ramdisk="/chosen")) == Path("/chosen")
+
+
+def test_the_password_of_postgresql_is_made_once_and_is_in_no_address(tmp_path, monkeypatch):
+    """It is in a file for the owner of the home only, which the address names."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    settings = ServiceSettings(home=tmp_path)
+    server = made("postgres", tmp_path)
+    server.folder.mkdir(parents=True, exist_ok=True)
+    server.prepare()
+    kept = password_file(settings).read_text()
+    server.prepare()
+    assert password_file(settings).read_text() == kept
+    assert stat.S_IMODE(password_file(settings).stat().st_mode) == 0o600
+    secret = kept.strip().rpartition(":")[2]
+    assert len(secret) >= 20
+    for words in (server.address, url(settings, "airflow"), *server.processes[0].command, *server.once[0].command):
+        assert secret not in words
+    assert str(password_file(settings)) in url(settings, "airflow")
+
+
+def test_root_has_postgresql_run_by_somebody_else(tmp_path, monkeypatch):
+    """In /var/lib where that user cannot get into the home; anybody else runs it himself, in the home."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert made("postgres", tmp_path).user == ""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert made("postgres", tmp_path).user in ("postgres", "nobody")
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    settings = ServiceSettings(home=private / "home")
+    assert cluster_folder(settings, "nobody").parent.parent == Path("/var/lib/springline")
+    assert cluster_folder(settings, "") == private / "home" / "postgres"
+
+
+def test_postgresql_is_found_on_the_path_else_debians_newest(tmp_path):
+    """A link on the PATH leads to the folder with both programs."""
+    for version in ("9", "15", "17"):
+        folder = tmp_path / "debian" / version / "bin"
+        folder.mkdir(parents=True)
+        for program in ("postgres", "initdb"):
+            (folder / program).write_text("")
+            (folder / program).chmod(0o755)
+    assert find_programs("", tmp_path / "debian") == tmp_path / "debian" / "17" / "bin"
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "postgres").symlink_to(tmp_path / "debian" / "15" / "bin" / "postgres")
+    assert find_programs(str(tmp_path / "links"), tmp_path / "debian") == tmp_path / "debian" / "15" / "bin"
+
+
+def test_airflow_on_postgresql_waits_for_it_and_uses_one_driver(tmp_path):
+    """Its asynchronous half would ask for another one; on SQLite it waits for nobody."""
+    plain = made("airflow", tmp_path)
+    assert plain.after == ()
+    assert plain.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"].startswith("sqlite:///")
+    server = made("airflow", tmp_path, airflow_database="postgres")
+    assert server.after == ("postgres",)
+    assert server.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == url(ServiceSettings(home=tmp_path), "airflow")
+    assert (
+        server.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC"]
+        == server.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]
+    )
+    assert server.once[0].stamp != plain.once[0].stamp
+
+
+def test_spark_connect_on_a_standalone_spark_waits_for_it(tmp_path):
+    """And gets the client for alluxio:// addresses where it is asked for."""
+    server = made("spark-connect", tmp_path, connect_master="spark://127.0.0.1:7077", connect_alluxio=True)
+    assert server.after == ("spark",)
+    assert "spark.hadoop.fs.alluxio.impl=alluxio.hadoop.FileSystem" in server.processes[0].command
+    assert "alluxio" not in " ".join(made("spark-connect", tmp_path).processes[0].command)

@@ -1,0 +1,199 @@
+"""Of a server that lost a process, only that one is started again; servers are started in the order of their needs."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from services.errors import NotReady, PortTaken, UnknownServer
+from services.ports import free_port, is_free, to_wait_for
+from services.server import Process, Server
+from services.supervisor import Supervisor
+
+SLEEPING = "import time; time.sleep(600)"
+# Has a child in a session of its own, as PostgreSQL's are.
+WITH_CHILD = """
+import subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+time.sleep(600)
+"""
+# Ends well on SIGINT alone, and says so.
+POLITE = """
+import pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGINT, lambda *_: sys.exit(pathlib.Path("said goodbye").touch()))
+pathlib.Path("ready").touch()
+time.sleep(600)
+"""
+
+
+def pair(home: Path, *, second: str = SLEEPING, name: str = "pair") -> Server:
+    """A server of two processes that listen nowhere."""
+    return Server(
+        name=name,
+        address="nowhere",
+        folder=home / name,
+        processes=(
+            Process("first", (sys.executable, "-c", SLEEPING)),
+            Process("second", (sys.executable, "-c", second)),
+        ),
+        environment={},
+        ports={},
+        ready=lambda: "",
+    )
+
+
+@pytest.fixture
+def supervisor(tmp_path):
+    """A supervisor whose servers are ended with the test."""
+    supervisor = Supervisor(tmp_path, say=lambda _: None)
+    yield supervisor
+    for name in supervisor.recorded():
+        supervisor.down(name, 0.0)
+
+
+def test_only_the_process_that_ended_is_started_again(supervisor, tmp_path):
+    """The other one keeps its id."""
+    server = pair(tmp_path)
+    supervisor.up([server], patience=60)
+    before = supervisor.state("pair").processes
+    supervisor.kill("pair", "second")
+    assert supervisor.state("pair").words == "partly running; ended: second"
+    supervisor.up([server], patience=60)
+    after = supervisor.state("pair").processes
+    assert supervisor.state("pair").running
+    assert after["first"] == before["first"]
+    assert after["second"] != before["second"]
+
+
+def test_what_ran_before_stays_when_the_rest_cannot_be_started(supervisor, tmp_path):
+    """The error shows the log of the one that ended, and `status` tells that it is missing."""
+    supervisor.up([pair(tmp_path)], patience=60)
+    before = supervisor.state("pair").processes
+    supervisor.kill("pair", "second")
+    broken = replace(pair(tmp_path, second="raise SystemExit('no disk')"), ready=lambda: "the second is missing")
+    with pytest.raises(NotReady, match="no disk"):
+        supervisor.up([broken], patience=60)
+    assert supervisor.state("pair").processes == {"first": before["first"]}
+    assert not supervisor.state("pair").words.startswith("stopped")
+
+
+def test_a_process_that_no_server_has_is_named(supervisor, tmp_path):
+    """With those that were started."""
+    supervisor.up([pair(tmp_path)], patience=60)
+    with pytest.raises(UnknownServer, match="pair has no process 'third'; those that were started: first, second"):
+        supervisor.kill("pair", "third")
+    with pytest.raises(UnknownServer, match="none"):
+        supervisor.kill("nobody", "first")
+
+
+def test_a_server_that_needs_another_is_started_when_that_one_is_ready(supervisor, tmp_path):
+    """Those that need nobody do not wait for each other."""
+    told = []
+    asked = {"slow": 0}
+
+    def slow() -> str:
+        asked["slow"] += 1
+        told.append("slow asked")
+        return "" if asked["slow"] > 2 else "not yet"
+
+    def prepared(name: str):
+        return lambda: told.append(f"{name} starts")
+
+    servers = [
+        replace(pair(tmp_path, name="slow"), ready=slow, prepare=prepared("slow")),
+        replace(pair(tmp_path, name="free"), prepare=prepared("free")),
+        replace(pair(tmp_path, name="needy"), prepare=prepared("needy"), after=("slow",)),
+    ]
+    supervisor.up(servers, patience=60)
+    assert told == ["slow starts", "free starts", "slow asked", "slow asked", "slow asked", "needy starts"]
+
+
+def test_a_server_is_furnished_once_it_is_ready(supervisor, tmp_path):
+    """And again after every start, since what is to be there may be gone."""
+    told = []
+
+    def ready() -> str:
+        told.append("asked")
+        return ""
+
+    server = replace(pair(tmp_path), ready=ready, furnish=lambda: told.append("furnished"))
+    supervisor.up([server], patience=60)
+    assert told == ["asked", "furnished"]
+
+
+def test_a_process_is_asked_to_end_by_the_signal_that_it_wants(supervisor, tmp_path):
+    """SIGTERM would have it wait for its clients."""
+    polite = Process("only", (sys.executable, "-c", POLITE), stop=signal.SIGINT)
+    server = replace(pair(tmp_path), processes=(polite,))
+    ready = server.folder / "ready"
+    supervisor.up([replace(server, ready=lambda: "" if ready.exists() else "not yet")], patience=60)
+    assert supervisor.down("pair", 30)
+    assert (server.folder / "said goodbye").exists()
+
+
+def test_the_memory_of_a_process_counts_what_it_has_started(supervisor, tmp_path):
+    """Children in sessions of their own too."""
+    supervisor.up([pair(tmp_path, second=WITH_CHILD)], patience=60)
+    parent = psutil.Process(supervisor.state("pair").processes["second"])
+    until = time.monotonic() + 30
+    while not parent.children():
+        assert time.monotonic() < until
+    (child,) = parent.children()
+    try:
+        memory = supervisor.state("pair").memory
+        assert memory["second"] > parent.memory_info().rss > 0
+        assert memory.keys() == {"first", "second"}
+    finally:
+        child.kill()
+
+
+def test_a_port_that_only_old_connections_have_is_waited_for(tmp_path):
+    """Somebody who connected to himself has it, as clients of a server that is gone do; nobody listens."""
+    port = free_port()
+    held = socket.socket()
+    held.bind(("127.0.0.1", port))
+    held.connect(("127.0.0.1", port))
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # nothing of it stays when it closes
+    assert not is_free(port)
+    said = []
+    supervisor = Supervisor(tmp_path, say=said.append, pause=lambda seconds: held.close())
+    supervisor.up([replace(pair(tmp_path), ports={"SPRINGLINE_SMALL_PORT": port})], patience=60)
+    supervisor.down("pair", 0.0)
+    assert f"nobody listens on port {port}" in said[0]
+
+
+def test_a_port_that_somebody_listens_on_is_not_waited_for():
+    """He may go on for ever; his name and the setting are told."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PortTaken, match=rf"port {port} is taken .*another port: SPRINGLINE_SMALL_PORT="):
+            to_wait_for("small", {"SPRINGLINE_SMALL_PORT + 2": port})
+
+
+def test_a_port_with_half_closed_clients_of_a_killed_server_is_free():
+    """They hold nothing back: a server can listen there at once, and so it is told."""
+    port = free_port()
+    serving = f"import socket, time; s = socket.create_server(('127.0.0.1', {port})); k = s.accept(); time.sleep(600)"
+    server = subprocess.Popen([sys.executable, "-c", serving])
+    until = time.monotonic() + 30
+    client = None
+    while client is None:
+        try:
+            client = socket.create_connection(("127.0.0.1", port))
+        except ConnectionRefusedError:
+            assert time.monotonic() < until
+    server.kill()
+    server.wait()
+    with client:
+        assert client.recv(1) == b""  # the other half is closed
+        assert is_free(port)
