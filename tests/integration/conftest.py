@@ -1,0 +1,89 @@
+"""The real servers, each started once when the first test asks for it, in a home of this run's own."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from services.known import make_servers
+from services.servers.alluxio import ramdisk
+from services.settings import ServiceSettings
+from services.spare import beside
+from services.supervisor import Supervisor
+from tests.support.servers import Running
+
+SMALL = {"alluxio_memory": 256 << 20, "alluxio_workers": 2}
+
+
+@pytest.fixture(scope="session")
+def service_settings() -> Iterator[ServiceSettings]:
+    """A home and ports that are nobody else's."""
+    # Not one of pytest's folders: those are private, and started by root PostgreSQL runs as another user.
+    home = Path(tempfile.mkdtemp(prefix="springline-servers-", dir="/tmp"))
+    home.chmod(0o711)
+    settings = beside(home, **SMALL)
+    yield settings
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.rmtree(ramdisk(settings), ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def supervisor(service_settings: ServiceSettings) -> Iterator[Supervisor]:
+    """Ends every server with the run."""
+    supervisor = Supervisor(service_settings.home)
+    yield supervisor
+    for name in reversed(supervisor.recorded()):
+        supervisor.down(name, 5)
+
+
+@pytest.fixture(scope="session")
+def start(supervisor: Supervisor, service_settings: ServiceSettings) -> Callable[[str], Running]:
+    """Starts a server, or what has ended of it, and waits until it is ready."""
+
+    def start(name: str) -> Running:
+        (server,) = make_servers([name], service_settings)
+        running = Running(name, server.address, service_settings, supervisor)
+        running.mend()
+        return running
+
+    return start
+
+
+@pytest.fixture
+def hdfs(start: Callable[[str], Running]) -> Running:
+    """A NameNode and two DataNodes, whole again whatever the test before did to them."""
+    return start("hdfs")
+
+
+@pytest.fixture
+def alluxio(start: Callable[[str], Running]) -> Running:
+    """Alluxio with two workers, over a folder."""
+    return start("alluxio")
+
+
+@pytest.fixture
+def postgres(start: Callable[[str], Running]) -> Running:
+    """PostgreSQL with the databases `springline` and `airflow`."""
+    return start("postgres")
+
+
+@pytest.fixture
+def kafka(start: Callable[[str], Running]) -> Running:
+    """One broker."""
+    return start("kafka")
+
+
+@pytest.fixture
+def zookeeper(start: Callable[[str], Running]) -> Running:
+    """One ZooKeeper."""
+    return start("zookeeper")
+
+
+@pytest.fixture
+def spark(start: Callable[[str], Running]) -> Running:
+    """A standalone master with a worker."""
+    return start("spark")

@@ -1,0 +1,102 @@
+"""Every server starts, serves, keeps its data through kill -9 and through `down`, and is this machine's alone."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import psutil
+import pytest
+
+from services.processes import members
+from services.record import Records
+from tests.support.round_trips import ROUND_TRIPS, WORDS
+from tests.support.servers import Running
+
+every_server = pytest.mark.parametrize("name", ROUND_TRIPS)
+
+
+def living(server: Running) -> tuple[psutil.Process, ...]:
+    """Every process of the server, with what its processes have started."""
+    record = Records(server.settings.home / "run").load(server.name)
+    if record is None:
+        return ()
+    leaders = [psutil.Process(pid) for pid in server.processes.values()]
+    return tuple({*members(record), *(child for each in leaders for child in each.children(recursive=True))})
+
+
+@every_server
+def test_what_was_written_is_read_back(start, name):
+    """The server answered when it was ready, and so it does now."""
+    server = start(name)
+    ROUND_TRIPS[name].write(server)
+    assert ROUND_TRIPS[name].read(server) == WORDS
+
+
+@every_server
+def test_a_server_whose_processes_are_killed_goes_on_with_its_data(start, name):
+    """After kill -9 of all of its processes at once, `up` starts it again, and what was written is there."""
+    server = start(name)
+    ROUND_TRIPS[name].write(server)
+    before = server.processes
+    for process in before:
+        server.kill(process)
+    assert not server.processes
+    server.mend()
+    assert server.processes.keys() == before.keys()
+    assert ROUND_TRIPS[name].read(server) == WORDS
+
+
+@pytest.mark.parametrize(
+    ("name", "process"),
+    [
+        ("hdfs", "datanode-1"),
+        ("hdfs", "namenode"),
+        ("alluxio", "worker-1"),
+        ("alluxio", "proxy"),
+        ("spark", "worker-1"),
+    ],
+)
+def test_only_the_process_that_was_killed_is_started_again(start, name, process):
+    """The others keep their ids, and the server is whole again."""
+    server = start(name)
+    ROUND_TRIPS[name].write(server)
+    before = server.processes
+    server.kill(process)
+    assert server.processes == {each: pid for each, pid in before.items() if each != process}
+    server.mend()
+    after = server.processes
+    assert {each for each in before if before[each] != after[each]} == {process}
+    assert ROUND_TRIPS[name].read(server) == WORDS
+
+
+@every_server
+def test_down_leaves_no_process_and_keeps_the_data(start, name):
+    """Every process is gone when `down` returns, those too that took a session of their own."""
+    server = start(name)
+    ROUND_TRIPS[name].write(server)
+    processes = living(server)
+    assert len(processes) >= len(server.processes) > 0
+    assert server.supervisor.down(name, 20)
+    assert not [each for each in processes if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+    server.mend()
+    assert ROUND_TRIPS[name].read(server) == WORDS
+
+
+@every_server
+def test_nobody_on_another_machine_can_connect(start, name):
+    """Whatever listens, listens on 127.0.0.1."""
+    server = start(name)
+    ids = {each.pid for each in living(server)}
+    listening = [
+        each for each in psutil.net_connections(kind="tcp") if each.status == psutil.CONN_LISTEN and each.pid in ids
+    ]
+    assert listening
+    elsewhere = {str(each.laddr) for each in listening if not loopback(each.laddr.ip)}
+    assert not elsewhere
+
+
+def loopback(address: str) -> bool:
+    """An address of this machine, written as IPv4, IPv6, or one in the other."""
+    parsed = ipaddress.ip_address(address)
+    inner = getattr(parsed, "ipv4_mapped", None) or parsed
+    return bool(inner.is_loopback)

@@ -1,0 +1,161 @@
+"""Something small to write to each server, and to read back later."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import httpx
+
+from services.servers.postgres import url
+from services.servers.spark import spark
+from tests.support.servers import Running
+
+WORDS = "what was written"
+
+
+@dataclass(frozen=True)
+class RoundTrip:
+    """How to leave something in a server, and how to get it back."""
+
+    write: Callable[[Running], None]
+    read: Callable[[Running], str]
+
+
+def _to_postgres(server: Running) -> None:
+    import psycopg
+
+    with psycopg.connect(url(server.settings, "springline", "postgresql")) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS said (words text)")
+        connection.execute("DELETE FROM said")
+        connection.execute("INSERT INTO said VALUES (%s)", (WORDS,))
+
+
+def _from_postgres(server: Running) -> str:
+    import psycopg
+
+    with psycopg.connect(url(server.settings, "springline", "postgresql")) as connection:
+        (row,) = connection.execute("SELECT words FROM said").fetchall()
+    return str(row[0])
+
+
+def _to_kafka(server: Running) -> None:
+    from kafka import KafkaAdminClient, KafkaProducer
+    from kafka.admin import NewTopic
+    from kafka.errors import TopicAlreadyExistsError
+
+    admin = KafkaAdminClient(bootstrap_servers=server.address)
+    try:
+        admin.create_topics([NewTopic("said", 1, 1)])
+    except TopicAlreadyExistsError:
+        pass
+    finally:
+        admin.close()
+    producer = KafkaProducer(bootstrap_servers=server.address, acks="all")
+    producer.send("said", WORDS.encode()).get(timeout=30)
+    producer.close()
+
+
+def _from_kafka(server: Running) -> str:
+    from kafka import KafkaConsumer
+
+    consumer = KafkaConsumer(
+        "said", bootstrap_servers=server.address, auto_offset_reset="earliest", consumer_timeout_ms=30_000
+    )
+    try:
+        return next(iter(consumer)).value.decode()
+    finally:
+        consumer.close()
+
+
+def _hdfs(server: Running) -> str:
+    return f"http://127.0.0.1:{server.settings.hdfs_http_port}/webhdfs/v1/said"
+
+
+def _to_hdfs(server: Running) -> None:
+    asked = httpx.put(_hdfs(server), params={"op": "CREATE", "overwrite": "true", "replication": "2"}, timeout=30)
+    httpx.put(asked.headers["Location"], content=WORDS.encode(), timeout=30).raise_for_status()
+
+
+def _from_hdfs(server: Running) -> str:
+    answer = httpx.get(_hdfs(server), params={"op": "OPEN"}, follow_redirects=True, timeout=60)
+    return answer.raise_for_status().text
+
+
+def _alluxio(server: Running, what: str, **body: object) -> httpx.Response:
+    base = f"http://127.0.0.1:{server.settings.alluxio_proxy_port}/api/v1"
+    return httpx.post(f"{base}/{what}", json=body, timeout=60).raise_for_status()
+
+
+def _to_alluxio(server: Running) -> None:
+    base = f"http://127.0.0.1:{server.settings.alluxio_proxy_port}/api/v1"
+    if _alluxio(server, "paths//said/exists").json():
+        _alluxio(server, "paths//said/delete")
+    stream = _alluxio(server, "paths//said/create-file", writeType="CACHE_THROUGH").json()
+    bytes_ = {"Content-Type": "application/octet-stream"}
+    httpx.post(f"{base}/streams/{stream}/write", content=WORDS.encode(), headers=bytes_, timeout=60).raise_for_status()
+    _alluxio(server, f"streams/{stream}/close")
+
+
+def _from_alluxio(server: Running) -> str:
+    stream = _alluxio(server, "paths//said/open-file").json()
+    try:
+        return _alluxio(server, f"streams/{stream}/read").text
+    finally:
+        _alluxio(server, f"streams/{stream}/close")
+
+
+def _to_zookeeper(server: Running) -> None:
+    from kazoo.client import KazooClient
+
+    client = KazooClient(hosts=server.address)
+    client.start(timeout=30)
+    client.ensure_path("/said")
+    client.set("/said", WORDS.encode())
+    client.stop()
+    client.close()
+
+
+def _from_zookeeper(server: Running) -> str:
+    from kazoo.client import KazooClient
+
+    client = KazooClient(hosts=server.address)
+    client.start(timeout=30)
+    value, _ = client.get("/said")
+    client.stop()
+    client.close()
+    return str(value.decode())
+
+
+_SUM = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate()
+print("sum", spark.range(1000).repartition(4).selectExpr("sum(id)").first()[0])
+"""
+
+
+def _from_spark(server: Running) -> str:
+    """The standalone Spark keeps nothing; it is asked for a sum."""
+    given = f"--master {server.address} --driver-memory 512m --executor-memory 512m pyspark-shell"
+    done = subprocess.run(
+        [sys.executable, "-c", _SUM],
+        env={**os.environ, **spark(server.settings).environment, "PYSPARK_SUBMIT_ARGS": given},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    return WORDS if "sum 499500" in done.stdout else done.stdout + done.stderr
+
+
+ROUND_TRIPS: Mapping[str, RoundTrip] = {
+    "hdfs": RoundTrip(_to_hdfs, _from_hdfs),
+    "alluxio": RoundTrip(_to_alluxio, _from_alluxio),
+    "postgres": RoundTrip(_to_postgres, _from_postgres),
+    "kafka": RoundTrip(_to_kafka, _from_kafka),
+    "zookeeper": RoundTrip(_to_zookeeper, _from_zookeeper),
+    "spark": RoundTrip(lambda server: None, _from_spark),
+}

@@ -1,0 +1,32 @@
+"""A real server that a test may use, and harm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from services.known import make_servers
+from services.settings import ServiceSettings
+from services.supervisor import Supervisor
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that serves at `address`, in the home and on the ports of `settings`."""
+
+    name: str
+    address: str
+    settings: ServiceSettings
+    supervisor: Supervisor
+
+    def kill(self, process: str) -> None:
+        """Kill one of its processes with -9."""
+        self.supervisor.kill(self.name, process)
+
+    def mend(self) -> None:
+        """Start what has ended of it, and wait until it is ready."""
+        self.supervisor.up(make_servers([self.name], self.settings), 240)
+
+    @property
+    def processes(self) -> dict[str, int]:
+        """The ids of its processes that live, by name."""
+        return dict(self.supervisor.state(self.name).processes)
