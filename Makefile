@@ -36,11 +36,11 @@ $(READY): requirements.txt
 requirements: $(READY)  ## compile requirements.in to requirements.txt
 	$(VENV)/bin/uv pip compile --universal --python-version 3.11 --no-header requirements.in -o requirements.txt
 
-demo: $(READY)  ## start the servers, run three days of the workflow, persist them, show what became of them
-	@$(PY) -m services.demo
+demo: $(READY)  ## run three days of the workflow and show what became of them; PROFILE=cluster: on the real servers
+	@$(if $(PROFILE),SPRINGLINE_PROFILE=$(PROFILE)) $(PY) -m services.demo
 
-stop: $(READY)  ## end every server that was started here
-	@$(PY) -m services down
+stop: $(READY)  ## end every server that was started here, of every profile
+	@for profile in "" $(basename $(notdir $(wildcard profiles/*.env))); do SPRINGLINE_PROFILE=$$profile $(PY) -m services down; done
 
 check: $(READY)  ## format, lint, types, imports
 	@$(VENV)/bin/ruff format --check .

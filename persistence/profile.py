@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from pydantic import Field, field_validator
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -28,10 +29,25 @@ def profile_file(chosen: str, profiles: Path) -> Path:
     return path.resolve()
 
 
+def checkout() -> Path:
+    """The folder that holds the packages, the profiles, and by default the home."""
+    return Path(__file__).resolve().parent.parent
+
+
 class ProfiledSettings(BaseSettings):
     """Settings that are read from SPRINGLINE_<NAME>, else from the file that SPRINGLINE_PROFILE names."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore")
+
+    home: Path = Field(
+        default_factory=lambda: checkout() / "var", description="Folder for everything that the platform makes"
+    )
+
+    @field_validator("home")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        """A relative one lies in the checkout, wherever the process was started."""
+        return (checkout() / value.expanduser()).resolve()
 
     @classmethod
     def settings_customise_sources(
@@ -46,5 +62,5 @@ class ProfiledSettings(BaseSettings):
         chosen = os.environ.get(f"{PREFIX}PROFILE", "")
         if not chosen:
             return sources
-        profiles = Path(__file__).resolve().parent.parent / "profiles"
-        return (*sources, DotEnvSettingsSource(settings_cls, env_file=profile_file(chosen, profiles)))
+        file = profile_file(chosen, checkout() / "profiles")
+        return (*sources, DotEnvSettingsSource(settings_cls, env_file=file))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pydantic import Field, SecretStr, field_validator
 
 from persistence.profile import ProfiledSettings
@@ -11,16 +9,13 @@ from persistence.profile import ProfiledSettings
 _POLICIES = ("paper", "value-density", "fifo", "hash-order", "edge", "lrc")
 
 
-def default_home() -> Path:
-    """`var/` beside the packages: everything that the platform makes by itself lies there."""
-    return Path(__file__).resolve().parent.parent / "var"
-
-
 class Settings(ProfiledSettings):
     """Where datasets live and how they are persisted."""
 
-    home: Path = Field(default_factory=default_home, description="Folder for everything that the platform makes")
-    catalog_url: str = Field("", description="SQLAlchemy URL of the catalog; empty: SQLite in the home folder")
+    catalog_url: str = Field(
+        "", description="SQLAlchemy URL of the catalog, {home} in it is the home folder; empty: SQLite in that folder"
+    )
+    catalog_patience: float = Field(60, ge=0, description="Seconds that a process waits for a catalog that went away")
     cache_uri: str = Field("", description="Where the cache is; empty: a folder of this home's own in /dev/shm")
     cache_capacity: int = Field(4 << 30, gt=0, description="Bytes that the cache may hold")
     under_uri: str = Field("", description="Where the under-store is; empty: under/ in the home folder")
@@ -45,6 +40,11 @@ class Settings(ProfiledSettings):
     mean_fault_seconds: float = Field(7 * 86400, gt=0, description="Mean time between losses of the cache")
     replacement: str = Field("lru", pattern="^(lru|lrfu)$", description="Order of leaving the cache: lru or lrfu")
     runner: str = Field("", description="module:factory of what runs operations again; empty: none")
+
+    @property
+    def catalog_address(self) -> str:
+        """The SQLAlchemy URL of the catalog."""
+        return self.catalog_url.replace("{home}", str(self.home)) or f"sqlite:///{self.home / 'catalog.db'}"
 
     @field_validator("policy")
     @classmethod

@@ -9,13 +9,11 @@ from pydantic import Field, field_validator
 from pydantic_settings import NoDecode
 
 from persistence.profile import ProfiledSettings
-from persistence.settings import default_home
 
 
 class JobSettings(ProfiledSettings):
     """Which Spark runs the operations, which operations there are, and what they read from outside."""
 
-    home: Path = Field(default_factory=default_home, description="Folder for everything that the platform makes")
     spark_remote: str = Field(
         default="", description="Address of a Spark Connect server, sc://host:port; empty: spark_master is used"
     )

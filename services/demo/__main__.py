@@ -48,12 +48,14 @@ def run(console: Console) -> None:
     """Start, land, run, persist, show."""
     begun = time.monotonic()
     settings = ServiceSettings()
+    if "airflow" not in settings.servers:
+        raise ServiceError("SPRINGLINE_SERVERS names no airflow, and the demo runs its workflow there")
     os.environ["SPRINGLINE_HOME"] = str(settings.home)
     say(console, "1  Servers")
-    servers = make_servers(["spark-connect", "airflow"], settings)
+    servers = make_servers(settings.servers, settings)
     supervisor = Supervisor(settings.home, say=lambda text: console.print(f"  {text}", highlight=False))
     supervisor.up(servers, settings.start_patience)
-    address = servers[-1].address
+    address = next(server.address for server in servers if server.name == "airflow")
 
     say(console, "2  Landing files")
     for landed in land(DAYS, JobSettings().landing_folder):
@@ -86,6 +88,8 @@ def run(console: Console) -> None:
         f"Ask why with `.venv/bin/python -m persistence explain etl/{DAYS[0]}/clean`; `make stop` ends the servers.",
         highlight=False,
     )
+    if "hdfs" in settings.servers:
+        console.print(f"The files in HDFS are at http://127.0.0.1:{settings.hdfs_http_port}/.", highlight=False)
 
 
 def say(console: Console, title: str) -> None:
