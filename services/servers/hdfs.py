@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import urllib.request
 from collections.abc import Mapping
 from functools import partial
@@ -111,15 +112,21 @@ def _prepare(settings: ServiceSettings, folder: Path) -> None:
 def _missing(http_port: int, datanodes: Mapping[str, int]) -> str:
     """What a client would miss: the NameNode out of safe mode, every DataNode known to it and its blocks reported."""
     state = _asked(http_port, "Hadoop:service=NameNode,name=FSNamesystemState")
-    if state is None:
+    info = _asked(http_port, "Hadoop:service=NameNode,name=NameNodeInfo")
+    if state is None or info is None or "LiveNodes" not in info:
         return "the NameNode does not answer"
     if state["FSState"] != "Operational":
         return f"the NameNode is in the state {state['FSState']}"
-    if state["NumLiveDataNodes"] < len(datanodes):
-        return f"{state['NumLiveDataNodes']} of {len(datanodes)} DataNodes have reported"
-    # The NameNode goes on counting a DataNode that was killed a moment ago, so each is asked itself.
-    absent = [name for name, port in datanodes.items() if not _serves(port)]
-    return f"not registered yet: {', '.join(absent)}" if absent else ""
+    minutes = (time.time() - info["NNStartedTimeInMillis"] / 1000) / 60
+    live = {each["infoAddr"]: each for each in json.loads(info["LiveNodes"]).values()}
+    for name, port in datanodes.items():
+        known = live.get(f"127.0.0.1:{port}")
+        # The NameNode goes on counting a DataNode that was killed a moment ago, so each is asked itself too.
+        if known is None or not _serves(port):
+            return f"{name} has not registered"
+        if not known["capacity"] or known["lastBlockReport"] > minutes:
+            return f"{name} has not reported its blocks"
+    return ""
 
 
 def _serves(http_port: int) -> bool:

@@ -82,7 +82,8 @@ def _to_hdfs(server: Running) -> None:
 
 def _from_hdfs(server: Running) -> str:
     answer = httpx.get(_hdfs(server), params={"op": "OPEN"}, follow_redirects=True, timeout=60)
-    return answer.raise_for_status().text
+    assert answer.is_success, answer.text
+    return answer.text
 
 
 def _alluxio(server: Running, what: str, **body: object) -> httpx.Response:
