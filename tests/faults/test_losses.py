@@ -10,7 +10,7 @@ import pytest
 from persistence.errors import Irrecoverable, PersistenceError
 from persistence.model import Cache, Origin, Phase, Ref, Strategy
 from persistence.platform import Platform
-from tests.support.lines import LinesRunner, lines_of
+from tests.support.lines import LinesRunner, lines_of, make
 from tests.support.stages import Staged, stage
 from tests.support.states import copies_in, end_pauses, wipe_cache
 from tests.support.workflow import (
@@ -105,6 +105,18 @@ def test_under_async_store_what_goes_with_the_cache_is_named(open_at: Callable[.
 
 
 # ---- the under-store
+
+
+def test_a_process_that_starts_while_the_under_store_is_away_works_on(open_at: Callable[..., Platform]) -> None:
+    """It opens, writes to the cache, says what the transfer waits for, and sends once it is back."""
+    first = open_at()
+    back = away(first)
+    platform = open_at(retry_seconds=0)
+    make(platform, "a", lines=["one"])
+    (outcome,) = platform.persister.drain().outcomes[:1]
+    assert "is its disk mounted" in outcome.error
+    back()
+    assert platform.persister.drain().left == 0
 
 
 def test_an_under_store_that_refuses_for_a_while_delays_only_what_must_be_synchronous(

@@ -1,0 +1,100 @@
+"""Faults in the middle of a real DAG run: it ends right, with the results of a run without a fault."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from datetime import date
+
+import pytest
+
+from persistence.model import Dataset
+from persistence.platform import default_cache
+from services.known import make_servers
+from services.settings import ServiceSettings
+
+DAY = date(2013, 1, 5)
+PSEUDONYMOUS = ("rotate", "accepted", "quarantine")  # made with a random salt, or from what was
+
+
+def run(live, strategy: str, when: str, fault: Callable[[], None]) -> dict[str, Dataset]:
+    """A DAG run of the day, with a fault once its dataset `when` is committed; its datasets by name."""
+    before = {each.ref for each in live.platform.catalog.find(prefix=f"etl/{DAY}/")}
+    live.api.end_backfills("etl_lineage")
+    live.api.backfill("etl_lineage", DAY, DAY, {"strategy": strategy}, runs_at_once=1)
+    until = time.monotonic() + 180
+    while not any(
+        each.committed_at and each.ref not in before for each in live.platform.catalog.find(path=f"etl/{DAY}/{when}")
+    ):
+        assert time.monotonic() < until, live.tails("etl_lineage")
+        time.sleep(0.1)
+    fault()
+    live.finish("etl_lineage", lambda: live.api.runs("etl_lineage", DAY, DAY).values(), patience=400)
+    made = live.platform.catalog.find(prefix=f"etl/{DAY}/", superseded=False)
+    assert not before & {each.ref for each in made}
+    return {each.ref.path.rpartition("/")[2]: each for each in made}
+
+
+def digests(made: dict[str, Dataset]) -> dict[str, str]:
+    """What has to be the same in every run."""
+    return {name: each.digest for name, each in made.items() if name not in PSEUDONYMOUS}
+
+
+@pytest.fixture(scope="module")
+def without_fault(live) -> dict[str, str]:
+    """The digests of a run in which nothing goes wrong."""
+    live.api.pause("etl_lineage", False)
+    live.api.pause("persister", False)
+    return digests(run(live, "async_and_sync", "load_flights", lambda: None))
+
+
+def test_a_run_ends_right_when_the_spark_connect_server_is_killed(live, without_fault):
+    """kill -9 of the server and all that it started; somebody starts it again, the tasks find it."""
+
+    server = make_servers(["spark-connect"], _settings(live))
+
+    def kill() -> None:
+        for pid in live.supervisor.state("spark-connect").processes.values():
+            os.killpg(pid, signal.SIGKILL)
+        live.supervisor.down("spark-connect", 10)  # waits until all of it is gone, and its port free
+        live.supervisor.up(server, 120)
+
+    assert digests(run(live, "async_and_sync", "parse", kill)) == without_fault
+
+
+def test_a_run_ends_right_when_the_whole_cache_is_deleted(live, without_fault):
+    """What was only in the cache is made again, from what Async&Sync had persisted."""
+
+    def wipe() -> None:
+        for entry in default_cache(live.home).iterdir():
+            shutil.rmtree(entry, ignore_errors=True)
+
+    made = run(live, "async_and_sync", "clean", wipe)
+    assert digests(made) == without_fault
+    seen = [moment.event for name in ("parse", "clean") for moment in live.platform.catalog.history(made[name].ref)]
+    assert "lost" in seen and "restored" in seen
+
+
+def test_a_run_waits_for_an_under_store_that_refuses_writes(live, without_fault):
+    """Under CacheThrough every write waits until the under-store takes it again."""
+    under, away = live.home / "under", live.home / "under.away"
+
+    def refuse() -> None:
+        under.rename(away)
+        under.write_text("not a folder")
+        time.sleep(20)
+        under.unlink()
+        away.rename(under)
+
+    made = run(live, "cache_through", "parse", refuse)
+    assert digests(made) == without_fault
+    assert all(each.persisted for each in made.values())
+
+
+def _settings(live) -> ServiceSettings:
+    """The settings under which the live servers were started."""
+    port = int(live.supervisor.state("spark-connect").address.rpartition(":")[2])
+    return ServiceSettings(home=live.home, connect_port=port)

@@ -1,0 +1,104 @@
+"""The whole workflow on Alluxio, HDFS and PostgreSQL: the results are those of the embedded default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from persistence.model import Dataset, Strategy
+from persistence.platform import Platform, open_platform
+from persistence.settings import Settings
+from services.known import make_servers
+from services.servers.postgres import url
+from spark_jobs.landing import land
+from spark_jobs.operations import load_operations
+from spark_jobs.produce import produce
+from spark_jobs.runner import SparkRunner
+from spark_jobs.session import SparkSessions
+from spark_jobs.settings import JobSettings
+from tests.support.servers import Running
+
+DAY = "2013-01-05"
+PSEUDONYMOUS = ("rotate", "accepted", "quarantine")  # made with a random salt, or from what was
+
+
+@pytest.fixture(scope="module")
+def runner(start: Callable[[str], Running], tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRunner]:
+    """Runs the workflow's operations on a Spark Connect server that can reach Alluxio and HDFS."""
+    postgres = start("postgres")
+    settings = postgres.settings.model_copy(update={"connect_alluxio": True})
+    (server,) = make_servers(["spark-connect"], settings)
+    postgres.supervisor.up([server], 240)
+    landing = tmp_path_factory.mktemp("landing")
+    land([date.fromisoformat(DAY)], landing)
+    jobs = JobSettings(spark_remote=server.address, landing=landing)
+    with closing(SparkSessions(jobs)) as sessions:
+        yield SparkRunner(jobs, load_operations(), sessions)
+    postgres.supervisor.down("spark-connect", 5)
+
+
+@pytest.fixture(scope="module")
+def on_folders(runner: SparkRunner, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
+    """What the workflow makes on the embedded default."""
+    folder = tmp_path_factory.mktemp("embedded")
+    settings = Settings(home=folder / "home", cache_uri=f"file://{folder}/cache")
+    with closing(open_platform(settings, runner=runner)) as platform:
+        return run(platform, runner)
+
+
+@pytest.fixture(scope="module")
+def cluster(start: Callable[[str], Running], runner: SparkRunner, tmp_path_factory: pytest.TempPathFactory):
+    """The platform of the profile `cluster`, on this run's servers."""
+    postgres, hdfs, alluxio = start("postgres"), start("hdfs"), start("alluxio")
+    settings = Settings(
+        home=tmp_path_factory.mktemp("cluster"),
+        catalog_url=url(postgres.settings, "springline"),
+        cache_uri=f"{alluxio.address}/workflow",
+        alluxio_proxy=f"http://127.0.0.1:{alluxio.settings.alluxio_proxy_port}",
+        cache_capacity=200_000_000,
+        under_uri=f"{hdfs.address}/workflow",
+        hdfs_http=f"http://127.0.0.1:{hdfs.settings.hdfs_http_port}",
+    )
+    with closing(open_platform(settings, runner=runner)) as platform:
+        yield platform
+
+
+def run(platform: Platform, runner: SparkRunner) -> dict[str, Dataset]:
+    """Every operation of the workflow in order, under Async&Sync, then the queue."""
+    names = [each.name for each in runner.registry.in_order() if each.name.startswith("etl.")]
+    made = {name[4:]: produce(platform, name, {"ds": DAY}, strategy=Strategy.ASYNC_AND_SYNC) for name in names}
+    assert platform.persister.drain(patience=60).left == 0
+    return {name: platform.catalog.get(each.ref) for name, each in made.items()}
+
+
+def digests(made: dict[str, Dataset]) -> dict[str, str]:
+    """What has to be the same wherever the workflow runs."""
+    return {name: each.digest for name, each in made.items() if name not in PSEUDONYMOUS}
+
+
+def test_the_results_are_those_of_the_embedded_default(
+    cluster: Platform, runner: SparkRunner, on_folders: dict[str, Dataset]
+) -> None:
+    """Same logical digests; everything is in HDFS, and comes back out of it when Alluxio's copy is gone."""
+    made = run(cluster, runner)
+    assert digests(made) == digests(on_folders)
+    assert all(each.persisted and each.in_cache for each in made.values())
+    for each in made.values():
+        cluster.cache.delete(each.cache_location)
+    lost = cluster.maintenance.scan().lost
+    assert {ref.path for ref in lost} == {each.ref.path for each in made.values()}
+    report = cluster.restorer.bring_back([made["carriers"].ref, made["hours"].ref])
+    assert [step.action for step in report.steps] == ["fetch", "fetch"] and not report.irrecoverable
+
+
+def test_a_second_run_reads_what_the_first_one_left(cluster: Platform, runner: SparkRunner) -> None:
+    """A backfill beside it makes new generations of every dataset, from sources in Alluxio or HDFS."""
+    before = {each.ref for each in cluster.catalog.find(prefix=f"etl/{DAY}/")}
+    again = run(cluster, runner)
+    assert not before & {each.ref for each in again.values()}
+    folder = Path(again["carriers"].under_location)
+    assert folder.name.startswith("@") and cluster.under.exists(again["carriers"].under_location)
