@@ -39,8 +39,8 @@ _ALWAYS: Mapping[str, Any] = MappingProxyType({})
 class Catalog(Runs, Measurements):
     """Records generations, operations, DAG runs, readers and measurements in one database."""
 
-    def __init__(self, url: str, *, who: str = "") -> None:
-        super().__init__(url)
+    def __init__(self, url: str, *, who: str = "", patience: float = 0.0) -> None:
+        super().__init__(url, patience=patience)
         self.who = who
 
     # ---- changing a generation

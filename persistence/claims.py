@@ -13,7 +13,7 @@ from sqlalchemy.exc import OperationalError
 
 from persistence import schema
 from persistence.catalog import Catalog
-from persistence.errors import RefusedTransition
+from persistence.errors import CatalogUnavailable, RefusedTransition
 from persistence.model import Dataset, Method, Ref
 from persistence.records import key_of, keys_of, sliced
 from persistence.schema import db_now, generation
@@ -70,7 +70,7 @@ class Claims:
             .where(schema.copying, generation.c.lease_until > db_now(), not_(schema.committed))
             .limit(1)
         )
-        with suppress(OperationalError), self._catalog.reading() as connection:
+        with suppress(OperationalError, CatalogUnavailable), self._catalog.reading(patience=0) as connection:
             return connection.scalar(query) is not None
         return False
 
@@ -143,7 +143,7 @@ class Claims:
 
         def renew() -> None:
             while not done.wait(self._seconds / 3):
-                with suppress(OperationalError):  # a database that is away for a moment: another third is left
+                with suppress(OperationalError, CatalogUnavailable):  # away for a moment: another third is left
                     if not self.renew(lease):
                         lost.set()
                         return

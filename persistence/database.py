@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,30 +14,62 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, select, text
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError, OperationalError
 
+from persistence.errors import CatalogUnavailable
 from persistence.schema import db_now
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
+_ASK_SECONDS = 0.2  # how often a database that is away is asked again
 _MIGRATION_LOCK = 7_331_944  # any number of our own; names the advisory lock on PostgreSQL
 
 
 class Database:
-    """A connection to the catalog's database, for the parts that work on its tables."""
+    """A connection to the catalog's database, for the parts that work on its tables.
 
-    def __init__(self, url: str) -> None:
+    A transaction that cannot begin because the database is away waits for it, up to `patience` seconds;
+    one whose database goes away in its middle, or does not come back, raises `CatalogUnavailable`.
+    """
+
+    def __init__(self, url: str, *, patience: float = 0.0) -> None:
         self.engine = open_database(url)
+        self.patience = patience
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self, *, patience: float | None = None) -> Iterator[Connection]:
         """A transaction that only reads."""
-        with self.engine.connect() as connection, connection.begin():
+        with self._connected(patience) as connection, connection.begin():
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A transaction that writes; on SQLite it holds the write lock from its start."""
-        with self.engine.connect().execution_options(writes=True) as connection, connection.begin():
+        with self._connected(None) as connection, connection.execution_options(writes=True).begin():
             yield connection
+
+    @contextmanager
+    def _connected(self, patience: float | None) -> Iterator[Connection]:
+        try:
+            connection = self._connect(self.patience if patience is None else patience)
+            with connection:
+                yield connection
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+            raise CatalogUnavailable(
+                f"the catalog at {self.engine.url.render_as_string()} does not answer: {error.orig}; is it running?"
+            ) from error
+
+    def _connect(self, patience: float) -> Connection:
+        until = time.monotonic() + patience
+        while True:
+            try:
+                return self.engine.connect()
+            except OperationalError as error:
+                if time.monotonic() >= until:
+                    error.connection_invalidated = True
+                    raise
+                time.sleep(_ASK_SECONDS)
 
     def now(self) -> float:
         """The database's clock, in seconds since 1970."""

@@ -33,6 +33,10 @@ class StorageUnavailable(PersistenceError):
     """A store did not answer, or refused; trying again later may help."""
 
 
+class CatalogUnavailable(PersistenceError):
+    """The catalog's database does not answer; what was under way is done or not, and shows when it is back."""
+
+
 class Gone(PersistenceError):
     """Bytes are not where the catalog says; it has been told, and what to do has to be decided anew."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from persistence.catalog import Catalog
 from persistence.claims import Claims, Lease, LeaseLost
 from persistence.errors import (
+    CatalogUnavailable,
     DamagedCopy,
     Gone,
     Irrecoverable,
@@ -80,7 +81,17 @@ class Persister:
     sleep: Callable[[float], None] = time.sleep
 
     def step(self) -> Outcome | None:
-        """Persist the next generation; None if nothing can be claimed now."""
+        """Persist the next generation; None if nothing can be claimed now, also because the catalog went away.
+
+        Whoever calls again waits for the catalog; what was claimed when it went away is claimed again
+        once its lease has run out.
+        """
+        try:
+            return self._step()
+        except CatalogUnavailable:
+            return None
+
+    def _step(self) -> Outcome | None:
         for expired in self.claims.expire():
             with suppress(StorageUnavailable):  # whoever claims it next sweeps too
                 self.sender.sweep(expired)
@@ -108,8 +119,14 @@ class Persister:
                 failures[outcome.ref] += 1
                 if failures[outcome.ref] < _TRIES:
                     continue
-            summary.left = self.claims.depth()
-            if not summary.left or time.monotonic() - idle_since >= patience:
+            impatient = time.monotonic() - idle_since >= patience
+            try:
+                summary.left = self.claims.depth()
+            except CatalogUnavailable:
+                if impatient:
+                    raise
+                continue
+            if not summary.left or impatient:
                 return summary
             self.sleep(min(0.5, patience))
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
-from persistence.backends.link import Link
-from persistence.backends.local import LocalBackend
+from persistence.backends.opening import open_backend
 from persistence.backends.spec import Backend
 from persistence.catalog import Catalog
 from persistence.claims import Claims
-from persistence.errors import PersistenceError
 from persistence.maintenance import Maintenance
 from persistence.persister import Persister
 from persistence.priority import Policy, make_policy
@@ -53,9 +50,9 @@ def open_platform(settings: Settings | None = None, *, runner: Runner | None = N
     settings = settings or Settings()
     settings.home.mkdir(parents=True, exist_ok=True)
     runner = runner if runner is not None else load_runner(settings.runner)
-    catalog = Catalog(settings.catalog_url or f"sqlite:///{settings.home / 'catalog.db'}", who=who)
-    cache = _backend(settings.cache_uri or f"file://{default_cache(settings.home)}", "cache", settings)
-    under = _backend(settings.under_uri or f"file://{settings.home / 'under'}", "under", settings)
+    catalog = Catalog(settings.catalog_address, who=who, patience=settings.catalog_patience)
+    cache = open_backend(settings.cache_uri or f"file://{default_cache(settings.home)}", "cache", settings)
+    under = open_backend(settings.under_uri or f"file://{settings.home / 'under'}", "under", settings)
     claims = Claims(catalog, settings.lease_seconds)
     replacement = Replacement(catalog, cache, capacity=settings.cache_capacity, order=settings.replacement)
     restorer = Restorer(catalog, claims, cache, under, runner, replacement, settings.reader_seconds)
@@ -102,15 +99,3 @@ def default_cache(home: Path) -> Path:
     if not shared.is_dir():
         return home / "cache"
     return shared / f"springline-{hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:12]}"
-
-
-def _backend(uri: str, role: str, settings: Settings) -> Backend:
-    parts = urlsplit(uri)
-    if parts.scheme != "file" or not parts.path.startswith("/"):
-        raise PersistenceError(f"{role}_uri {uri!r}: no backend serves this; give file:///an/absolute/folder")
-    root = Path(unquote(parts.path))
-    root.mkdir(parents=True, exist_ok=True)
-    if role == "cache":
-        return LocalBackend(root)
-    link = Link(settings.under_bandwidth, settings.home / "link.state")
-    return LocalBackend(root, link=link, capacity=settings.under_capacity, durable=True)

@@ -74,6 +74,15 @@ def _read(source: Backend, location: str, name: str) -> Iterator[bytes]:
         raise Gone(f"{location}/{name}: {error}") from error
 
 
+@contextmanager
+def _taken_away(half: str) -> Iterator[None]:
+    """Inside, a half copy that is not there is one that somebody took away."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise DamagedCopy(f"{half}: somebody took the half copy away: {error}") from error
+
+
 class Pace:
     """How fast one worker sends: at most `bandwidth` bytes a second (0: no limit), and not while `give_way()`.
 
@@ -138,7 +147,7 @@ class Sender:
             sent = copy(self.cache, dataset.cache_location, self.under, half, pace=self.pace, lost=lost)
             if sent.checksum != dataset.checksum:
                 raise CacheDamaged(f"{dataset.ref}: the cached bytes are not those that were written")
-            if self._manifest(half).checksum != sent.checksum:
+            if not self._arrived(half, sent):
                 raise DamagedCopy(f"{dataset.ref}: the bytes that arrived in the under-store are not those sent")
             seconds = time.monotonic() - begun
             settled = self._settle(dataset, lease, half, Method.DATA, sent.checksum, seconds)
@@ -191,11 +200,13 @@ class Sender:
                     self.under.delete(half)
                 raise
 
+    def _arrived(self, half: str, sent: Manifest) -> bool:
+        with _taken_away(half):
+            return self.under.holds(half, sent)
+
     def _manifest(self, half: str) -> Manifest:
-        try:
+        with _taken_away(half):
             return self.under.manifest(half)
-        except FileNotFoundError as error:
-            raise DamagedCopy(f"{half}: somebody took the half copy away: {error}") from error
 
     def _settle(
         self, dataset: Dataset, lease: Lease, half: str, method: Method, checksum: str, seconds: float
@@ -203,9 +214,8 @@ class Sender:
         self.under.write_small(half, sidecar.NAME, sidecar.write(dataset, under_checksum=checksum))
         final = under_place(lease.ref, lease.number)
         try:
-            self.under.rename(half, final)
-        except FileNotFoundError as error:
-            raise DamagedCopy(f"{half}: somebody took the half copy away: {error}") from error
+            with _taken_away(half):
+                self.under.rename(half, final)
         except FileExistsError as error:
             raise StorageUnavailable(
                 f"{final} is in the under-store already, and the catalog does not know it; was the catalog lost? "

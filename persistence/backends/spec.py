@@ -60,7 +60,17 @@ class Backend(ABC):
 
     @abstractmethod
     def manifest(self, location: str) -> Manifest:
-        """The files below `location` with checksums, worked out where the bytes are: no link is crossed."""
+        """The files below `location` with checksums, worked out where the bytes are.
+
+        A store that cannot do that is read back, across the link.
+        """
+
+    def holds(self, location: str, sent: Manifest) -> bool:
+        """Whether the files below `location` are those of `sent`, which this process wrote by `create`.
+
+        A store whose own checksums prove it need not be read back. Raises FileNotFoundError.
+        """
+        return self.manifest(location).checksum == sent.checksum
 
     @abstractmethod
     def chunks(self, location: str, name: str) -> Iterator[bytes]:

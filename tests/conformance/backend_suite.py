@@ -7,17 +7,17 @@ from abc import ABC, abstractmethod
 import pytest
 import xxhash
 
-from persistence.backends.spec import Backend
+from persistence.backends.spec import Backend, File, Manifest
 from persistence.errors import InvalidPath, StorageFull, StorageUnavailable
 
 NAMES = ["part-0.txt", "day=2013-01-05/part 1.txt", "Zürich Köln/рейс один.txt", "100% +sure & more.txt"]
 
 
-def send(backend: Backend, location: str, name: str, content: bytes) -> None:
+def send(backend: Backend, location: str, name: str, content: bytes, *, step: int = 7) -> None:
     """Write one file across the link, in chunks of a few bytes."""
     with backend.create(location, name, len(content)) as out:
-        for start in range(0, len(content), 7):
-            out.write(content[start : start + 7])
+        for start in range(0, len(content), step):
+            out.write(content[start : start + step])
 
 
 def content_of(backend: Backend, location: str) -> dict[str, bytes]:
@@ -25,8 +25,18 @@ def content_of(backend: Backend, location: str) -> dict[str, bytes]:
     return {file.name: b"".join(backend.chunks(location, file.name)) for file in backend.files(location)}
 
 
+def sent(backend: Backend, location: str, contents: dict[str, bytes]) -> Manifest:
+    """Write files across the link; returns what the sender knows of them."""
+    for name, content in contents.items():
+        send(backend, location, name, content, step=max(7, len(content) // 5))
+    files = (File(name, len(content), xxhash.xxh3_128_hexdigest(content)) for name, content in contents.items())
+    return Manifest(tuple(sorted(files)))
+
+
 class BackendSuite(ABC):
     """The contract of `persistence.backends.spec.Backend`, one fact a test."""
+
+    tiny_bytes = 1000  # what `tiny` holds
 
     @pytest.fixture
     @abstractmethod
@@ -36,7 +46,7 @@ class BackendSuite(ABC):
     @pytest.fixture
     @abstractmethod
     def tiny(self) -> Backend:
-        """An empty backend that holds 1,000 bytes."""
+        """An empty backend that holds `tiny_bytes`."""
 
     @pytest.fixture
     @abstractmethod
@@ -150,6 +160,32 @@ class BackendSuite(ABC):
         for name, content in other.items():
             send(backend, "b/@1", name, content)
         assert backend.manifest("a/@1").checksum != backend.manifest("b/@1").checksum
+
+    def test_a_copy_holds_what_was_sent(self, backend: Backend) -> None:
+        """Also several files, empty ones, and files of more than one chunk."""
+        contents = {"part.txt": b"abc", "x/empty.txt": b"", "x/large.bin": bytes(range(256)) * 12_000}
+        assert backend.holds("b/.@1-1", sent(backend, "b/.@1-1", contents))
+
+    @pytest.mark.parametrize("damage", ["another byte", "a shorter file", "a file too many", "a file too few"])
+    def test_a_copy_that_was_changed_does_not_hold_what_was_sent(self, backend: Backend, damage: str) -> None:
+        """Whether or not the size tells."""
+        told = sent(backend, "b/.@1-1", {"one.txt": b"abc", "two.txt": b"xyz"})
+        uri = backend.uri("b/.@1-1")
+        if damage != "a file too many":
+            backend.delete("b/.@1-1/one.txt")
+        replacement = {"another byte": b"abd", "a shorter file": b"ab"}.get(damage)
+        if replacement:
+            self.write_as_engine(uri, "one.txt", replacement)
+        if damage == "a file too many":
+            self.write_as_engine(uri, "three.txt", b"abc")
+        assert not backend.holds("b/.@1-1", told)
+
+    def test_a_copy_that_was_taken_away_holds_nothing(self, backend: Backend) -> None:
+        """It is not there, and that is said."""
+        told = sent(backend, "b/.@1-1", {"one.txt": b"abc"})
+        backend.delete("b/.@1-1")
+        with pytest.raises(FileNotFoundError):
+            backend.holds("b/.@1-1", told)
 
     # ---- moving and removing
 
@@ -275,13 +311,15 @@ class BackendSuite(ABC):
 
     def test_a_full_backend_says_so_and_takes_what_still_fits(self, tiny: Backend) -> None:
         """What does not fit raises StorageFull; what was there stays, and smaller files still go in."""
-        send(tiny, "a/@1", "part.txt", b"x" * 600)
+        large, small = b"x" * (self.tiny_bytes * 6 // 10), b"x" * (self.tiny_bytes * 3 // 10)
+        step = max(7, self.tiny_bytes // 50)
+        send(tiny, "a/@1", "part.txt", large, step=step)
         with pytest.raises(StorageFull):
-            send(tiny, "b/@1", "part.txt", b"x" * 600)
-        send(tiny, "c/@1", "part.txt", b"x" * 300)
-        assert tiny.manifest("a/@1").bytes == 600
+            send(tiny, "b/@1", "part.txt", large, step=step)
+        send(tiny, "c/@1", "part.txt", small, step=step)
+        assert tiny.manifest("a/@1").bytes == len(large)
         tiny.delete("a/@1")
-        send(tiny, "d/@1", "part.txt", b"x" * 600)
+        send(tiny, "d/@1", "part.txt", large, step=step)
 
     def test_a_backend_that_refuses_says_so(self, refusing: Backend) -> None:
         """Every write raises StorageUnavailable, and so does every question: missing is not the same as unreachable."""

@@ -1,0 +1,145 @@
+"""HDFS as a backend: names and questions over WebHDFS, bytes by HDFS's own protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, cast
+
+import xxhash
+
+from persistence.backends.hdfs_bytes import HdfsBytes, Writing
+from persistence.backends.hdfs_checksum import FileSum
+from persistence.backends.link import Link
+from persistence.backends.spec import Backend, File, Manifest
+from persistence.backends.tree import Entry, checked_below, copies_below, files_below, locations_below
+from persistence.backends.webhdfs import WebHdfs
+from persistence.errors import StorageFull
+
+
+class HdfsBackend(Backend):
+    """The folder at `uri` (hdfs://host:port/folder); `link` limits its bandwidth, `capacity` what it holds.
+
+    DataNodes verify what they take in against checksums that the sender worked out. So a copy that was
+    sent is verified by comparing HDFS's checksum of each file with that of the bytes that were sent; where
+    these say no, or HDFS has a checksum of another kind, the file is read back.
+    """
+
+    def __init__(
+        self, uri: str, web: WebHdfs, content: HdfsBytes, *, link: Link | None = None, capacity: int = 0
+    ) -> None:
+        self._uri = uri.rstrip("/")
+        self._root = self._uri.removeprefix(web.server)
+        self._web = web
+        self._content = content
+        self._link = link
+        self._capacity = capacity
+        self._sent: dict[str, FileSum] = {}  # of what was sent and not compared yet, by path
+
+    def uri(self, location: str) -> str:
+        # Hadoop takes a path as it stands; a percent-encoded one would name another file.
+        return f"{self._uri}/{checked_below(self._uri, location)}"
+
+    def exists(self, location: str) -> bool:
+        return self._web.is_there(self._path(location))
+
+    def files(self, location: str) -> tuple[File, ...]:
+        checked_below(self._uri, location)
+        return tuple(sorted(files_below(self._entries, location)))
+
+    def manifest(self, location: str) -> Manifest:
+        return Manifest(tuple(File(f.name, f.bytes, self._checksum(location, f.name)) for f in self.files(location)))
+
+    def holds(self, location: str, sent: Manifest) -> bool:
+        there = self.files(location)
+        if there != tuple(File(file.name, file.bytes) for file in sent.files):
+            return False
+        return all(self._arrived(location, file) for file in sent.files)
+
+    def chunks(self, location: str, name: str) -> Iterator[bytes]:
+        stream = self._link.stream() if self._link else None
+        for chunk in self._content.read(self._path(location, name)):
+            if stream:
+                stream.pass_bytes(len(chunk))
+            yield chunk
+        if stream:
+            stream.finish()
+
+    def create(self, location: str, name: str, size: int) -> BinaryIO:
+        path = self._path(location, name)
+        if self._capacity and self._web.used(self._root) + size > self._capacity:
+            raise StorageFull(f"{self._uri} is full: {name} of {size:,} bytes does not fit")
+        writing = self._content.create(path)
+        self._sent[path] = FileSum(self._web.block_size(path))
+        return cast(BinaryIO, _Sending(writing, self._link, self._sent[path]))
+
+    def rename(self, old: str, new: str) -> None:
+        self._web.move(self._path(old), self._path(new))
+
+    def delete(self, location: str) -> None:
+        path = self._path(location)
+        self._web.remove(path)
+        for sent in [sent for sent in self._sent if sent == path or sent.startswith(f"{path}/")]:
+            del self._sent[sent]
+
+    def names(self, location: str) -> tuple[str, ...]:
+        try:
+            return tuple(sorted(entry.name for entry in self._web.entries(self._path(location))))
+        except FileNotFoundError:
+            return ()
+
+    def locations(self, marker: str) -> Iterator[str]:
+        return locations_below(self._entries, marker)
+
+    def copies(self) -> Iterator[str]:
+        return copies_below(self._entries)
+
+    def read_small(self, location: str, name: str) -> bytes:
+        return self._web.get(self._path(location, name))
+
+    def write_small(self, location: str, name: str, content: bytes) -> None:
+        self._web.put(self._path(location, name), content)
+
+    def _path(self, *texts: str) -> str:
+        return f"{self._root}/{checked_below(self._uri, *texts)}"
+
+    def _entries(self, location: str) -> Sequence[Entry]:
+        return self._web.entries(f"{self._root}/{location}" if location else self._root or "/")
+
+    def _arrived(self, location: str, file: File) -> bool:
+        path = self._path(location, file.name)
+        known = self._sent.pop(path, None)
+        if known is not None and (not file.bytes or known.is_that_of(self._web.sum_of(path))):
+            return True
+        return self._checksum(location, file.name) == file.checksum
+
+    def _checksum(self, location: str, name: str) -> str:
+        hasher = xxhash.xxh3_128()
+        for chunk in self.chunks(location, name):
+            hasher.update(chunk)
+        return hasher.hexdigest()
+
+
+class _Sending:
+    """A file being written across a link, its checksum worked out on the way."""
+
+    def __init__(self, writing: Writing, link: Link | None, known: FileSum) -> None:
+        self._writing = writing
+        self._stream = link.stream() if link else None
+        self._known = known
+
+    def write(self, chunk: bytes) -> int:
+        if self._stream:
+            self._stream.pass_bytes(len(chunk))
+        self._writing.write(chunk)
+        self._known.update(chunk)
+        return len(chunk)
+
+    def __enter__(self) -> _Sending:
+        return self
+
+    def __exit__(self, failed: object, *_: object) -> None:
+        if failed:
+            return  # it stays half written, to be deleted
+        if self._stream:
+            self._stream.finish()
+        self._writing.close()

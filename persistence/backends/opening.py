@@ -1,0 +1,70 @@
+"""Opens the backend that a URI of the settings names; what only one kind needs is imported only for it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from persistence.backends.link import Link
+from persistence.backends.local import LocalBackend
+from persistence.backends.spec import Backend
+from persistence.errors import PersistenceError
+from persistence.settings import Settings
+
+_FORMS = {
+    "cache": "file:///an/absolute/folder or alluxio://host:port/folder",
+    "under": "file:///an/absolute/folder or hdfs://host:port/folder",
+}
+
+
+def open_backend(uri: str, role: str, settings: Settings) -> Backend:
+    """The backend at `uri` for a role, "cache" or "under"; raises `PersistenceError` if none serves it."""
+    parts = urlsplit(uri)
+    link = Link(settings.under_bandwidth, settings.home / "link.state") if role == "under" else None
+    try:
+        if parts.scheme == "file" and not parts.netloc and parts.path.startswith("/"):
+            return _folder(parts, settings, link)
+        if parts.scheme == "hdfs" and parts.hostname and role == "under":
+            return _hdfs(parts, settings, link)
+        if parts.scheme == "alluxio" and parts.hostname and role == "cache":
+            return _alluxio(parts, settings)
+    except ImportError as error:
+        raise PersistenceError(f"{uri} needs the Python package {error.name}: `make setup` installs it") from error
+    raise PersistenceError(f"{role}_uri {uri!r}: no backend serves this; give {_FORMS[role]}")
+
+
+def _folder(parts: SplitResult, settings: Settings, link: Link | None) -> Backend:
+    root = Path(unquote(parts.path))
+    with suppress(OSError):  # out of reach for now: whoever uses it is told so, and may try again
+        root.mkdir(parents=True, exist_ok=True)
+    if link is None:
+        return LocalBackend(root)
+    return LocalBackend(root, link=link, capacity=settings.under_capacity, durable=True)
+
+
+def _hdfs(parts: SplitResult, settings: Settings, link: Link | None) -> Backend:
+    from persistence.backends.hdfs import HdfsBackend
+    from persistence.backends.hdfs_bytes import HdfsBytes
+    from persistence.backends.webhdfs import WebHdfs
+
+    server = f"hdfs://{parts.netloc}"
+    web = WebHdfs(
+        settings.hdfs_http or f"http://{parts.hostname}:9870",
+        server=server,
+        user=settings.hdfs_user,
+        token=settings.hdfs_token.get_secret_value(),
+        ca_bundle=settings.ca_bundle,
+    )
+    content = HdfsBytes(server, user=settings.hdfs_user)
+    return HdfsBackend(f"{server}{parts.path}", web, content, link=link, capacity=settings.under_capacity)
+
+
+def _alluxio(parts: SplitResult, settings: Settings) -> Backend:
+    from persistence.backends.alluxio import AlluxioBackend
+    from persistence.backends.alluxio_proxy import AlluxioProxy
+
+    server = f"alluxio://{parts.netloc}"
+    urls = settings.alluxio_proxy or f"http://{parts.hostname}:39999"
+    proxies = [AlluxioProxy(url, server=server, ca_bundle=settings.ca_bundle) for url in urls.split(";") if url]
+    return AlluxioBackend(f"{server}{parts.path}", proxies)

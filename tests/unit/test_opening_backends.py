@@ -1,0 +1,53 @@
+"""Which backend a URI of the settings opens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from persistence.backends.alluxio import AlluxioBackend
+from persistence.backends.hdfs import HdfsBackend
+from persistence.backends.local import LocalBackend
+from persistence.backends.opening import open_backend
+from persistence.errors import PersistenceError
+from persistence.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("uri", "role", "kind"),
+    [
+        ("hdfs://127.0.0.1:1/springline", "under", HdfsBackend),
+        ("hdfs://nameservice/springline/", "under", HdfsBackend),
+        ("alluxio://127.0.0.1:1/springline", "cache", AlluxioBackend),
+    ],
+)
+def test_a_servers_backend_is_opened_without_asking_the_server(tmp_path: Path, uri: str, role: str, kind: type) -> None:
+    """A server that is down stops nobody from opening the platform; its locations have the URIs that Hadoop takes."""
+    backend = open_backend(uri, role, Settings(home=tmp_path))  # type: ignore[call-arg]
+    assert isinstance(backend, kind)
+    assert backend.uri("a b/@1") == f"{uri.rstrip('/')}/a b/@1"
+
+
+@pytest.mark.parametrize("role", ["cache", "under"])
+def test_a_folder_serves_as_both(tmp_path: Path, role: str) -> None:
+    """It is made, and a percent-encoded URI names the folder that it means."""
+    backend = open_backend(f"file://{tmp_path}/a%20b", role, Settings(home=tmp_path))  # type: ignore[call-arg]
+    assert isinstance(backend, LocalBackend) and backend.root == tmp_path / "a b"
+
+
+@pytest.mark.parametrize(
+    ("uri", "role"),
+    [
+        ("s3://bucket/folder", "under"),
+        ("file://host/folder", "under"),
+        ("relative/folder", "cache"),
+        ("hdfs:///folder", "under"),
+        ("hdfs://host:1/folder", "cache"),
+        ("alluxio://host:1/folder", "under"),
+    ],
+)
+def test_a_uri_that_nothing_serves_in_that_role_is_refused(tmp_path: Path, uri: str, role: str) -> None:
+    """Alluxio drops what it holds when its workers die, so it is no under-store; the error says what would do."""
+    with pytest.raises(PersistenceError, match=f"{role}_uri .* no backend serves this; give file:///"):
+        open_backend(uri, role, Settings(home=tmp_path))  # type: ignore[call-arg]

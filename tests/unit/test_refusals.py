@@ -1,0 +1,63 @@
+"""What HDFS and Alluxio say when they refuse, as errors of the platform: where the real server cannot be made to."""
+
+from __future__ import annotations
+
+import pytest
+from alluxio import exceptions
+
+from persistence.backends.alluxio_proxy import Block, Status, Worker, refusal_of_alluxio
+from persistence.backends.webhdfs import refusal
+from persistence.errors import StorageFull, StorageUnavailable
+
+WHERE = "hdfs://host:8020/springline/a"
+SAFE = "Cannot create file /a. Name node is in safe mode.\nThe reported blocks 0 needs additional 3 blocks"
+NO_ROOM = "File /a could only be written to 0 of the 1 minReplication nodes. There are 2 datanode(s) running"
+
+
+@pytest.mark.parametrize(
+    ("exception", "message", "kind", "said"),
+    [
+        ("FileNotFoundException", "Path does not exist", FileNotFoundError, "no such file"),
+        ("java.io.FileNotFoundException", "File does not exist", FileNotFoundError, "no such file"),
+        ("FileAlreadyExistsException", "/a for client 127.0.0.1 already exists", FileExistsError, "there already"),
+        ("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException", "The DiskSpace quota", StorageFull, "quota"),
+        ("NSQuotaExceededException", "The NameSpace quota", StorageFull, "quota"),
+        ("IOException", NO_ROOM, StorageFull, "no DataNode has room"),
+        ("SafeModeException", SAFE, StorageUnavailable, "dfsadmin -safemode leave"),
+        ("RetriableException", f"org.apache.hadoop.hdfs.SafeModeException: {SAFE}", StorageUnavailable, "safe mode"),
+        ("StandbyException", "not supported in state standby", StorageUnavailable, "standby"),
+        ("", "", StorageUnavailable, "refused"),
+    ],
+)
+def test_a_refusal_of_hdfs_names_the_place_and_what_is_wrong(
+    exception: str, message: str, kind: type[Exception], said: str
+) -> None:
+    """By the name of Hadoop's exception, with or without its package."""
+    error = refusal(exception, message, WHERE)
+    assert type(error) is kind and said in str(error) and WHERE in str(error)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (exceptions.ResourceExhaustedError("no worker has 10 bytes"), StorageFull),
+        (exceptions.UnavailableError("Failed to allocate 10 bytes: out of space"), StorageFull),
+        (exceptions.UnavailableError("no master"), StorageUnavailable),
+        (exceptions.InternalError(""), StorageUnavailable),
+    ],
+)
+def test_a_refusal_of_alluxio_names_the_place(error: exceptions.AlluxioError, kind: type[Exception]) -> None:
+    """No room is told from no answer."""
+    told = refusal_of_alluxio(error, "alluxio://host:19998/a")
+    assert type(told) is kind and "alluxio://host:19998/a" in str(told)
+
+
+@pytest.mark.parametrize(
+    ("held", "persisted", "lost"),
+    [((True, True), False, False), ((True, False), False, True), ((True, False), True, False), ((), False, True)],
+)
+def test_a_file_is_lost_when_a_block_is_nowhere(held: tuple[bool, ...], persisted: bool, lost: bool) -> None:
+    """Neither on a worker nor in Alluxio's own under storage."""
+    worker = Worker("host", 29999, 30000)
+    blocks = tuple(Block(number, 5, (worker,) if there else ()) for number, there in enumerate(held))
+    assert Status("f", False, 10, True, True, persisted, blocks).lost is lost
