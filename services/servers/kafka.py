@@ -73,9 +73,7 @@ def _missing(port: int) -> str:
     from kafka.errors import KafkaError
 
     try:
-        admin = KafkaAdminClient(
-            bootstrap_servers=f"127.0.0.1:{port}", request_timeout_ms=5000, api_version_auto_timeout_ms=5000
-        )
+        admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{port}", request_timeout_ms=5000)
         try:
             brokers = admin.describe_cluster()["brokers"]
         finally:
