@@ -14,7 +14,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
 WITH_JAVA = JAVA_HOME="$$($(PY) -m services java)"
 PYTEST = $(WITH_JAVA) $(PY) -m pytest
 
-.PHONY: help setup requirements demo stop check format test test-unit test-spark test-airflow faults bench docs
+.PHONY: help setup requirements demo stop check format test test-unit test-spark test-airflow test-integration faults bench docs
 
 help:  ## list what can be done here
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ test-spark: $(READY)  ## the ones that start Spark
 
 test-airflow: $(READY)  ## the ones that start Airflow
 	@$(PYTEST) tests/airflow
+
+test-integration: $(READY)  ## the ones on real servers: PostgreSQL, Kafka, ZooKeeper, HDFS, Alluxio, a Spark cluster
+	@$(PYTEST) tests/integration
 
 faults: $(READY)  ## the ones that kill processes, delete caches and fill disks, then compare with a run without faults
 	@$(PYTEST) tests/faults
