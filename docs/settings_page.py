@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings
@@ -31,6 +32,15 @@ Every setting has a default that works. To change one, set its environment varia
 
 ```sh
 SPRINGLINE_CACHE_CAPACITY=8000000000 make demo
+```
+
+Settings that belong together can stand in a file, a *profile*: `SPRINGLINE_PROFILE` names one of the folder `profiles/`,
+or is a path. `profiles/cluster.env` turns the whole platform to PostgreSQL, Kafka, HDFS and Alluxio. The environment wins
+over a profile.
+
+```sh
+make demo PROFILE=cluster
+SPRINGLINE_PROFILE=cluster python -m persistence status
 ```
 
 A process reads its settings when it starts, so restart the servers (`make stop`, `make demo`) after a change.
@@ -64,7 +74,7 @@ def _default(name: str, field: FieldInfo) -> str:
         return "`var/` in the checkout" if name == "home" else "empty"
     if default is PydanticUndefined:
         return "none: it must be given"
-    if default in ("", None, (), {}):
+    if default in ("", None, (), {}) or isinstance(default, SecretStr):
         return "empty"
     if isinstance(default, str):
         return f"`{default}`"
