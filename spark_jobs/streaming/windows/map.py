@@ -1,0 +1,182 @@
+"""The mapper: rows of the source topic to partials of slices, for the reducers that the groups belong to.
+
+A row is late where an earlier row of its own unit has closed its slice: so which rows are late follows from the log of
+the unit alone, and neither from rounds nor from how far other units are. Late rows go to the dead letters.
+
+The watermark is the greatest time seen; a reducer takes each query's lateness off it. A unit that has had no rows for
+the stream's `idle` seconds tells infinity: it holds nobody back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.streaming.unitlog.step import DeadLetter, Input, Output, State
+from spark_jobs.streaming.windows.coding import Coder
+from spark_jobs.streaming.windows.decoding import Decoder
+from spark_jobs.streaming.windows.grouping import Grouping
+from spark_jobs.streaming.windows.kernels import late
+from spark_jobs.streaming.windows.partials import column, unit_of
+from spark_jobs.streaming.windows.registry import Registry
+from spark_jobs.streaming.windows.row_partials import RowPartials
+from spark_jobs.streaming.windows.rows import Chunk
+from spark_jobs.streaming.windows.sharing import Cube, cubes_of, passes_of
+from spark_jobs.streaming.windows.spans import Announcement, held_now
+from spark_jobs.streaming.windows.stream import MICROS, Stream
+from spark_jobs.streaming.windows.tables import EVERYWHERE, Flags
+
+BATCH_ROWS = 20_000  # groups in a buffer
+_BEFORE_ALL = -(2**62)
+_Slices = tuple[int, int, int]  # width, phase, lateness
+
+
+class Mapper:
+    """The step of one unit of the source topic of `stream`; `units` is how many reducers there are."""
+
+    def __init__(self, stream: str, units: int) -> None:
+        self._stream = stream
+        self._units = units
+        self._read: tuple[Any, tuple[Stream, tuple[Cube, ...]]] | None = None
+
+    def __call__(self, state: State, given: Input) -> Output:
+        """One round."""
+        content = given.round.versions["queries"]
+        stream, cubes = self._cubes(content)
+        scalars = state.scalars
+        high = scalars.get("high")
+        held = held_now(scalars.get("held", {}), cubes, high)
+        work = _Work(stream, cubes, scalars, given.unit)
+        decoder = Decoder(stream, wanted_columns(cubes))
+        for chunk in decoder.chunks(given.messages):
+            work.add(chunk)
+        buffers: dict[int, list[pa.RecordBatch]] = {unit: [] for unit in range(self._units)}
+        if scalars.get("version") != content["version"]:
+            told = Announcement(given.unit, content["version"], high, held).buffer()
+            for unit in buffers:
+                buffers[unit].append(told)
+        groups = 0
+        for name, batch in work.partials():
+            groups += batch.num_rows
+            batch = batch.replace_schema_metadata({"cube": name})
+            if self._is_of_rows(cubes, name):
+                buffers[int(name, 16) % self._units] += cut(batch)
+                continue
+            units = unit_of(column(batch, "hash"), self._units)
+            for unit in buffers:
+                buffers[unit] += cut(batch.filter(pa.array(units == unit)) if self._units > 1 else batch)
+        active = given.round.clock if work.rows else scalars.get("active", given.round.clock)
+        now = {
+            "high": work.high if work.high > _BEFORE_ALL else None,
+            "version": content["version"],
+            "held": held,
+            "active": active,
+            "position": work.position,
+            "values": work.coder.sizes() or scalars.get("values", {}),
+        }
+        idle = stream.idle is not None and given.round.clock - active >= stream.idle
+        seen = -math.inf if now["high"] is None else work.high / MICROS
+        counts = Counter({"rows": work.rows, "groups": groups, "late": work.late_rows}) + work.late
+        counts["dead"] = len(decoder.dead)
+        return Output(
+            state=State(now),
+            buffers=buffers,
+            watermark=math.inf if idle else seen,
+            dead=(*decoder.dead, *work.dead),
+            counts=dict(sorted(counts.items())),
+        )
+
+    def _cubes(self, content: Any) -> tuple[Stream, tuple[Cube, ...]]:
+        """The cubes of a version of the registry; reading queries costs more than a round."""
+        if self._read is None or self._read[0] != content:
+            registry = Registry.from_json(content)
+            stream = registry.stream(self._stream)
+            self._read = (content, (stream, cubes_of(registry.queries(self._stream), stream)))
+        return self._read[1]
+
+    @staticmethod
+    def _is_of_rows(cubes: Iterable[Cube], name: str) -> bool:
+        return any(cube.id == name and not cube.width for cube in cubes)
+
+
+class _Work:
+    """What one round adds up; `high` is the greatest time seen so far, in this round or before."""
+
+    def __init__(self, stream: Stream, cubes: tuple[Cube, ...], scalars: Mapping[str, Any], unit: int) -> None:
+        self.coder = Coder(stream)
+        self.rows = 0
+        self.position = int(scalars.get("position", 0))
+        self.high = _BEFORE_ALL if scalars.get("high") is None else int(scalars["high"])
+        self.late_rows = 0
+        self.late: Counter[str] = Counter()
+        self.dead: list[DeadLetter] = []
+        passes = passes_of(cubes, scalars.get("values", {}))
+        self._groupings = [(_slices(found.cubes[0]), Grouping(found, self.coder)) for found in passes]
+        of_rows = [cube for cube in cubes if not cube.width]
+        self._row_partials = [(_slices(cube), RowPartials(cube, self.coder, unit)) for cube in of_rows]
+        self._queries: dict[_Slices, list[str]] = {}
+        for cube in cubes:
+            self._queries.setdefault(_slices(cube), []).extend(cube.queries)
+
+    def add(self, chunk: Chunk) -> None:
+        """Add the rows of a chunk, each to the cubes that it is not late for."""
+        self.coder.begin(chunk)
+        high = max(self.high, int(chunk.times.max()))
+        on_time = {slices: self._on_time(chunk, slices, high) for slices in sorted(self._queries)}
+        if missed := [flags for flags in on_time.values() if flags.size]:
+            self.late_rows += int(np.count_nonzero(~np.logical_and.reduce(missed)))
+        for slices, grouping in self._groupings:
+            grouping.add(chunk, on_time[slices])
+        for slices, partials in self._row_partials:
+            partials.add(chunk, self.position, on_time[slices])
+        self.rows += chunk.rows
+        self.position += chunk.rows
+        self.high = high
+
+    def partials(self) -> list[tuple[str, pa.RecordBatch]]:
+        """The partials of all cubes that have any, sorted by name."""
+        found = {name: batch for _, grouping in self._groupings for name, batch in grouping.partials().items()}
+        found |= {partials.cube.id: batch for _, partials in self._row_partials for batch in partials.batches()}
+        return sorted((name, batch) for name, batch in found.items() if batch.num_rows)
+
+    def _on_time(self, chunk: Chunk, slices: _Slices, high: int) -> Flags:
+        """Which rows are not late for cubes of such slices; empty: all."""
+        width, phase, lateness = max(slices[0], 1), slices[1], slices[2]
+        first = (int(chunk.times.min()) - phase) // width * width + phase + width
+        if first + lateness > high:
+            return EVERYWHERE
+        found = np.empty(chunk.rows, np.bool_)
+        late(chunk.times, width, phase, lateness, self.high, found)
+        if not found.any():
+            return EVERYWHERE
+        queries = sorted(self._queries[slices])
+        for query in queries:
+            self.late[f"late.{query}"] += int(np.count_nonzero(found))
+        reason = f"late: more than {lateness / MICROS:g} s after its slice had ended, for {', '.join(queries)}"
+        self.dead.extend(chunk.source.letters(chunk.kept[found], lambda row, place: reason))
+        return ~found
+
+
+def wanted_columns(cubes: Iterable[Cube]) -> set[str]:
+    """The columns that some cube needs."""
+    found: set[str] = set()
+    for cube in cubes:
+        for expression in cube.wants:
+            found |= set(expression.columns)
+        for measure in cube.measures:
+            found |= set(measure.argument.columns) if measure.argument is not None else set()
+    return found
+
+
+def cut(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """Buffers of at most `BATCH_ROWS` groups."""
+    return [batch.slice(at, BATCH_ROWS) for at in range(0, batch.num_rows, BATCH_ROWS)]
+
+
+def _slices(cube: Cube) -> _Slices:
+    return cube.width, cube.phase, cube.lateness

@@ -1,0 +1,107 @@
+"""The reducer: partials of its groups from all mappers, added up to windows; each window is emitted once, when closed.
+
+A window [begin, end) is closed when event time (`watermarks`) has passed its end by the query's lateness; a window of
+rows, when so many rows are certain to be in their places. Windows without rows give no results. Of a landmark's window
+a group is emitted at the ends of those intervals in which it had rows; what was emitted before still holds for the
+others. What comes for a slice that is closed is late, and counted: that happens only with units that were idle.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from spark_jobs.streaming.unitlog.step import Input, Message, Output, State
+from spark_jobs.streaming.windows.errors import BadPartial
+from spark_jobs.streaming.windows.held import Holding
+from spark_jobs.streaming.windows.query import Query
+from spark_jobs.streaming.windows.registry import Registry
+from spark_jobs.streaming.windows.sharing import Cube, cubes_of
+from spark_jobs.streaming.windows.spans import Announcement, Spans, told, whole
+from spark_jobs.streaming.windows.stream import Stream
+from spark_jobs.streaming.windows.watermarks import EventTime
+
+_Read = tuple[Stream, dict[str, Query], tuple[Cube, ...]]
+
+
+class Reducer:
+    """The step of one unit of reducers of `stream`; `units` is how many mappers there are."""
+
+    def __init__(self, stream: str, units: int) -> None:
+        self._stream = stream
+        self._units = range(units)
+        self._known: tuple[Any, _Read] | None = None
+
+    def __call__(self, state: State, given: Input) -> Output:
+        """One round."""
+        content = given.round.versions["queries"]
+        stream, queries, cubes = self._read(content)
+        ids = {cube.id for cube in cubes}
+        counts: Counter[str] = Counter()
+        buffers = [_opened(given, message) for message in given.messages]
+        newer = _newer(state.scalars.get("newer", {}), buffers, content["version"])
+        spans: Spans = state.scalars.get("spans", {})
+        fresh: dict[str, list[pa.RecordBatch]] = {}
+        for buffer in buffers:
+            if (said := Announcement.read(buffer.schema.metadata)) is not None:
+                spans = told(spans, said)
+            elif (name := buffer.schema.metadata[b"cube"].decode()) in ids or name in newer:
+                fresh.setdefault(name, []).append(buffer.replace_schema_metadata(None))
+            else:
+                counts["unwanted"] += buffer.num_rows
+        before = EventTime.from_json(state.scalars.get("time", {}))
+        now = before.after(given.watermarks, self._units, given.round.clock)
+        holding = Holding.of(state, counts)
+        for name in sorted(newer):
+            holding.store(name, fresh.get(name, ()))
+        results: list[pa.RecordBatch] = []
+        for cube in cubes:
+            holding.adopt(cube, before)
+            holding.take(cube, fresh.get(cube.id, ()), before.closed)
+            span = whole(spans, cube, self._units)
+            asked = [queries[name] for name in cube.queries]
+            results += holding.emit(cube, asked, span, now.closed, before.closed)
+            holding.trim(cube, asked, now.closed, stream)
+        holding.forget(queries, {*ids, *newer})
+        scalars = {
+            **holding.as_json(),
+            "spans": {name: each for name, each in sorted(spans.items()) if name in ids or name in newer},
+            "time": now.as_json(),
+            "newer": newer,
+        }
+        counts["results"] = sum(batch.num_rows for batch in results)
+        shown = [batch for batch in results if batch.num_rows]
+        return Output(State(scalars, holding.runs), results=shown, counts=dict(sorted(counts.items())))
+
+    def _read(self, content: Any) -> _Read:
+        """A version of the registry; reading queries costs more than a round."""
+        if self._known is None or self._known[0] != content:
+            registry = Registry.from_json(content)
+            stream = registry.stream(self._stream)
+            queries = {query.name: query for query in registry.queries(self._stream)}
+            self._known = (content, (stream, queries, cubes_of(queries.values(), stream)))
+        return self._known[1]
+
+
+def _opened(given: Input, message: Message) -> pa.RecordBatch:
+    """The one batch of a buffer; raises `BadPartial`."""
+    where = f"{given.stage}, unit {given.unit}, offset {message.offset}"
+    try:
+        batch = pa.ipc.open_stream(pa.py_buffer(message.value)).read_next_batch()
+    except (pa.ArrowInvalid, StopIteration) as error:
+        raise BadPartial(f"{where}: {len(message.value)} bytes that are no partials: {error}") from error
+    if not {b"cube", b"holds"} & set(batch.schema.metadata or {}):
+        raise BadPartial(f"{where}: an Arrow batch, and not from a mapper")
+    return batch
+
+
+def _newer(known: Mapping[str, int], buffers: list[pa.RecordBatch], version: int) -> dict[str, int]:
+    """Cubes that mappers know of already and this stage does not yet, with the version that has them."""
+    found = {name: since for name, since in known.items() if since > version}
+    for buffer in buffers:
+        if (said := Announcement.read(buffer.schema.metadata)) is not None and said.version > version:
+            found |= dict.fromkeys(said.held, said.version)
+    return dict(sorted(found.items()))

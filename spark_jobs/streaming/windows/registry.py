@@ -1,0 +1,108 @@
+"""The registry of queries: a value with a version; every change makes the next one.
+
+A change is checked before it is made, so a registry that exists can be run. What happens to slices when a query
+changes follows from what they depend on (`sharing`): a query whose filter, keys, slices and lateness stay as they were
+goes on with the slices that are there; an aggregate that nobody asked for before, or anything else, starts anew with
+the first window that begins after the change. Windows that were emitted under a name are not emitted again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from spark_jobs.streaming.windows.errors import BadQuery, BadStream, QueryExists, UnknownQuery
+from spark_jobs.streaming.windows.query import Query, read
+from spark_jobs.streaming.windows.stream import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A query as it was registered; `since` is the version of the registry that gave it this text."""
+
+    name: str
+    sql: str
+    since: int
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Streams and the queries over them, both sorted by name."""
+
+    version: int = 0
+    streams: tuple[Stream, ...] = ()
+    registered: tuple[Registered, ...] = ()
+
+    @staticmethod
+    def of(streams: Iterable[Stream]) -> Registry:
+        """A registry without queries; raises `BadStream` for two streams of one name."""
+        found = tuple(sorted(streams, key=lambda stream: stream.name))
+        names = [stream.name for stream in found]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise BadStream(f"two streams are named {', '.join(twice)}")
+        return Registry(0, found)
+
+    def register(self, name: str, sql: str) -> Registry:
+        """With one more query; raises `QueryExists` or `BadQuery`."""
+        if any(query.name == name for query in self.registered):
+            raise QueryExists(f"query {name!r} is registered already: choose another name, or change that one")
+        if not re.fullmatch(r"[\w.-]{1,100}", name):
+            raise BadQuery(name, "a name is of letters, digits, dots, dashes and underscores, at most 100")
+        return self._with(Registered(name, sql, self.version + 1))
+
+    def change(self, name: str, sql: str) -> Registry:
+        """With another text for a query; raises `UnknownQuery` or `BadQuery`. The same text changes nothing."""
+        if self.text(name) == sql:
+            return self
+        return self.cancel(name, keep_version=True)._with(Registered(name, sql, self.version + 1))
+
+    def cancel(self, name: str, *, keep_version: bool = False) -> Registry:
+        """Without a query; raises `UnknownQuery`."""
+        self.text(name)
+        left = tuple(query for query in self.registered if query.name != name)
+        return replace(self, version=self.version + (not keep_version), registered=left)
+
+    def text(self, name: str) -> str:
+        """The SQL of a query; raises `UnknownQuery`."""
+        for query in self.registered:
+            if query.name == name:
+                return query.sql
+        known = ", ".join(query.name for query in self.registered) or "none"
+        raise UnknownQuery(f"no query is registered as {name!r}; registered: {known}")
+
+    def queries(self, stream: str | None = None) -> tuple[Query, ...]:
+        """All queries, or those over one stream, read."""
+        by_name = {each.name: each for each in self.streams}
+        found = (read(query.name, query.sql, by_name) for query in self.registered)
+        return tuple(query for query in found if stream is None or query.stream == stream)
+
+    def stream(self, name: str) -> Stream:
+        """A declared stream; raises `BadStream`."""
+        for stream in self.streams:
+            if stream.name == name:
+                return stream
+        raise BadStream(
+            f"no stream {name!r} is declared; declared: {', '.join(s.name for s in self.streams) or 'none'}"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """For a file, a topic, or a round's versions."""
+        return {
+            "version": self.version,
+            "streams": [stream.as_json() for stream in self.streams],
+            "queries": [{"name": q.name, "sql": q.sql, "since": q.since} for q in self.registered],
+        }
+
+    @staticmethod
+    def from_json(told: Mapping[str, Any]) -> Registry:
+        """The inverse of `as_json`; the queries are not read again."""
+        streams = tuple(Stream.from_json(stream) for stream in told["streams"])
+        queries = tuple(Registered(query["name"], query["sql"], query["since"]) for query in told["queries"])
+        return Registry(told["version"], streams, queries)
+
+    def _with(self, query: Registered) -> Registry:
+        read(query.name, query.sql, {stream.name: stream for stream in self.streams})
+        registered = tuple(sorted((*self.registered, query), key=lambda each: each.name))
+        return replace(self, version=self.version + 1, registered=registered)

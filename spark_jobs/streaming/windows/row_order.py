@@ -1,0 +1,34 @@
+"""Rows for windows that count rows: put in order when no earlier one can come, and numbered."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.streaming.windows.partials import column, merge
+from spark_jobs.streaming.windows.row_partials import PLACE
+from spark_jobs.streaming.windows.runs import Runs
+
+
+def settled(waiting: Runs, before: int | None) -> tuple[pa.RecordBatch | None, Runs]:
+    """The rows of times before `before`, in order, and what goes on waiting."""
+    if before is None or not any((column(run, "time") < before).any() for run in waiting):
+        return None, waiting
+    rows = pa.Table.from_batches(waiting).combine_chunks().to_batches()[0]
+    certain = column(rows, "time") < before
+    found = rows.filter(pa.array(certain))
+    order = np.lexsort(tuple(column(found, name) for name in reversed(PLACE)))
+    left = rows.filter(pa.array(~certain))
+    return found.take(pa.array(order)), ((left,) if left.num_rows else ())
+
+
+def numbered(rows: pa.RecordBatch, first: int, pane: int) -> pa.RecordBatch | None:
+    """The partials of panes of rows, of which `first` is the number of the first."""
+    panes = (first + np.arange(rows.num_rows)) // pane * pane
+    plain = rows.select([name for name in rows.schema.names if name not in PLACE])
+    return merge_all(plain.set_column(0, pa.field("slice", pa.int64()), pa.array(panes)))
+
+
+def merge_all(batch: pa.RecordBatch) -> pa.RecordBatch | None:
+    """One batch in order and added up; `merge` takes a single one to be so already."""
+    return merge([batch, batch.slice(0, 0)]) if batch.num_rows < 2 else merge([batch.slice(0, 1), batch.slice(1)])

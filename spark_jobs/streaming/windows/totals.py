@@ -1,0 +1,96 @@
+"""Measures of groups, added up row by row or slice by slice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_jobs.streaming.windows.coding import Coder
+from spark_jobs.streaming.windows.measures import Measure, rest
+from spark_jobs.streaming.windows.sketches import sketches_of
+from spark_jobs.streaming.windows.sum_kernels import (
+    add_counts,
+    add_ones,
+    add_sums,
+    add_sums_in_pairs,
+    keep_greatest,
+    keep_least,
+)
+from spark_jobs.streaming.windows.tables import Codes, NumberTable
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+class Totals:
+    """The measures of groups that are numbered from 1; those left out have a negative number."""
+
+    def __init__(self, measures: Sequence[Measure]) -> None:
+        self._measures = tuple(measures)
+        self._arrays: Arrays = {}
+        self._pairs: dict[str, NumberTable] = {}
+        for measure in measures:
+            if measure.kind == "distinct":
+                self._pairs[measure.name] = NumberTable()
+                continue
+            kind = np.int64 if measure.exact else np.float64
+            self._arrays[measure.name] = np.full(0, neutral(measure.name, kind), kind)
+            if measure.paired:
+                self._arrays[rest(measure.name)] = np.zeros(0)
+
+    def add(self, groups: Codes, count: int, coder: Coder) -> None:
+        """Add the rows of a chunk; `groups` is the group of each, `count` the greatest of all so far."""
+        self._grow(count + 1)
+        for measure in self._measures:
+            if measure.argument is None:
+                add_ones(groups, self._arrays[measure.name])
+            elif measure.kind == "distinct":
+                values = coder.codes(measure.argument)
+                self._pairs[measure.name].pairs(np.where(values > 0, groups, np.int32(-1)), values)
+            elif measure.kind == "count" and measure.argument.type not in ("int", "float"):
+                there = coder.codes(measure.argument) > 0
+                add_counts(groups, there, self._arrays[measure.name])
+            else:
+                self._add_numbers(measure, groups, coder)
+
+    def _add_numbers(self, measure: Measure, groups: Codes, coder: Coder) -> None:
+        assert measure.argument is not None
+        numbers = coder.numbers(measure.argument)
+        into = self._arrays[measure.name]
+        if measure.kind == "count":
+            add_counts(groups, numbers.valid, into) if numbers.valid.size else add_ones(groups, into)
+        elif measure.paired:
+            add_sums_in_pairs(groups, numbers.values, numbers.valid, into, self._arrays[rest(measure.name)])
+        else:
+            kernel = {"sum": add_sums, "min": keep_least, "max": keep_greatest}[measure.kind]
+            kernel(groups, numbers.values, numbers.valid, into)
+
+    def arrays(self, count: int, coder: Coder) -> dict[str, Any]:
+        """The measures of groups 1 to `count`; sketches as a list of bytes."""
+        self._grow(count + 1)
+        found: dict[str, Any] = {name: array[1 : count + 1] for name, array in self._arrays.items()}
+        for measure in self._measures:
+            if measure.kind == "distinct" and measure.argument is not None:
+                groups, codes = self._pairs[measure.name].halves()
+                values = coder.values(measure.argument)
+                found[measure.name] = sketches_of(groups[1:] - 1, codes[1:], values, count)
+        return found
+
+    def _grow(self, size: int) -> None:
+        for name, array in self._arrays.items():
+            if array.size < size:
+                grown = np.full(max(2 * array.size, size, 256), neutral(name, array.dtype), array.dtype)
+                grown[: array.size] = array
+                self._arrays[name] = grown
+
+
+def neutral(name: str, kind: Any) -> Any:
+    """What a measure is of no value at all."""
+    kind = np.dtype(kind)
+    if name.startswith("min("):
+        return np.iinfo(np.int64).max if kind == np.int64 else np.inf
+    if name.startswith("max("):
+        return np.iinfo(np.int64).min if kind == np.int64 else -np.inf
+    return kind.type(0)

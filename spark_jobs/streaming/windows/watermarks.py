@@ -1,0 +1,53 @@
+"""Event time at a reducer: the least watermark of its units upstream, and what stands for it when they are idle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from spark_jobs.streaming.windows.stream import MICROS, to_micros
+
+
+@dataclass(frozen=True)
+class EventTime:
+    """How far event time is.
+
+    `closed` never goes back: what had to be in by then is late from now on. `highs` is the last time told by each unit
+    upstream; `idle_since` is the clock when the last of them fell idle.
+    """
+
+    closed: int | None = None
+    highs: Mapping[str, int] = field(default_factory=dict)
+    idle_since: float | None = None
+
+    @staticmethod
+    def from_json(told: Mapping[str, Any]) -> EventTime:
+        """The inverse of `as_json`."""
+        return EventTime(told.get("closed"), told.get("highs", {}), told.get("idle_since"))
+
+    def as_json(self) -> dict[str, Any]:
+        """For a state's scalars."""
+        return {"closed": self.closed, "highs": dict(sorted(self.highs.items())), "idle_since": self.idle_since}
+
+    def after(self, watermarks: Mapping[int, float], units: Iterable[int], clock: float) -> EventTime:
+        """With what the units have told by this round.
+
+        The least of them counts; one that has told nothing yet holds everything back, one that is idle (infinity) does
+        not. When all are idle, event time goes on by the clock from the greatest time told, so that the last windows
+        close too.
+        """
+        told = {unit: watermarks.get(unit, -math.inf) for unit in units}
+        finite = {str(unit): to_micros(value) for unit, value in told.items() if math.isfinite(value)}
+        highs = {**self.highs, **finite}
+        active = [value for value in told.values() if value != math.inf]
+        idle_since = None
+        if active:
+            mark = min(active)
+        else:
+            idle_since = clock if self.idle_since is None else self.idle_since
+            mark = max(highs.values()) / MICROS + clock - idle_since if highs else -math.inf
+        reached = to_micros(mark) if math.isfinite(mark) else None
+        known = [value for value in (self.closed, reached) if value is not None]
+        return EventTime(max(known, default=None), highs, idle_since)
