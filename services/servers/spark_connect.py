@@ -41,6 +41,8 @@ def spark_connect(settings: ServiceSettings) -> Server:
             Process(
                 "server",
                 (
+                    # Whoever starts it may be a client of one, and then a second address would be in the way.
+                    *("env", "-u", "SPARK_REMOTE"),
                     str(spark / "bin" / "spark-submit"),
                     *("--class", _CLASS, "--name", "Springline"),
                     *("--master", settings.connect_master, "--driver-memory", settings.connect_memory),
