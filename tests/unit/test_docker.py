@@ -1,0 +1,173 @@
+"""The containers: on the files of services/conf, with secrets from outside, watched, restarted, and never as root."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from persistence.profile import checkout
+from persistence.settings import Settings
+from services.server import Server
+from services.servers.airflow import airflow
+from services.settings import ServiceSettings
+from spark_jobs.settings import JobSettings
+
+DOCKER = checkout() / "docker"
+FILE = DOCKER / "compose.yaml"
+SECRETS = ("POSTGRES_PASSWORD", "AIRFLOW_ADMIN_PASSWORD", "AIRFLOW_JWT_SECRET", "AIRFLOW_FERNET_KEY")
+CONF = checkout() / "services" / "conf"
+
+
+def read() -> dict:
+    """The file with its anchors laid in."""
+    return yaml.safe_load(FILE.read_text())
+
+
+def lasting() -> dict:
+    """The services that go on running."""
+    return {name: each for name, each in read()["services"].items() if each.get("restart") == "unless-stopped"}
+
+
+def test_every_part_of_the_platform_has_a_container():
+    """Airflow with all of its parts, Spark, Kafka, HDFS with two DataNodes, Alluxio, PostgreSQL."""
+    airflow_parts = {f"airflow-{part}" for part in ("api-server", "scheduler", "dag-processor", "triggerer")}
+    alluxio_parts = {f"alluxio-{part}" for part in ("master", "job-master", "worker", "job-worker", "proxy")}
+    spark_parts = {"spark-master", "spark-worker", "spark-connect"}
+    others = {"postgres", "kafka", "namenode", "datanode-1", "datanode-2"}
+    assert lasting().keys() == airflow_parts | alluxio_parts | spark_parts | others
+
+
+def test_whatever_goes_on_running_is_watched_restarted_and_not_root():
+    """With no right that it does not need."""
+    for name, each in lasting().items():
+        assert each["healthcheck"]["test"], name
+        assert each["user"].partition(":")[0] not in ("", "0", "root"), name
+        assert each["cap_drop"] == ["ALL"], name
+        assert "no-new-privileges:true" in each["security_opt"], name
+
+
+def test_every_image_has_a_version():
+    """None is `latest`, in the file of the image neither."""
+    for name, each in read()["services"].items():
+        assert re.fullmatch(r"[\w/.-]+:\d+\.\d+(\.\d+)?(-\w+)?", each["image"]), name
+    (base,) = re.findall(r"^FROM (\S+)", (DOCKER / "Dockerfile").read_text(), flags=re.MULTILINE)
+    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", base)
+
+
+def test_no_secret_has_a_default_and_the_example_names_them_all():
+    """Unset, the start fails and says what to do."""
+    text = FILE.read_text()
+    assert set(re.findall(r"(?<!\$)\$\{(\w+)", text)) == set(SECRETS)
+    assert set(re.findall(r"(?<!\$)\$\{\w+(.*?)\}", text)) == {":?set it in docker/.env"}
+    example = re.findall(r"^(\w+)=(.*)$", (DOCKER / ".env.example").read_text(), flags=re.MULTILINE)
+    assert dict(example) == dict.fromkeys(SECRETS, "")
+
+
+def test_the_servers_read_the_files_of_services_conf():
+    """The very same as without containers: what is mounted is there, and each server's folder is mounted."""
+    mounted = {
+        (DOCKER / volume.split(":")[0]).resolve()
+        for each in read()["services"].values()
+        for volume in each.get("volumes", ())
+        if volume.startswith(".")
+    }
+    assert all(path.exists() for path in mounted)
+    alluxio = CONF / "alluxio" / "alluxio-site.properties"
+    assert {path for path in mounted if path.is_relative_to(CONF)} == {
+        CONF / "hdfs",
+        CONF / "kafka",
+        CONF / "postgres",
+        alluxio,
+    }
+    assert all(
+        ":ro" in volume
+        for each in read()["services"].values()
+        for volume in each.get("volumes", ())
+        if volume.startswith(".")
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "pattern", "services"),
+    [
+        ("kafka/server.properties", r"\$\{env:(\w+)\}", ("kafka",)),
+        ("hdfs/core-site.xml", r"\$\{env\.(\w+)\}", ("namenode", "datanode-1", "datanode-2")),
+        ("hdfs/hdfs-site.xml", r"\$\{env\.(\w+)\}", ("namenode", "datanode-1", "datanode-2")),
+    ],
+)
+def test_the_containers_are_given_all_that_the_files_take_from_the_environment(file, pattern, services):
+    """None is left empty."""
+    asked = set(re.findall(pattern, (CONF / file).read_text()))
+    for name in services:
+        assert asked <= read()["services"][name]["environment"].keys()
+
+
+def test_what_is_kept_is_in_a_volume_that_is_declared():
+    """And every volume that is declared is used."""
+    used = {
+        volume.split(":")[0]
+        for each in read()["services"].values()
+        for volume in each.get("volumes", ())
+        if not volume.startswith(".")
+    }
+    assert used == read()["volumes"].keys()
+
+
+def test_airflow_has_the_same_settings_as_without_containers(tmp_path):
+    """What is set there is set here, but for how the key of the tokens is handed over."""
+    without: Server = airflow(ServiceSettings(home=tmp_path, airflow_database="postgres"))
+    wanted = {key for key in without.environment if key.startswith("AIRFLOW_")} - {"AIRFLOW_HOME"}
+    given = read()["services"]["airflow-scheduler"]["environment"].keys()
+    assert wanted - given == {"AIRFLOW__API_AUTH__JWT_SECRET_CMD"}
+
+
+def test_every_setting_that_is_given_is_one():
+    """A name that nobody reads would be a mistake that nobody sees."""
+    declared = {*Settings.model_fields, *JobSettings.model_fields, *ServiceSettings.model_fields}
+    text = FILE.read_text() + (DOCKER / "Dockerfile").read_text()
+    assert {name.lower() for name in re.findall(r"(?<!CONN_)SPRINGLINE_([A-Z_]+)[:=]", text)} <= declared
+
+
+def test_waiting_ends_somewhere():
+    """Nobody waits for a service that is not there, or for itself."""
+    services = read()["services"]
+    waits = {name: set(each.get("depends_on", {})) for name, each in services.items()}
+    assert {other for others in waits.values() for other in others} <= services.keys()
+    while waits:
+        free = {name for name, others in waits.items() if not others & waits.keys()}
+        assert free, f"these wait for each other: {', '.join(waits)}"
+        waits = {name: others for name, others in waits.items() if name not in free}
+
+
+def test_the_image_holds_what_its_file_copies():
+    """What is copied is there, and is not left out of what the builder is sent."""
+    copied = re.findall(r"^COPY (?:--chown=\S+ )?(\S+) ", (DOCKER / "Dockerfile").read_text(), flags=re.MULTILINE)
+    let_in = re.findall(r"^!(.+)$", (DOCKER / "Dockerfile.dockerignore").read_text(), flags=re.MULTILINE)
+    assert copied == let_in
+    assert all((checkout() / path).exists() for path in copied)
+    assert os.access(DOCKER / "airflow-part", os.X_OK)
+
+
+def test_the_linter_of_dockerfiles_finds_nothing():
+    """hadolint, from PyPI."""
+    linter = Path(sys.executable).parent / "hadolint"
+    done = subprocess.run([linter, DOCKER / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_compose_itself_takes_the_file(tmp_path):
+    """Where Docker's compose plugin is installed; with a secret missing it refuses, and names it."""
+    if not shutil.which("docker") or subprocess.run(["docker", "compose", "version"], capture_output=True).returncode:
+        pytest.skip("no docker compose here")
+    command = ["docker", "compose", "-f", str(FILE), "--env-file", "/dev/null", "config", "--quiet"]
+    given = {**os.environ, **dict.fromkeys(SECRETS, "x")}
+    assert subprocess.run(command, env=given, capture_output=True, text=True).returncode == 0
+    refused = subprocess.run(command, env={**given, SECRETS[0]: ""}, capture_output=True, text=True)
+    assert refused.returncode != 0 and SECRETS[0] in refused.stderr
