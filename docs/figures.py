@@ -62,6 +62,19 @@ SHOWN: Mapping[str, Sequence[Columns | Across]] = {
         Columns("Without a fault", {key: _FAULT[key] for key in ("strategy", "run, s")}, lambda row: not _wiped(row)),
         Columns("With the cache wiped", _FAULT, lambda row: _wiped(row)),
     ),
+    "services": (
+        Columns(
+            "",
+            {
+                "server": "service",
+                "processes": "processes",
+                "ready at the first start, s": "first_s",
+                "ready later, s": "again_s",
+                "memory, MB": "own_MB",
+                "memory, what is shared counted in each, MB": "resident_MB",
+            },
+        ),
+    ),
     "policies": (
         Across(
             "Expected recovery in seconds after a loss of the cache, under `async_and_sync` at load 1",

@@ -28,7 +28,8 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 PERSISTENCE = ROOT / "docs" / "persistence.md"
-DOCUMENTS = (README, ROOT / "CHANGELOG.md", ARCHITECTURE, PERSISTENCE, ROOT / "docs" / "settings.md")
+SERVICES = ROOT / "docs" / "services.md"
+DOCUMENTS = (README, ROOT / "CHANGELOG.md", ARCHITECTURE, PERSISTENCE, SERVICES, ROOT / "docs" / "settings.md")
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 
 
