@@ -14,6 +14,7 @@ NAMES = {
     "catalog": "what single calls take with a million datasets recorded",
     "links": "the same over a slow and a fast link",
     "persistence": "the paper's workload under each strategy: run time, bytes, memory",
+    "services": "what every server of the cluster takes: seconds until it is ready, and memory",
     "wipes": "what each strategy loses when the cache is wiped, and how long recovery takes",
     "policies": "the orders of persisting compared on the same lineages, by simulation with many faults",
 }

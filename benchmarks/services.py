@@ -1,0 +1,104 @@
+"""What every server of the cluster takes: seconds until it is ready, at the first start and later, and memory."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.report import Goal, Report
+from services.jars import Jars
+from services.known import make_servers
+from services.processes import resident
+from services.record import Records
+from services.servers.alluxio import ramdisk
+from services.settings import ServiceSettings
+from services.spare import beside
+from services.supervisor import Supervisor
+
+CLUSTER = ("postgres", "zookeeper", "kafka", "hdfs", "alluxio", "spark-connect", "airflow")
+_CHOSEN = {"airflow_database": "postgres", "connect_alluxio": True}
+_MOST = 12 << 30
+
+
+def run(size: str) -> Report:
+    """Start the servers of the cluster one after another; with `full` end them, and start them once more."""
+    with _home() as settings:
+        supervisor = Supervisor(settings.home, say=lambda text: None)
+        for each in ("kafka", "hdfs", "alluxio", "spark"):
+            Jars(settings).folder(each)
+        first = {name: _seconds(supervisor, settings, name) for name in CLUSTER}
+        again: Mapping[str, float] = {}
+        if size == "full":
+            for name in reversed(CLUSTER):
+                supervisor.down(name, settings.stop_patience)
+            again = {name: _seconds(supervisor, settings, name) for name in CLUSTER}
+        rows = [_row(settings, name, first[name], again.get(name)) for name in CLUSTER]
+    total = sum(row["own_MB"] for row in rows) * 1e6 + settings.alluxio_workers * settings.alluxio_memory
+    whole = {
+        "service": "all",
+        "processes": sum(row["processes"] for row in rows),
+        "first_s": sum(first.values()),
+        "again_s": sum(again.values()) or None,
+        "resident_MB": sum(row["resident_MB"] for row in rows),
+        "own_MB": sum(row["own_MB"] for row in rows),
+    }
+    return Report(
+        "services",
+        size,
+        [*rows, whole],
+        [
+            Goal(
+                "memory of the whole cluster, with Alluxio's ramdisk full, GiB",
+                round(total / (1 << 30), 2),
+                f"at most {_MOST >> 30}",
+                total <= _MOST,
+            )
+        ],
+        (
+            "The servers were started one after another on an otherwise idle machine, the jars being here already.",
+            "The first start makes what a server keeps: folders, tables, a journal. The later one finds it.",
+            "Memory is that of the processes just after the last one became ready. `resident` counts what processes "
+            "share in each of them, `own` each one's part of it.",
+            f"Alluxio's ramdisk may hold {settings.alluxio_memory / 1e6:,.0f} MB more.",
+        ),
+    )
+
+
+def _seconds(supervisor: Supervisor, settings: ServiceSettings, name: str) -> float:
+    begun = time.monotonic()
+    supervisor.up(make_servers([name], settings), 600)
+    return time.monotonic() - begun
+
+
+def _row(settings: ServiceSettings, name: str, first: float, again: float | None) -> dict[str, Any]:
+    record = Records(settings.home / "run").load(name)
+    assert record is not None
+    return {
+        "service": name,
+        "processes": len(record.processes),
+        "first_s": first,
+        "again_s": again,
+        "resident_MB": sum(resident(record).values()) / 1e6,
+        "own_MB": sum(resident(record, shared=False).values()) / 1e6,
+    }
+
+
+@contextmanager
+def _home() -> Iterator[ServiceSettings]:
+    """A home of its own, whose servers are ended with the measurement."""
+    home = Path(tempfile.mkdtemp(prefix="springline-bench-", dir="/tmp"))
+    home.chmod(0o711)  # PostgreSQL's user passes through it
+    settings = beside(home, **_CHOSEN)
+    supervisor = Supervisor(home)
+    try:
+        yield settings
+    finally:
+        for name in reversed(CLUSTER):
+            supervisor.down(name, 5)
+        shutil.rmtree(home, ignore_errors=True)
+        shutil.rmtree(ramdisk(settings), ignore_errors=True)
