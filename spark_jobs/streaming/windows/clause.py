@@ -49,6 +49,11 @@ class Hop:
         """Where slices begin, modulo their width."""
         return 0
 
+    @property
+    def shift(self) -> int:
+        """Where windows begin, modulo their slide."""
+        return 0
+
 
 @dataclass(frozen=True, slots=True)
 class Landmark:
@@ -78,6 +83,11 @@ class Rows:
     def pane(self) -> int:
         """The most rows of which every window is a whole number."""
         return gcd(self.size, self.slide)
+
+    @property
+    def shift(self) -> int:
+        """Where windows begin, modulo their slide: they end at its multiples."""
+        return -self.size % self.slide
 
 
 Window = Hop | Landmark | Rows

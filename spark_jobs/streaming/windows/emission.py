@@ -39,7 +39,7 @@ def due(window: Hop | Rows, slices: Iterable[int], bounds: Bounds) -> list[tuple
     found: set[int] = set()
     for begin in slices:
         past = begin if bounds.mark is None else max(begin, bounds.mark)
-        first = (past - window.size) // window.slide * window.slide + window.slide
+        first = next_begin(window, past)
         last = min(begin, bounds.limit - window.size)
         found.update(range(first, last + 1, window.slide))
     windows = [(begin, begin + window.size) for begin in sorted(found)]
@@ -52,13 +52,18 @@ def landmark_begin(window: Landmark, after: int | None, floor: int | None) -> in
     return window.since + -(-(least - window.since) // window.width) * window.width
 
 
+def next_begin(window: Hop | Rows, mark: int) -> int:
+    """Where the first window begins that ends after `mark`."""
+    return (mark - window.size - window.shift) // window.slide * window.slide + window.slide + window.shift
+
+
 def needed_from(window: Window, mark: int | None) -> int | None:
     """The first slice that windows will need which end after `mark`; None: all. Landmarks need those after it."""
     if mark is None:
         return None
     if isinstance(window, Landmark):
         return mark
-    return (mark - window.size) // window.slide * window.slide + window.slide
+    return next_begin(window, mark)
 
 
 def floor_of(needs: Sequence[int | None], floor: int | None, retained_from: int | None) -> int | None:

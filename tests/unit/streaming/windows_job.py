@@ -1,0 +1,140 @@
+"""A windows job in one process: mappers and reducers as plain steps, with logs that are lists."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from spark_jobs.streaming.unitlog.step import DeadLetter, Input, Message, Output, Round, State, Step
+from spark_jobs.streaming.windows.map import Mapper
+from spark_jobs.streaming.windows.reduce import Reducer
+from spark_jobs.streaming.windows.registry import Registry
+from spark_jobs.streaming.windows.stream import Field, Stream
+
+FIELDS = (
+    Field("time", "float"),
+    Field("sip", "text"),
+    Field("kind", "text"),
+    Field("bytes", "int"),
+    Field("load", "float"),
+)
+SOON = 3_600.0  # no test's time reaches so far
+
+
+def stream(**settings: Any) -> Stream:
+    """A stream S of small flows."""
+    return Stream(**{"name": "S", "fields": FIELDS, "time": "time", **settings})
+
+
+def registry(queries: Mapping[str, str], of: Stream | None = None) -> Registry:
+    """A registry of those queries over S."""
+    found = Registry.of([of or stream()])
+    for name, sql in queries.items():
+        found = found.register(name, sql)
+    return found
+
+
+def csv(*rows: Sequence[Any]) -> bytes:
+    """Rows as lines."""
+    return b"".join(",".join("" if v is None else str(v) for v in row).encode() + b"\n" for row in rows)
+
+
+def ipc(batch: pa.RecordBatch | pa.Table) -> bytes:
+    """A batch or a table as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write(batch)
+    return bytes(sink.getvalue())
+
+
+class Job:
+    """Runs rounds, every step twice: what it makes must be the same to the byte."""
+
+    def __init__(self, registry: Registry, *, mappers: int = 1, reducers: int = 1) -> None:
+        self.registry = registry
+        self.reduced_by = registry  # the version that reducers know, which may differ for a while
+        self.clock = 0.0
+        self.counts: Counter[str] = Counter()
+        self.dead: list[DeadLetter] = []
+        self.results: list[pa.RecordBatch] = []
+        self.buffers: list[list[pa.RecordBatch]] = [[] for _ in range(reducers)]
+        self.states = {("map", u): State() for u in range(mappers)} | {("reduce", u): State() for u in range(reducers)}
+        self._steps: dict[str, Step] = {"map": Mapper("S", reducers), "reduce": Reducer("S", mappers)}
+        self._watermarks: dict[int, float] = {}
+        self._rounds: Counter[str] = Counter()
+        self._offsets: Counter[int] = Counter()
+        self._mappers = mappers
+
+    def follow(self, registry: Registry) -> None:
+        """Both stages know a registry from now on."""
+        self.registry = self.reduced_by = registry
+
+    def round(self, *values: Sequence[bytes], clock: float | None = None, timestamp: float = 0.0) -> list[Output]:
+        """One round of mappers, `values[u]` being the messages of unit u, and one of reducers."""
+        made = self.map(*values, clock=clock, timestamp=timestamp)
+        self.reduce()
+        return made
+
+    def map(self, *values: Sequence[bytes], clock: float | None = None, timestamp: float = 0.0) -> list[Output]:
+        """One round of mappers."""
+        self.clock = self.clock + 1 if clock is None else clock
+        made = []
+        for unit in range(self._mappers):
+            mine = values[unit] if unit < len(values) else ()
+            messages = [Message(self._offsets[unit] + i, value, timestamp) for i, value in enumerate(mine)]
+            self._offsets[unit] += len(messages)
+            output = self._run("map", unit, messages, self.registry)
+            for reducer, batches in output.buffers.items():
+                self.buffers[reducer] += batches
+            if output.watermark is not None:
+                self._watermarks[unit] = output.watermark
+            self.dead += output.dead
+            made.append(output)
+        self._rounds["map"] += 1
+        return made
+
+    def reduce(self) -> None:
+        """One round of reducers, over all that mappers have sent."""
+        for unit, batches in enumerate(self.buffers):
+            messages = [Message(index, ipc(batch)) for index, batch in enumerate(batches)]
+            self.buffers[unit] = []
+            self.results += self._run("reduce", unit, messages, self.reduced_by).results
+        self._rounds["reduce"] += 1
+
+    def finish(self) -> None:
+        """Let all units be idle for so long that every window closes."""
+        self.round(clock=self.clock + 100)
+        self.round(clock=self.clock + 100)
+        self.round(clock=self.clock + SOON * 100)
+
+    def rows(self, query: str) -> list[dict[str, Any]]:
+        """The results of a query so far, without its name."""
+        mine = (batch for batch in self.results if batch.schema.metadata[b"query"].decode() == query)
+        return [{k: v for k, v in row.items() if k != "query"} for batch in mine for row in batch.to_pylist()]
+
+    def _run(self, stage: str, unit: int, messages: Sequence[Message], registry: Registry) -> Output:
+        versions = json.loads(json.dumps({"queries": registry.as_json()}))
+        now = Round(1, self._rounds[stage] + 1, self.clock, versions)
+        given = Input(stage, unit, now, messages, self._watermarks if stage == "reduce" else {})
+        state = self.states[stage, unit]
+        output, again = self._steps[stage](state, given), self._steps[stage](state, given)
+        assert in_bytes(output) == in_bytes(again)
+        self.states[stage, unit] = State(json.loads(json.dumps(output.state.scalars)), output.state.runs)
+        self.counts.update(output.counts)
+        return output
+
+
+def in_bytes(output: Output) -> list[Any]:
+    """All of an output as plain values."""
+
+    def all_of(batches: Iterable[pa.RecordBatch]) -> list[bytes]:
+        return [ipc(batch) for batch in batches]
+
+    runs = {name: all_of(batches) for name, batches in output.state.runs.items()}
+    buffers = {unit: all_of(batches) for unit, batches in output.buffers.items()}
+    told = json.dumps(output.state.scalars)
+    return [told, runs, buffers, all_of(output.results), output.watermark, list(output.dead), dict(output.counts)]
