@@ -99,6 +99,8 @@ def _properties(settings: ServiceSettings, folder: Path, number: int) -> dict[st
         "worker.tieredstore.level0.dirs.mediumtype": "MEM",
         "master.journal.folder": folder / "journal",
         "master.mount.table.root.ufs": settings.alluxio_under or folder / "under",
+        # As a client of HDFS it would ask for three copies.
+        "master.mount.table.root.option.dfs.replication": settings.hdfs_replication,
         "home": folder,
         "work.dir": folder,
         "tmp.dirs": folder / "tmp",
@@ -112,7 +114,7 @@ def _command(
 ) -> tuple[str, ...]:
     classpath: list[str | Path] = [settings.jars_folder / "alluxio" / "*"]
     if settings.alluxio_under.startswith("hdfs://"):
-        classpath += [*(spark_home() / "jars").glob("hadoop-client-*.jar")]
+        classpath += [settings.jars_folder / "alluxio-hdfs" / "*", *(spark_home() / "jars").glob("hadoop-client-*.jar")]
     return java.command(
         main,
         heap=heap,
@@ -129,7 +131,10 @@ def _command(
 
 def _prepare(settings: ServiceSettings, folder: Path) -> None:
     Jars(settings).folder("alluxio")
-    (folder / "under").mkdir(exist_ok=True)
+    if settings.alluxio_under.startswith("hdfs://"):
+        Jars(settings).folder("alluxio-hdfs")
+    for own in ("under", "logs"):
+        (folder / own).mkdir(exist_ok=True)
     for number in range(1, settings.alluxio_workers + 1):
         place = ramdisk(settings) / f"worker-{number}"
         place.mkdir(parents=True, exist_ok=True)

@@ -31,6 +31,7 @@ def spark_connect(settings: ServiceSettings) -> Server:
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",
+        "spark.hadoop.dfs.replication": str(settings.hdfs_replication),  # a client decides; alone it would ask for three
         **(_alluxio(settings) if settings.connect_alluxio else {}),
     }
     return Server(
