@@ -34,9 +34,9 @@ Every setting has a default that works. To change one, set its environment varia
 SPRINGLINE_CACHE_CAPACITY=8000000000 make demo
 ```
 
-Settings that belong together can stand in a file, a *profile*: `SPRINGLINE_PROFILE` names one of the folder `profiles/`,
-or is a path. `profiles/cluster.env` turns the whole platform to PostgreSQL, Kafka, HDFS and Alluxio. The environment wins
-over a profile.
+Settings that belong together can stand in a file, a *profile*: `SPRINGLINE_PROFILE` names one of the folder
+`profiles/`, or is a path. `profiles/cluster.env` turns the whole platform to PostgreSQL, Kafka, HDFS and Alluxio. The
+environment wins over a profile.
 
 ```sh
 make demo PROFILE=cluster
