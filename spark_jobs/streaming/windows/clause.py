@@ -19,7 +19,7 @@ from math import gcd
 
 from sqlglot import tokenize
 from sqlglot.errors import TokenError
-from sqlglot.tokens import Token
+from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 from spark_jobs.streaming.windows.errors import BadQuery
 from spark_jobs.streaming.windows.stream import MICROS
@@ -219,8 +219,7 @@ class _Reader:
 
     def _expect(self, word: str) -> None:
         if not self._optional(word):
-            if self.tokens:
-                self._take()
+            self._take()
             raise self._bad(f"expected {word!r} before {self.last.text!r}; {_FORMS}")
 
     def _bad(self, message: str) -> BadQuery:

@@ -54,7 +54,7 @@ class Coder:
 
     def holds(self, expression: Expression) -> Flags:
         """Whether a condition holds."""
-        return self.codes(expression) == 2
+        return np.equal(self.codes(expression), 2)
 
     def codes(self, expression: Expression) -> Codes:
         """The code of its value for each row; of a condition 0 null, 1 false, 2 true."""

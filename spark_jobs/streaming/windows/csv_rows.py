@@ -85,6 +85,7 @@ def _chunk(
         data, places, ends, rows, len(names), fields, kinds,
         starts, lengths, ints, floats, valid, lines, faults, slow,
     )  # fmt: skip
+    bad_columns, bad_rows = _look_closer(joined, slow[:slowly], starts, lengths, floats, valid)
     begins = np.concatenate([lines[:good, 1], faults[:bad, 1]])
     untils = np.concatenate([lines[:good, 2], faults[:bad, 2]])
     source = _source(messages, values, joined, begins, untils, np.concatenate([lines[:good, 0], faults[:bad, 0]]))
@@ -103,7 +104,12 @@ def _chunk(
             flags = valid[index, :good]
             columns[name] = Numbers(values_of[index, :good], flags if not flags.all() else flags[:0])
     chunk = Chunk(np.zeros(good, np.int64), columns, source, lines[:good, 0].copy())
-    return _looked_closer(chunk, wanted, slow[:slowly], joined, starts, lengths, dead) if slowly else chunk
+    if not bad_rows.size:
+        return chunk
+    for index in np.unique(bad_columns):
+        reason = f"{wanted[index]} is no float"
+        dead.extend(source.letters(chunk.kept[bad_rows[bad_columns == index]], lambda row, place: reason))  # noqa: B023
+    return chunk.taken(~np.isin(np.arange(good), bad_rows))
 
 
 def _separators(data: npt.NDArray[np.uint8], stream: Stream, quoted: bool) -> tuple[Any, Any, int]:
@@ -141,23 +147,21 @@ def _report(
         dead.extend(source.letters(those[:, 0], reason))
 
 
-def _looked_closer(
-    chunk: Chunk, wanted: Sequence[str], slow: Ints, joined: bytes, starts: Ints, lengths: Any, dead: list[DeadLetter]
-) -> Chunk:
-    """Doubles of many digits, with exponents, or none at all, read by Python itself."""
-    fits = np.ones(chunk.rows, np.bool_)
+def _look_closer(
+    joined: bytes, slow: Ints, starts: Ints, lengths: Any, floats: Any, valid: Any
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Read doubles of many digits, with exponents, or none at all; gives the columns and rows of those that are none."""
+    bad = []
     for column, row in slow.tolist():
         start = int(starts[column, row])
         text = joined[start : start + int(lengths[column, row])]
         try:
-            if b"_" in text or text.strip() != text:
-                raise ValueError
-            chunk.columns[wanted[column]].values[row] = float(text)  # type: ignore[union-attr]
+            value = float("_" if b"_" in text or text.strip() != text else text)
         except ValueError:
-            if fits[row]:
-                name = wanted[column]
-                dead.extend(
-                    chunk.source.letters(chunk.kept[[row]], lambda row, place, name=name: f"{name} is no float")
-                )  # type: ignore[misc]
-            fits[row] = False
-    return chunk if fits.all() else chunk.taken(fits)
+            bad.append((column, row))
+            continue
+        floats[column, row] = value
+        valid[column, row] = value == value
+    found = np.array(bad, np.int64).reshape(-1, 2)
+    _, first = np.unique(found[:, 1], return_index=True)
+    return found[first, 0], found[first, 1]

@@ -66,7 +66,7 @@ class Grouping:
         of_cube = {f.name: measures[f.name] for measure in cube.measures for f in measure.fields}
         keys = [codes[key] for key in cube.keys]
         if held is not None or len(cube.keys) < len(self._pass.columns):
-            groups, count, firsts = _regrouped(slices, keys, held)
+            groups, count, firsts = regrouped(slices, keys, held)
             of_cube = add_up(of_cube, groups, count)
             slices, keys = slices[firsts], [key[firsts] for key in keys]
         return batch_of(cube, self._coder, slices, keys, of_cube)
@@ -96,7 +96,7 @@ def batch_of(
     return in_order(batch) if ordered else batch
 
 
-def _regrouped(slices: Ints, keys: Sequence[Ints], held: Flags | None) -> tuple[Codes, int, Ints]:
+def regrouped(slices: Ints, keys: Sequence[Ints], held: Flags | None) -> tuple[Codes, int, Ints]:
     """Fewer groups from groups: the new number of each (-1: none), how many there are, and the first of each."""
     groups = NumberTable().codes(slices)
     if held is not None:

@@ -56,7 +56,12 @@ class Holding:
 
     def as_json(self) -> dict[str, Any]:
         """For the state of the next round."""
-        named = {"numbered": self._numbered, "floors": self._floors, "marks": self._marks, "totals": self._totals}
+        named: dict[str, dict[str, Any]] = {
+            "numbered": self._numbered,
+            "floors": self._floors,
+            "marks": self._marks,
+            "totals": self._totals,
+        }
         return {"cubes": sorted(self._cubes), **{name: dict(sorted(held.items())) for name, held in named.items()}}
 
     def adopt(self, cube: Cube, time: EventTime) -> None:

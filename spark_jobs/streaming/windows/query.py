@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import sqlglot
 from sqlglot import exp
@@ -24,12 +25,18 @@ from sqlglot.errors import SqlglotError
 from spark_jobs.streaming.windows.clause import Rows, Window, split
 from spark_jobs.streaming.windows.errors import BadQuery
 from spark_jobs.streaming.windows.expressions import Expression, Scope, Type, checked, plain_text
-from spark_jobs.streaming.windows.measures import Aggregate
+from spark_jobs.streaming.windows.measures import Aggregate, AggregateKind
 from spark_jobs.streaming.windows.stream import Stream, to_micros
 
 RESERVED = ("query", "window_start", "window_end")  # columns that every result has
 _ALLOWED = {"expressions", "from_", "where", "group", "having"}
-_KINDS = {exp.Count: "count", exp.Sum: "sum", exp.Min: "min", exp.Max: "max", exp.Avg: "avg"}
+_KINDS: Mapping[type[exp.Expr], AggregateKind] = {
+    exp.Count: "count",
+    exp.Sum: "sum",
+    exp.Min: "min",
+    exp.Max: "max",
+    exp.Avg: "avg",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +101,9 @@ def _parsed(name: str, sql: str) -> exp.Select:
     except SqlglotError as error:
         first = (getattr(error, "errors", None) or [{}])[0]
         near = f", near {first['highlight']!r}" if first.get("highlight") else ""
-        message = f"not SQL: {first.get('description', str(error)).rstrip('.')}{near}"
+        what = first.get("description", str(error)).rstrip(".")
+        what = "something is missing" if what.startswith("Required keyword") else what
+        message = f"not SQL: {what}{near}"
         raise BadQuery(name, message, line=first.get("line"), column=first.get("col")) from error
     if len(statements) != 1 or not isinstance(statements[0], exp.Select):
         raise BadQuery(name, "write one SELECT")
@@ -150,7 +159,7 @@ class _Reader:
                 found.append(key)
         return tuple(found)
 
-    def _meant(self, node: exp.Expr) -> exp.Expr:
+    def _meant(self, node: exp.Expr) -> Any:
         """What `GROUP BY 1`, or GROUP BY a name given in SELECT, stands for."""
         selected = self.select.expressions
         if isinstance(node, exp.Literal) and not node.is_string:
@@ -217,7 +226,7 @@ class _Reader:
 
     def _aggregate(self, node: exp.AggFunc) -> Aggregate:
         kind = _KINDS.get(type(node))
-        if kind is None or node.args.get("expressions"):
+        if kind is None or node.args.get("expressions") or (node.this is None and kind != "count"):
             raise self.scope.bad(
                 node, f"{node.sql(dialect='duckdb')}: known are count, sum, min, max, avg of one value"
             )

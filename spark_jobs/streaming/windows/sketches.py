@@ -53,7 +53,8 @@ def unions(sketches: Sequence[bytes], begins: Ints) -> list[bytes]:
 
 def estimate(sketch: bytes) -> int:
     """How many different values, as a whole number."""
-    return round(compact_theta_sketch.deserialize(sketch).get_estimate())
+    found: int = round(compact_theta_sketch.deserialize(sketch).get_estimate())
+    return found
 
 
 EMPTY = bytes(update_theta_sketch(LG_VALUES).compact().serialize())

@@ -186,7 +186,7 @@ def _row(line: bytes, stream: Stream, wanted: Sequence[str]) -> dict[str, Any]:
     if not isinstance(told, dict):
         raise ValueError(line)
     row = {name: told.get(name) for name in wanted}
-    fits = {"int": int, "float": (int, float), "text": str}
+    fits: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "text": (str,)}
     for name, value in row.items():
         kind = stream.types[name]
         good = value is None or (isinstance(value, fits[kind]) and not isinstance(value, bool))

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from spark_jobs.streaming.windows.clause import instant
 
-Values = pa.Array | pa.Scalar
+Values = Any  # an array or a scalar of pyarrow, which has no types
 COMPARISONS: Mapping[type[exp.Expr], Callable[..., Any]] = {
     exp.EQ: pc.equal, exp.NEQ: pc.not_equal, exp.LT: pc.less, exp.LTE: pc.less_equal, exp.GT: pc.greater,
     exp.GTE: pc.greater_equal,

@@ -1,0 +1,176 @@
+"""SQL to queries: what can be asked, and what an error says."""
+
+import pytest
+
+from spark_jobs.streaming.windows.clause import Hop, Landmark, Rows
+from spark_jobs.streaming.windows.errors import BadQuery, BadStream
+from spark_jobs.streaming.windows.query import read
+from spark_jobs.streaming.windows.stream import Field, Stream
+from tests.unit.streaming.windows_job import stream
+
+S = {"S": stream(lateness=2.0)}
+SECOND = 1_000_000
+
+
+def test_the_papers_query_is_understood() -> None:
+    """Grouped by the stream's time, which is the beginning of the window in the results."""
+    query = read("q", "SELECT sip, kind, time, count(*) FROM S GROUP BY sip, kind, time WINDOWING 60 s", S)
+    assert query.window == Hop(60 * SECOND, 60 * SECOND)
+    assert [key.sql for key in query.keys] == ["sip", "kind"]
+    assert [(column.name, column.value.sql) for column in query.columns] == [
+        ("sip", '"$k0"'), ("kind", '"$k1"'), ("time", "window_start"), ("count", '"$a0"'),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("clause", "window"),
+    [
+        ("60 s", Hop(60 * SECOND, 60 * SECOND)),
+        ("60s", Hop(60 * SECOND, 60 * SECOND)),
+        ("1.5 minutes", Hop(90 * SECOND, 90 * SECOND)),
+        ("TUMBLE(250 ms)", Hop(250_000, 250_000)),
+        ("TUMBLE(INTERVAL 1 HOUR)", Hop(3600 * SECOND, 3600 * SECOND)),
+        ("TUMBLE(INTERVAL '1 day')", Hop(86400 * SECOND, 86400 * SECOND)),
+        ("hop(60 s, 25 s)", Hop(60 * SECOND, 25 * SECOND)),
+        ("LANDMARK('1970-01-01 00:01', 60 s)", Landmark(60 * SECOND, 60 * SECOND)),
+        ("LANDMARK(TIMESTAMP '1970-01-02 01:00:00+01:00', 1 h)", Landmark(86400 * SECOND, 3600 * SECOND)),
+        ("ROWS(100)", Rows(100, 100)),
+        ("ROWS(100, 7)", Rows(100, 7)),
+    ],
+)
+def test_every_window_model_has_its_clause(clause: str, window: object) -> None:
+    """As `clause.py` lists them."""
+    query = read("q", f"SELECT count(*) FROM S WINDOWING {clause}", S)
+    assert query.window == window
+    assert query.lateness == 2 * SECOND
+
+
+def test_a_slice_is_the_longest_that_windows_are_a_whole_number_of() -> None:
+    """gcd(size, slide); for a landmark its interval, from the landmark on."""
+    assert Hop(60, 25).width == 5
+    assert (Landmark(130, 60).width, Landmark(130, 60).phase) == (60, 10)
+    assert Rows(100, 30).pane == 10
+
+
+def test_a_query_says_how_late_rows_may_be() -> None:
+    """Else the stream does."""
+    assert read("q", "SELECT count(*) FROM S WINDOWING 60 s LATE 5 s", S).lateness == 5 * SECOND
+    assert read("q", "SELECT count(*) FROM S WINDOWING 60 s LATE 0 s", S).lateness == 0
+
+
+def test_keys_may_be_expressions_numbers_and_names_of_columns() -> None:
+    """GROUP BY lower(kind), 2, m."""
+    query = read(
+        "q", "SELECT lower(kind), bytes % 2, load > 1 m, count(*) FROM S GROUP BY LOWER(kind), 2, m WINDOWING 1 s", S
+    )
+    assert [key.sql for key in query.keys] == ["LOWER(kind)", "bytes % 2", "load > 1"]
+
+
+def test_columns_without_a_name_are_named_by_what_they_are() -> None:
+    """And aggregates that occur twice are worked out once."""
+    query = read(
+        "q",
+        'SELECT "sip", sum(bytes), sum(bytes) / count(*) AS m, count(DISTINCT kind) FROM S GROUP BY sip WINDOWING 1 s',
+        S,
+    )
+    assert [column.name for column in query.columns] == ["sip", "sum_bytes", "m", "count_distinct_kind"]
+    assert [aggregate.kind for aggregate in query.aggregates] == ["sum", "rows", "distinct"]
+
+
+GROUPED = "FROM S GROUP BY sip WINDOWING 60 s"
+
+
+@pytest.mark.parametrize(
+    ("sql", "line", "column", "says"),
+    [
+        (f"SELECT sip,\n bytez {GROUPED}", 2, 2, "has no column 'bytez'; it has bytes, kind, load, sip, time"),
+        (f"SELECT sip,\n sum(foo(bytes)) {GROUPED}", 2, 6, "'FOO(bytes)' is not known here"),
+        (f"SELECT sip, median(bytes) {GROUPED}", 1, 13, "known are count, sum, min, max, avg"),
+        (f"SELECT sip, sum() {GROUPED}", 1, 17, "not SQL: something is missing, near ')'"),
+        (f"SELECT sip, sum(kind) {GROUPED}", 1, 13, "sum() needs a number, and kind is text"),
+        (f"SELECT sip, sum(DISTINCT bytes) {GROUPED}", 1, 13, "cannot be added up from slices"),
+        (f"SELECT sip, count(DISTINCT bytes, kind) {GROUPED}", 1, 13, "takes one value"),
+        (f"SELECT sip, sum(1 + count(*)) {GROUPED}", 1, 21, "an aggregate of an aggregate"),
+        (f"SELECT sip, kind {GROUPED}", 1, 13, "kind is neither grouped by nor inside an aggregate"),
+        (f"SELECT * {GROUPED}", 1, 8, "* cannot be selected"),
+        (f"SELECT sip, count(*) AS query {GROUPED}", 1, 13, "query is a column that every result has"),
+        (f"SELECT sip, sip {GROUPED}", 1, 13, "two columns are named sip"),
+        (f"SELECT sip, kind + 1 {GROUPED}", 1, 13, "kind is neither grouped"),
+        (f"SELECT sip || 1 AS x {GROUPED}", 1, 15, "needs texts, and has int"),
+        (f"SELECT lower(count(*)) AS x {GROUPED}", 1, 8, "needs texts, and has int"),
+        ("SELECT count(*) FROM S WHERE count(*) > 1 WINDOWING 1 s", 1, 30, "HAVING"),
+        ("SELECT count(*) FROM S WHERE kind WINDOWING 1 s", 1, 30, "WHERE takes a condition"),
+        ("SELECT count(*) FROM S WHERE kind > 3 WINDOWING 1 s", 1, 30, "compares int with text"),
+        ("SELECT count(*) FROM S WHERE time > 'noon' WINDOWING 1 s", 1, 37, "'noon' is no date and time"),
+        ("SELECT count(*) FROM S WHERE kind LIKE sip WINDOWING 1 s", 1, 30, "LIKE takes its pattern as it is"),
+        ("SELECT count(*) FROM S WHERE NOT bytes WINDOWING 1 s", 1, 34, "needs conditions, and has int"),
+        ("SELECT count(*) FROM S WHERE bytes::BLOB IS NULL WINDOWING 1 s", 1, 30, "cannot be cast so"),
+        ("SELECT count(*) FROM S WHERE CASE WHEN bytes THEN true END WINDOWING 1 s", 1, 40, "is no condition"),
+        ("SELECT count(*) FROM S WHERE round(load, bytes) > 1 WINDOWING 1 s", 1, 30, "the number of digits as it is"),
+        (f"SELECT sip, count(*) {GROUPED.replace('S ', 'T ')}", 1, 27, "there is no stream 'T'; there is S"),
+        ("SELECT count(*) FROM (SELECT 1) WINDOWING 1 s", 1, 30, "FROM takes one of the streams S"),
+        ("SELECT count(*) FROM S ORDER BY 1 WINDOWING 1 s", 1, 8, "ORDER cannot be used here"),
+        ("SELECT count(*) FROM S, S b WINDOWING 1 s", 1, 8, "JOINS cannot be used here"),
+        ("SELECT kind FROM S GROUP BY 3 WINDOWING 1 s", 1, 29, "there is no column 3 in SELECT"),
+        ("SELECT kind FROM S GROUP BY kind, NULL WINDOWING 1 s", None, None, "a constant is no key"),
+        ("SELECT count(*) FROM S GROUP BY coalesce(time, time) WINDOWING 1 s", 1, 33, "a time is no key"),
+        ("SELECT count(*) FROM S GROUP BY time WINDOWING ROWS(5)", 1, 33, "a window of rows has no time"),
+        ("SELECT sip, count(*) FROM S GROUP BY ROLLUP (sip) WINDOWING 1 s", 1, 46, "'ROLLUP (sip)' is not known here"),
+        ("SELECT sip FROM S GROUP BY sip HAVING sum(bytes) WINDOWING 1 s", 1, 39, "HAVING takes a condition"),
+        ("SELECT sip count(*) FROM S WINDOWING 1 s", 1, 17, "not SQL"),
+        ("SELECT 'sip FROM S", None, None, "cannot be read"),
+        ("DELETE FROM S WINDOWING 1 s", None, None, "write one SELECT"),
+        ("SELECT count(*) FROM S; SELECT 1 WINDOWING 1 s", None, None, "write one SELECT"),
+        ("SELECT count(*) FROM S", None, None, "it has no WINDOWING clause"),
+        ("SELECT count(*) FROM S WINDOWING 60", 1, 34, "'60' is no duration"),
+        ("SELECT count(*) FROM S WINDOWING 6 lightyears", 1, 36, "is no duration"),
+        ("SELECT count(*) FROM S WINDOWING 0 s", 1, 36, "a duration must be positive"),
+        ("SELECT count(*) FROM S WINDOWING HOP(60 s)", 1, 42, "expected ',' before ')'"),
+        ("SELECT count(*) FROM S WINDOWING HOP(1 s, 2 s)", 1, 45, "slide further than their size leave rows out"),
+        ("SELECT count(*) FROM S WINDOWING LANDMARK('now', 1 s)", 1, 43, "'now' is no date and time"),
+        ("SELECT count(*) FROM S WINDOWING ROWS(1.5)", 1, 39, "'1.5' is no number of rows"),
+        ("SELECT count(*) FROM S\nWINDOWING ROWS(5", 2, 16, "the WINDOWING clause ends too soon"),
+        ("SELECT count(*) FROM S WINDOWING 1 s WHERE kind = 'a'", 1, 38, "'WHERE' after the WINDOWING clause"),
+    ],
+)  # fmt: skip
+def test_an_error_names_the_query_the_place_and_what_is_wrong(
+    sql: str, line: int | None, column: int | None, says: str
+) -> None:
+    """Line and column count from 1."""
+    with pytest.raises(BadQuery) as caught:
+        read("flows", sql, S)
+    assert says in str(caught.value)
+    assert str(caught.value).startswith("query 'flows'")
+    assert (caught.value.line, caught.value.column) == (line, column)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"time": "when"}, "its time, 'when', is none of its fields"),
+        ({"unit": "iso"}, "time is float, with the unit iso"),
+        ({"unit": "weeks"}, "a unit is one of"),
+        ({"form": "xml"}, "a form of"),
+        ({"fields": (Field("time", "int"), Field("time", "int"))}, "time declared twice"),
+        ({"fields": (Field("time", "date"),)}, "write int, float or text"),
+        ({"delimiter": '"'}, "cannot separate fields"),
+        ({"lateness": -1.0}, "not negative"),
+        ({"latest": 0.0}, "latest is after earliest"),
+    ],
+)  # fmt: skip
+def test_a_stream_that_contradicts_itself_is_refused(settings: dict[str, object], says: str) -> None:
+    """And the error says how."""
+    with pytest.raises(BadStream, match="stream 'S'") as caught:
+        stream(**settings)
+    assert says in str(caught.value)
+
+
+def test_a_stream_survives_json() -> None:
+    """What is not told has its default, and what means nothing is refused."""
+    told = stream(form="json", ahead=5.0).as_json()
+    assert Stream.from_json(told) == stream(form="json", ahead=5.0)
+    assert Stream.from_json({k: told[k] for k in ("name", "fields", "time")}) == stream()
+    with pytest.raises(BadStream, match="lateless means nothing here"):
+        Stream.from_json({**told, "lateless": 1})
+    with pytest.raises(BadStream, match="time must be declared"):
+        Stream.from_json({"name": "S", "fields": []})

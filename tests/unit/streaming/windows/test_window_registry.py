@@ -1,0 +1,67 @@
+"""The registry is a value with a version."""
+
+import json
+
+import pytest
+
+from spark_jobs.streaming.windows.errors import BadQuery, BadStream, QueryExists, UnknownQuery
+from spark_jobs.streaming.windows.registry import Registry
+from tests.unit.streaming.windows_job import stream
+
+COUNT = "SELECT sip, count(*) FROM S GROUP BY sip WINDOWING 60 s"
+OTHER = "SELECT kind, count(*) FROM S GROUP BY kind WINDOWING 60 s"
+EMPTY = Registry.of([stream()])
+
+
+def test_every_change_makes_the_next_version_and_leaves_the_one_before_alone() -> None:
+    """Registered, changed, cancelled."""
+    one = EMPTY.register("flows", COUNT)
+    two = one.change("flows", OTHER)
+    three = two.cancel("flows")
+    assert [r.version for r in (EMPTY, one, two, three)] == [0, 1, 2, 3]
+    assert (one.text("flows"), two.text("flows")) == (COUNT, OTHER)
+    assert [query.since for query in two.registered] == [2]
+    assert three.registered == EMPTY.registered == ()
+
+
+def test_the_same_text_changes_nothing() -> None:
+    """So a caller may say it twice."""
+    one = EMPTY.register("flows", COUNT)
+    assert one.change("flows", COUNT) is one
+
+
+def test_a_second_query_of_one_name_is_refused() -> None:
+    """Also one of the same text; `change` is there for that."""
+    with pytest.raises(QueryExists, match="query 'flows' is registered already: choose another name, or change"):
+        EMPTY.register("flows", COUNT).register("flows", COUNT)
+
+
+def test_what_is_not_registered_can_be_neither_changed_nor_cancelled() -> None:
+    """The error tells what is."""
+    one = EMPTY.register("flows", COUNT)
+    for attempt in (lambda: one.change("other", COUNT), lambda: one.cancel("other")):
+        with pytest.raises(UnknownQuery, match="no query is registered as 'other'; registered: flows"):
+            attempt()
+
+
+def test_a_query_that_cannot_be_answered_does_not_get_in() -> None:
+    """Nor does it replace one that can; nor does a name that cannot be a file's."""
+    one = EMPTY.register("flows", COUNT)
+    with pytest.raises(BadQuery):
+        one.change("flows", "SELECT nothing FROM S WINDOWING 1 s")
+    with pytest.raises(BadQuery, match="a name is of letters"):
+        one.register("a/b", COUNT)
+
+
+def test_two_streams_of_one_name_are_refused() -> None:
+    """And a stream that is not declared is not found."""
+    with pytest.raises(BadStream, match="two streams are named S"):
+        Registry.of([stream(), stream()])
+    with pytest.raises(BadStream, match="no stream 'T' is declared; declared: S"):
+        EMPTY.stream("T")
+
+
+def test_a_registry_survives_json() -> None:
+    """With its streams and versions."""
+    registry = EMPTY.register("flows", COUNT).register("kinds", OTHER).cancel("flows")
+    assert Registry.from_json(json.loads(json.dumps(registry.as_json()))) == registry
