@@ -1,4 +1,4 @@
-"""Alluxio as a backend: a cache in memory that drops nothing by itself, because all its files are pinned."""
+"""Alluxio as a backend: a cache in memory that drops nothing by itself, since all its files wait to be persisted."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from persistence.errors import StorageUnavailable
 
 _CHUNK = 1 << 20
 _SECONDS = 2.0  # for a worker to say where its blocks lie and whether it is idle
+_BUSY = ("Worker.BlockReaderThreadActiveCount", "Worker.BlockWriterThreadActiveCount")
 
 
 class AlluxioBackend(Backend):
     """The folder at `uri` (alluxio://host:port/folder), through one or several of its proxies.
 
-    Every file is written with ASYNC_THROUGH and a persistence wait of -1: pinned at its creation, so that
-    nothing unpersisted is evicted, and never persisted by Alluxio. What goes, goes because this platform
-    deletes it. A file of which no worker holds every block is not there: the next scan records its loss.
+    Every file is written with ASYNC_THROUGH and a persistence wait of -1: it waits to be persisted, which
+    keeps it from being evicted, and Alluxio never begins to. What goes, goes because this platform deletes
+    it. A file with a block that no worker holds is not there: the next scan records its loss.
     """
 
     def __init__(self, uri: str, proxies: Sequence[AlluxioProxy]) -> None:
@@ -73,7 +74,7 @@ class AlluxioBackend(Backend):
         yield from self._proxy_beside(sender).bytes_of(path, status.bytes)
 
     def create(self, location: str, name: str, size: int) -> BinaryIO:
-        return cast(BinaryIO, _Sending(self._proxy.created(self._path(location, name))))
+        return cast(BinaryIO, _Sending(self._proxy.created(self._path(location, name), size)))
 
     def rename(self, old: str, new: str) -> None:
         self._proxy.move(self._path(old), self._path(new))
@@ -99,11 +100,11 @@ class AlluxioBackend(Backend):
     def write_small(self, location: str, name: str, content: bytes) -> None:
         path = self._path(location, name)
         self._proxy.remove(path)  # a file is written once
-        with _Sending(self._proxy.created(path)) as out:
+        with _Sending(self._proxy.created(path, len(content))) as out:
             out.write(content)
 
     def state(self, location: str, name: str) -> Status:
-        """What Alluxio's master knows of one file: pinned, persisted, lost, and which workers hold its blocks."""
+        """What Alluxio's master knows of one file: persisted, lost, and which workers hold its blocks."""
         return self._proxy.status(self._path(location, name))
 
     # ---- names
@@ -213,7 +214,7 @@ def _is_idle(worker: Worker) -> bool:
         gauges = _ask(worker, "/metrics/json/")["gauges"]
     except StorageUnavailable:
         return False
-    active = [gauge["value"] for name, gauge in gauges.items() if name.startswith("Worker.ActiveClients")]
+    active = [gauge["value"] for name, gauge in gauges.items() if name in _BUSY]
     return not any(active)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import requests
 from alluxio import Client, exceptions
@@ -19,6 +19,7 @@ from persistence.errors import StorageFull, StorageUnavailable
 
 _CONNECT, _ANSWER = 10, 30  # seconds; a worker that died is found out within them
 _CHUNK = 1 << 20
+_SMALLEST, _LARGEST = 4096, 64 << 20  # bytes of a block
 _OUT_OF_ROOM = ("RESOURCE_EXHAUSTED", "out of space", "no space", "failed to allocate", "Not enough space")
 
 
@@ -35,7 +36,7 @@ class Options:
 
 # Nothing of ours comes from Alluxio's own under storage, so it is never asked for names.
 _NAMES = {"loadMetadataType": "NEVER"}
-# Pinned from its creation until it is deleted, and persisted by nobody but us.
+# It waits to be persisted from its creation until it is deleted, so nobody evicts it and nobody persists it.
 _KEPT = {"writeType": "ASYNC_THROUGH", "persistenceWaitTime": -1, "recursive": True}
 
 
@@ -70,7 +71,7 @@ class Status:
     folder: bool
     bytes: int
     completed: bool
-    pinned: bool
+    waits: bool  # to be persisted, for ever if it is one of ours: until then it is not evicted
     persisted: bool
     blocks: tuple[Block, ...]
 
@@ -90,8 +91,8 @@ class Status:
             workers = tuple(Worker(a["host"], a["dataPort"], a["webPort"]) for a in addresses)
             blocks.append(Block(block["blockId"], block["length"], workers))
         return Status(
-            told["name"], told["folder"], told["length"], told["completed"], told["pinned"], told["persisted"],
-            tuple(blocks),
+            told["name"], told["folder"], told["length"], told["completed"],
+            told["persistenceState"] == "TO_BE_PERSISTED", told["persisted"], tuple(blocks),
         )  # fmt: skip
 
 
@@ -99,14 +100,18 @@ class AlluxioProxy(Client):
     """Asks one of Alluxio's proxies; `server` is how errors call the Alluxio behind it."""
 
     def __init__(self, url: str, *, server: str, ca_bundle: str = "") -> None:
-        super().__init__("", 0, timeout=(_CONNECT, _ANSWER))
+        super().__init__(url, 0, timeout=(_CONNECT, _ANSWER))
         self.session.verify = ca_bundle or True
         self.url = url.rstrip("/")
+        self.host_name = urlsplit(url).hostname or ""
         self.server = server
         self._ca_bundle = ca_bundle
 
     def _url(self, url_path: str) -> str:
         return f"{self.url}{url_path}"
+
+    def __repr__(self) -> str:
+        return f"AlluxioProxy({self.url!r})"
 
     def status(self, path: str) -> Status:
         """What is at `path`; raises FileNotFoundError."""
@@ -152,10 +157,11 @@ class AlluxioProxy(Client):
             finally:
                 self._close(stream)
 
-    def created(self, path: str) -> Writing:
-        """A new file at `path`, to be written; the folders above are made."""
+    def created(self, path: str, size: int) -> Writing:
+        """A new file of `size` bytes at `path`, to be written; the folders above are made."""
         with self._speaking_of(path):
-            return Writing(self, path, self.create_file(quote(path), Options(_KEPT)))
+            options = Options({**_KEPT, "blockSizeBytes": _block_for(size)})
+            return Writing(self, path, self.create_file(quote(path), options))
 
     def _close(self, stream: int) -> None:
         with suppress(exceptions.AlluxioError, exceptions.HTTPError, ValueError, KeyError):
@@ -219,6 +225,11 @@ class Writing:
 
     def _speaking(self) -> Any:
         return self._proxy._speaking_of(self._path)
+
+
+def _block_for(size: int) -> int:
+    """A block's size so that a worker, which reserves whole blocks, reserves no more than the file needs."""
+    return max(-(-size // -(-max(size, 1) // _LARGEST)), _SMALLEST)
 
 
 def _checked(status: int, answer: bytes) -> None:

@@ -1,0 +1,51 @@
+"""Folders of their own on the real servers, as backends."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from persistence.backends.alluxio import AlluxioBackend
+from persistence.backends.opening import open_backend
+from persistence.backends.spec import Backend
+from persistence.settings import Settings
+from tests.support.servers import Running
+
+Open = Callable[..., Backend]
+
+
+@pytest.fixture
+def open_hdfs(hdfs: Running, tmp_path: Path) -> Iterator[Open]:
+    """Opens a folder of HDFS that nobody else has, or one by name."""
+
+    def open_(folder: str = "", **settings: object) -> Backend:
+        told = {"home": tmp_path, "hdfs_http": f"http://127.0.0.1:{hdfs.settings.hdfs_http_port}", **settings}
+        uri = f"{hdfs.address}/{folder or uuid.uuid4().hex}"
+        return open_backend(uri, "under", Settings(**told))  # type: ignore[arg-type]
+
+    yield open_
+
+
+@pytest.fixture
+def open_alluxio(alluxio: Running, tmp_path: Path) -> Iterator[Open]:
+    """Opens a folder of Alluxio that nobody else has; it is emptied in the end, since nothing there goes by itself."""
+    opened: list[AlluxioBackend] = []
+
+    def open_(folder: str = "", **settings: object) -> Backend:
+        told = {
+            "home": tmp_path,
+            "alluxio_proxy": f"http://127.0.0.1:{alluxio.settings.alluxio_proxy_port}",
+            **settings,
+        }
+        uri = f"{alluxio.address}/{folder or uuid.uuid4().hex}"
+        backend = open_backend(uri, "cache", Settings(**told))  # type: ignore[arg-type]
+        assert isinstance(backend, AlluxioBackend)
+        opened.append(backend)
+        return backend
+
+    yield open_
+    for backend in opened:
+        backend._proxy.remove(backend._root)

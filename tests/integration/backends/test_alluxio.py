@@ -1,0 +1,159 @@
+"""Alluxio as a backend passes the suite, and what is its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import httpx
+import pytest
+
+from persistence.backends.alluxio import AlluxioBackend
+from persistence.backends.alluxio_proxy import AlluxioProxy
+from persistence.backends.opening import open_backend
+from persistence.backends.spec import Backend
+from persistence.errors import StorageFull, StorageUnavailable
+from persistence.settings import Settings
+from services.spare import beside
+from tests.conformance.backend_suite import BackendSuite, content_of, send
+from tests.support.servers import Running
+from tests.support.waiting import until
+
+Open = Callable[..., AlluxioBackend]
+MEGABYTE = 1 << 20
+BLOCK = 64 * MEGABYTE  # Alluxio's default
+
+
+class TestAlluxio(BackendSuite):
+    """A folder of Alluxio as a cache."""
+
+    tiny_bytes = BLOCK
+
+    @pytest.fixture
+    def backend(self, open_alluxio: Open) -> Backend:
+        return open_alluxio()
+
+    @pytest.fixture
+    def tiny(self, open_alluxio: Open) -> Iterator[Backend]:
+        # Its workers are filled, and one block is let go again.
+        filling = open_alluxio()
+        self.wait_for_room()
+        for number in range(100):
+            if self.room() < BLOCK - MEGABYTE:
+                break
+            with suppress(StorageFull):  # of two workers it may choose the full one, whose news is a second old
+                send(filling, "filling/@1", f"{number}.bin", b"x" * BLOCK, step=4 * MEGABYTE)
+            self.wait_for_room()
+        filling.delete(f"filling/@1/{filling.names('filling/@1')[0]}")
+        self.wait_for_room()
+        yield open_alluxio()
+        filling.delete("filling")
+
+    @pytest.fixture
+    def refusing(self, alluxio: Running, tmp_path: Path) -> Backend:
+        free = beside(tmp_path)
+        nobody = {"alluxio_proxy": f"http://127.0.0.1:{free.alluxio_proxy_port}"}
+        return open_backend(f"{alluxio.address}/x", "cache", Settings(home=tmp_path, **nobody))  # type: ignore[arg-type]
+
+    @pytest.fixture(autouse=True)
+    def _rest(self, alluxio: Running) -> Iterator[None]:
+        self.rest = f"http://127.0.0.1:{alluxio.settings.alluxio_proxy_port}/api/v1"
+        self.master = f"http://127.0.0.1:{alluxio.settings.alluxio_web_port}/api/v1/master/info"
+        with httpx.Client(timeout=30) as self.http:
+            yield
+
+    def wait_for_room(self) -> None:
+        # The workers learn with their next heartbeat what they may drop, and the master with the one after.
+        options = {"recursive": True, "loadMetadataType": "NEVER"}
+        files = self.http.post(f"{self.rest}/paths///list-status", json=options).raise_for_status().json()
+        held = sum(file["length"] for file in files)
+        until(lambda: abs(sum(worker["usedBytes"] for worker in self.workers()) - held) < MEGABYTE)
+
+    def room(self) -> int:
+        """The bytes that the emptiest worker may still take."""
+        return max(worker["capacityBytes"] - worker["usedBytes"] for worker in self.workers())
+
+    def workers(self) -> list[dict[str, int]]:
+        """What the master knows of its workers."""
+        return self.http.get(self.master).raise_for_status().json()["workers"]
+
+    def write_as_engine(self, uri: str, name: str, content: bytes) -> None:
+        path = f"{uri.removeprefix(f'alluxio://{urlsplit(uri).netloc}')}/{name}"
+        # As Spark's client does with the settings that the platform gives it.
+        options = {"writeType": "ASYNC_THROUGH", "persistenceWaitTime": -1, "recursive": True}
+        stream = self.http.post(f"{self.rest}/paths/{quote(path)}/create-file", json=options).json()
+        octets = {"Content-Type": "application/octet-stream"}
+        write = self.http.post(f"{self.rest}/streams/{stream}/write", content=content, headers=octets)
+        write.raise_for_status()
+        self.http.post(f"{self.rest}/streams/{stream}/close").raise_for_status()
+
+
+def test_nothing_is_persisted_or_dropped_by_alluxio_itself(alluxio: Running, open_alluxio: Open) -> None:
+    """It waits to be persisted for ever, also after a rename, so it is neither sent below nor evicted."""
+    backend = open_alluxio()
+    send(backend, "a/.@1", "part.txt", b"abc")
+    backend.rename("a/.@1", "a/@1")
+    status = backend.state("a/@1", "part.txt")
+    assert (status.waits, status.persisted, status.lost) == (True, False, False)
+    assert not list((alluxio.settings.home / "alluxio/under").rglob("part.txt"))
+
+
+def test_blocks_on_this_machine_are_read_as_files(open_alluxio: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of several blocks on several workers, without the proxy carrying a byte of it."""
+    backend = open_alluxio()
+    content = bytes(range(256)) * (70 * MEGABYTE // 256)
+    send(backend, "a/@1", "large.bin", content, step=MEGABYTE)
+    assert len(backend.state("a/@1", "large.bin").blocks) == 2
+    monkeypatch.setattr(AlluxioProxy, "bytes_of", None)
+    assert content_of(backend, "a/@1") == {"large.bin": content}
+
+
+def test_blocks_that_are_elsewhere_come_through_the_proxy(open_alluxio: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they do where no worker is on this machine."""
+    backend = open_alluxio()
+    content = bytes(range(256)) * (70 * MEGABYTE // 256)
+    send(backend, "a/@1", "large.bin", content, step=MEGABYTE)
+    monkeypatch.setattr(backend, "_folders", lambda worker: ())
+    assert content_of(backend, "a/@1") == {"large.bin": content}
+
+
+def test_a_file_that_its_writer_has_not_closed_is_not_there(open_alluxio: Open) -> None:
+    """A half copy is no copy."""
+    backend = open_alluxio()
+    out = backend.create("a/@1", "part.txt", 3)
+    out.write(b"abc")
+    for ask in (lambda: backend.files("a/@1"), lambda: list(backend.chunks("a/@1", "part.txt"))):
+        with pytest.raises(FileNotFoundError):
+            ask()
+    with out:
+        pass
+    assert content_of(backend, "a/@1") == {"part.txt": b"abc"}
+
+
+def test_what_a_dead_worker_held_is_unreadable_at_once_and_lost_when_the_master_says_so(
+    alluxio: Running, open_alluxio: Open
+) -> None:
+    """First its blocks are out of reach, then the file is not there; what the other worker holds stays."""
+    backend = open_alluxio()
+    for number in range(6):
+        send(backend, f"a/@{number}", "part.txt", b"x" * MEGABYTE, step=MEGABYTE)
+    held = {n: backend.state(f"a/@{n}", "part.txt").blocks[0].workers[0].web_port for n in range(6)}
+    first = alluxio.settings.alluxio_worker_port + 1
+    gone, kept = ([n for n in held if (held[n] == first) == dead] for dead in (True, False))
+    alluxio.kill("worker-1")
+    try:
+        backend._folders = lambda worker: ()  # type: ignore[method-assign]  # as from another machine
+        for number in gone[:1]:
+            with pytest.raises((StorageUnavailable, FileNotFoundError)):
+                backend.manifest(f"a/@{number}")
+        until(lambda: all(backend.state(f"a/@{n}", "part.txt").lost for n in gone))
+        for number in gone:
+            with pytest.raises(FileNotFoundError, match="lost with the worker"):
+                backend.files(f"a/@{number}")
+        assert gone and all(backend.manifest(f"a/@{number}").bytes == MEGABYTE for number in kept)
+    finally:
+        alluxio.mend()
+    until(lambda: not any(backend.state(f"a/@{n}", "part.txt").lost for n in gone))
+    assert all(backend.manifest(f"a/@{number}").bytes == MEGABYTE for number in gone)

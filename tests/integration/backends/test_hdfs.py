@@ -1,0 +1,106 @@
+"""HDFS as a backend passes the suite, and what is its own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import httpx
+import pytest
+
+from persistence.backends.hdfs import HdfsBackend
+from persistence.backends.opening import open_backend
+from persistence.backends.spec import Backend
+from persistence.errors import StorageFull, StorageUnavailable
+from persistence.settings import Settings
+from services.spare import beside
+from tests.conformance.backend_suite import BackendSuite, content_of, send, sent
+from tests.support.hdfs_admin import dfsadmin, safe_mode
+from tests.support.servers import Running
+
+Open = Callable[..., HdfsBackend]
+
+
+class TestHdfs(BackendSuite):
+    """A folder of HDFS as an under-store."""
+
+    @pytest.fixture
+    def backend(self, open_hdfs: Open) -> Backend:
+        return open_hdfs()
+
+    @pytest.fixture
+    def tiny(self, open_hdfs: Open) -> Backend:
+        return open_hdfs(under_capacity=1000)
+
+    @pytest.fixture
+    def refusing(self, hdfs: Running, tmp_path: Path) -> Backend:
+        free = beside(tmp_path)
+        nobody = {"hdfs_http": f"http://127.0.0.1:{free.hdfs_http_port}"}
+        return open_backend(f"hdfs://127.0.0.1:{free.hdfs_port}/x", "under", Settings(home=tmp_path, **nobody))  # type: ignore[arg-type]
+
+    @pytest.fixture(autouse=True)
+    def _webhdfs(self, hdfs: Running) -> None:
+        self.rest = f"http://127.0.0.1:{hdfs.settings.hdfs_http_port}/webhdfs/v1"
+
+    def write_as_engine(self, uri: str, name: str, content: bytes) -> None:
+        path = f"{uri.removeprefix(f'hdfs://{urlsplit(uri).netloc}')}/{name}"
+        asked = httpx.put(f"{self.rest}{quote(path)}", params={"op": "CREATE", "noredirect": "true"}, timeout=30)
+        httpx.put(asked.raise_for_status().json()["Location"], content=content, timeout=30).raise_for_status()
+
+
+def test_a_copy_is_verified_by_the_checksum_of_hdfs_and_not_read_back(
+    open_hdfs: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HDFS tells the CRC32C of the whole file; nothing crosses the network twice, whatever the number of blocks."""
+    backend = open_hdfs()
+    told = sent(backend, "a/.@1-1", {"part.txt": bytes(range(256)) * 9000, "empty.txt": b""})
+    monkeypatch.setattr(backend, "chunks", None)
+    assert backend.holds("a/.@1-1", told)
+
+
+def test_a_copy_that_another_process_sent_is_read_back(open_hdfs: Open) -> None:
+    """Who has not sent it has nothing to compare HDFS's checksum with."""
+    backend = open_hdfs("shared")
+    told = sent(backend, "a/.@1-1", {"part.txt": b"abc"})
+    assert open_hdfs("shared").holds("a/.@1-1", told)
+
+
+def test_a_quota_that_is_used_up_is_no_room(hdfs: Running, open_hdfs: Open) -> None:
+    """The error names server and path, and what was there stays."""
+    folder = uuid.uuid4().hex
+    backend = open_hdfs(folder)
+    send(backend, "a/@1", "part.txt", b"x" * 100)
+    dfsadmin(hdfs, "-setSpaceQuota", str(1 << 20), f"/{folder}")
+    with pytest.raises(StorageFull, match=f"{hdfs.address}/{folder}/b/@1/part.txt.*quota"):
+        send(backend, "b/@1", "part.txt", b"x" * 100)
+    with pytest.raises(StorageFull, match="quota"):
+        backend.write_small("b/@1", "_mark.json", b"{}")
+    assert content_of(backend, "a/@1") == {"part.txt": b"x" * 100}
+
+
+def test_in_safe_mode_it_can_be_read_but_not_written(hdfs: Running, open_hdfs: Open) -> None:
+    """The error says what HDFS is in, and how it gets out."""
+    backend = open_hdfs()
+    send(backend, "a/@1", "part.txt", b"abc")
+    with safe_mode(hdfs):
+        assert content_of(backend, "a/@1") == {"part.txt": b"abc"}
+        for ask in (
+            lambda: send(backend, "b/@1", "part.txt", b"x"),
+            lambda: backend.write_small("a/@1", "_mark.json", b"{}"),
+            lambda: backend.rename("a/@1", "a/@2"),
+            lambda: backend.delete("a/@1"),
+        ):
+            with pytest.raises(StorageUnavailable, match="safe mode"):
+                ask()
+    send(backend, "b/@1", "part.txt", b"x")
+
+
+def test_names_that_webhdfs_would_read_as_markers_or_escapes_are_names(open_hdfs: Open) -> None:
+    """`#LATEST` is a marker of the client library, `%41` an escaped letter, `;` ends a path for some servers."""
+    backend = open_hdfs()
+    for name in ("#LATEST", "a%41b", "x;y=1", "q?r", "[a-b]"):
+        send(backend, f"p/{name}/@1", name, name.encode())
+        assert content_of(backend, f"p/{name}/@1") == {name: name.encode()}
+    assert backend.names("p") == tuple(sorted(("#LATEST", "a%41b", "x;y=1", "q?r", "[a-b]")))
