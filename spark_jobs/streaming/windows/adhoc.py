@@ -80,7 +80,7 @@ def answer(found: Plan, states: Sequence[State]) -> Answer:
     query, cube = found.query, found.cube
     if not held:
         nothing = finished(query, _nothing(cube), _keys(query, cube), 0, 0)
-        return Answer(pa.Table.from_batches([nothing]), cube, None, None)
+        return Answer(_without_name([nothing]), cube, None, None)
     table = pa.concat_tables([part.select(held[0].column_names) for part in held]).combine_chunks()
     slices = np.asarray(table.column("slice"))
     begin, end = int(slices.min()), int(slices.max()) + cube.width
@@ -96,8 +96,8 @@ def answer(found: Plan, states: Sequence[State]) -> Answer:
         for bounds in windows
         if (groups := _grouped(table, query, cube, keep & (slices >= bounds[0]) & (slices < bounds[1]))) is not None
     ]
-    rows = pa.Table.from_batches(batches or [finished(query, _nothing(cube), _keys(query, cube), begin, end)])
-    return Answer(rows.drop_columns(["query"]).replace_schema_metadata(None), cube, begin, end)
+    nothing = finished(query, _nothing(cube), _keys(query, cube), begin, end)
+    return Answer(_without_name(batches or [nothing]), cube, begin, end)
 
 
 def _fitted(query: Query, cube: Cube, stream: Stream) -> Plan | None:
@@ -175,7 +175,11 @@ def _part(found: Plan, state: State) -> pa.Table:
 
 
 def _nothing(cube: Cube) -> pa.RecordBatch:
-    return schema_of(cube.keys, cube.measures).empty_table().to_batches()[0]
+    return pa.RecordBatch.from_pylist([], schema=schema_of(cube.keys, cube.measures))
+
+
+def _without_name(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    return pa.Table.from_batches(batches).drop_columns(["query"]).replace_schema_metadata(None)
 
 
 def _keys(query: Query, cube: Cube) -> list[str]:

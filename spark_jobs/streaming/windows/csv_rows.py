@@ -150,7 +150,7 @@ def _report(
 def _look_closer(
     joined: bytes, slow: Ints, starts: Ints, lengths: Any, floats: Any, valid: Any
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Read doubles of many digits, with exponents, or none at all; gives the columns and rows of those that are none."""
+    """Read doubles of many digits, with exponents, or none at all; gives (columns, rows) of those that are none."""
     bad = []
     for column, row in slow.tolist():
         start = int(starts[column, row])

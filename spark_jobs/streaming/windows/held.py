@@ -48,6 +48,7 @@ class Holding:
             str, dict[int, pa.RecordBatch]
         ] = {}  # totals of landmarks by the ends reached in this round
         self._totals: dict[str, list[int]] = dict(scalars.get("totals", {}))  # [begin, end] of what is in them
+        self._landmarks: dict[str, str] = dict(scalars.get("landmarks", {}))  # the total of each query
 
     @staticmethod
     def of(state: State, counts: Counter[str]) -> Holding:
@@ -88,20 +89,23 @@ class Holding:
         self._put(name, pushed(held, merge(fresh), self._floors.get(cube.id)) if cube.width else (*held, *fresh))
 
     def emit(
-        self, cube: Cube, queries: Iterable[Query], span: Whole | None, closed: int | None, before: int | None
+        self, cube: Cube, asked: Mapping[Query, Whole | None], closed: int | None, before: int | None
     ) -> list[pa.RecordBatch]:
-        """The results of the windows that are due; `before` is how far event time was in the round before."""
-        limits = [at for at in (closed, span.until if span is not None else None) if at is not None]
-        limit = min(limits) - cube.lateness if closed is not None and span is not None else None
-        after = span.after if span is not None else None
+        """The results of the windows that are due, of queries and which of their windows are whole.
+
+        `closed` is how far event time is, `before` how far it was in the round before.
+        """
+        limits = {query.name: _limit(cube, span, closed) for query, span in asked.items()}
         if not cube.width:
             before = self._numbered.get(cube.id, 0)
-            limit, after = self._number(cube, limit), None
+            least = min((limit for limit in limits.values() if limit is not None), default=None)
+            limits = dict.fromkeys(limits, self._number(cube, least if None not in limits.values() else None))
         found: list[pa.RecordBatch] = []
-        slices = slices_in(self.runs.get(cube.id, ())) if limit is not None else []
+        slices = slices_in(self.runs.get(cube.id, ()))
         windows: dict[tuple[int, int], pa.RecordBatch | None] = {}
-        for query in queries:
-            mark = self._marks.setdefault(_mark(cube, query.name), before)
+        for query, span in asked.items():
+            mark, limit = self._marks.setdefault(_mark(cube, query.name), before), limits[query.name]
+            after = span.after if span is not None and cube.width else None
             bounds = Bounds(mark, limit, after, self._floors.get(cube.id))
             keys = [f"k{index}" for index in range(len(query.keys))]
             if isinstance(query.window, Landmark):
@@ -125,8 +129,8 @@ class Holding:
         for query in queries:
             mark = self._marks.get(_mark(cube, query.name))
             if isinstance(query.window, Landmark):
-                total = self._totals.get(_total(cube, query.window))
-                mark = total[1] if total is not None else None
+                total = self._totals.get(self._landmarks.get(query.name, ""))
+                mark = total[1] if total is not None else query.window.since
             needs.append(needed_from(query.window, mark) if query.window is not None else None)
         retain = to_micros(stream.retain)
         retained_from = closed - retain if cube.width and retain and closed is not None else None
@@ -140,7 +144,9 @@ class Holding:
         self.runs = {name: runs for name, runs in self.runs.items() if name.partition("-")[0] in cubes}
         self._cubes &= set(cubes)
         self._marks = {name: mark for name, mark in self._marks.items() if name.partition(" ")[0] in queries}
-        self._totals = {name: total for name, total in self._totals.items() if name in self.runs}
+        self._landmarks = {query: name for query, name in self._landmarks.items() if query in queries}
+        self._totals = {name: total for name, total in self._totals.items() if name in self._landmarks.values()}
+        self.runs = {name: runs for name, runs in self.runs.items() if name in self._totals or name.count("-") < 2}
         for held in (self._numbered, self._floors):
             for name in [name for name in held if name not in cubes]:
                 del held[name]
@@ -149,9 +155,11 @@ class Holding:
         self, cube: Cube, query: Query, landmark: Landmark, slices: Sequence[int], bounds: Bounds
     ) -> list[pa.RecordBatch]:
         """The total since the landmark at the end of each interval that is due."""
-        name = _total(cube, landmark)
+        name = f"{cube.id}-{landmark.since}-{'all' if bounds.after is None else bounds.after}"
+        if bounds.limit is not None:
+            self._landmarks[query.name] = name
         if name not in self._advanced:
-            self._advanced[name] = self._advance(cube, landmark, slices, bounds)
+            self._advanced[name] = self._advance(name, cube, landmark, slices, bounds)
         keys = [f"k{index}" for index in range(len(query.keys))]
         totals = self._advanced[name].items()
         return [
@@ -161,10 +169,9 @@ class Holding:
         ]
 
     def _advance(
-        self, cube: Cube, landmark: Landmark, slices: Sequence[int], bounds: Bounds
+        self, name: str, cube: Cube, landmark: Landmark, slices: Sequence[int], bounds: Bounds
     ) -> dict[int, pa.RecordBatch]:
         """Add the slices that are closed to the total, which is kept; gives the groups that changed, by the end."""
-        name = _total(cube, landmark)
         first = landmark_begin(landmark, bounds.after, bounds.floor)
         begin, until = self._totals.get(name) or (first, first)
         found: dict[int, pa.RecordBatch] = {}
@@ -209,10 +216,13 @@ class Holding:
             self.runs.pop(name, None)
 
 
-def _total(cube: Cube, landmark: Landmark) -> str:
-    return f"{cube.id}-{landmark.since}"
-
-
 def _mark(cube: Cube, query: str) -> str:
     """The name of a query's mark; rows are numbered anew in every cube."""
     return query if cube.width else f"{query} {cube.id}"
+
+
+def _limit(cube: Cube, span: Whole | None, closed: int | None) -> int | None:
+    """Up to where windows are closed and whole; None: nowhere."""
+    if span is None or closed is None:
+        return None
+    return (closed if span.until is None else min(closed, span.until)) - cube.lateness

@@ -9,7 +9,7 @@ others. What comes for a slice that is closed is late, and counted: that happens
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow as pa
 from spark_jobs.streaming.unitlog.step import Input, Message, Output, State
 from spark_jobs.streaming.windows.errors import BadPartial
 from spark_jobs.streaming.windows.held import Holding
+from spark_jobs.streaming.windows.measures import measures_of
 from spark_jobs.streaming.windows.query import Query
 from spark_jobs.streaming.windows.registry import Registry
 from spark_jobs.streaming.windows.sharing import Cube, cubes_of
@@ -40,9 +41,10 @@ class Reducer:
         content = given.round.versions["queries"]
         stream, queries, cubes = self._read(content)
         ids = {cube.id for cube in cubes}
+        measures = {query.name: measures_of(query.aggregates) for query in queries.values()}
         counts: Counter[str] = Counter()
         buffers = [_opened(given, message) for message in given.messages]
-        newer = _newer(state.scalars.get("newer", {}), buffers, content["version"])
+        newer = _newer(state.scalars.get("newer", {}), buffers, content["version"], ids)
         spans: Spans = state.scalars.get("spans", {})
         fresh: dict[str, list[pa.RecordBatch]] = {}
         for buffer in buffers:
@@ -61,9 +63,8 @@ class Reducer:
         for cube in cubes:
             holding.adopt(cube, before)
             holding.take(cube, fresh.get(cube.id, ()), before.closed)
-            span = whole(spans, cube, self._units)
-            asked = [queries[name] for name in cube.queries]
-            results += holding.emit(cube, asked, span, now.closed, before.closed)
+            asked = {queries[name]: whole(spans, cube.id, measures[name], self._units) for name in cube.queries}
+            results += holding.emit(cube, asked, now.closed, before.closed)
             holding.trim(cube, asked, now.closed, stream)
         holding.forget(queries, {*ids, *newer})
         scalars = {
@@ -98,10 +99,12 @@ def _opened(given: Input, message: Message) -> pa.RecordBatch:
     return batch
 
 
-def _newer(known: Mapping[str, int], buffers: list[pa.RecordBatch], version: int) -> dict[str, int]:
+def _newer(
+    known: Mapping[str, int], buffers: list[pa.RecordBatch], version: int, ids: Collection[str]
+) -> dict[str, int]:
     """Cubes that mappers know of already and this stage does not yet, with the version that has them."""
     found = {name: since for name, since in known.items() if since > version}
     for buffer in buffers:
         if (said := Announcement.read(buffer.schema.metadata)) is not None and said.version > version:
             found |= dict.fromkeys(said.held, said.version)
-    return dict(sorted(found.items()))
+    return {name: found[name] for name in sorted(found) if name not in ids}

@@ -76,6 +76,8 @@ def cube_of(query: Query, stream: Stream) -> Cube:
         [key.sql for key in query.keys],
         [width, phase, pane, query.lateness],
     ]
+    if pane:  # numbers of rows would not tell which of them an aggregate was added to
+        content.append([measure.name for measure in measures_of(query.aggregates)])
     name = xxhash.xxh3_64_hexdigest(json.dumps(content).encode())
     measures = measures_of(query.aggregates)
     return Cube(name, query.where, query.keys, width, phase, pane, query.lateness, measures, (query.name,))

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_jobs.streaming.windows.measures import Measure
 from spark_jobs.streaming.windows.sharing import Cube
 
 Held = Mapping[str, Mapping[str, int | None]]  # by cube and measure: the greatest time seen when it began
@@ -71,12 +72,12 @@ class Whole:
     until: int | None
 
 
-def whole(spans: Spans, cube: Cube, units: Iterable[int]) -> Whole | None:
-    """Which windows of a cube are whole; None if none is, since some unit upstream does not hold all its measures."""
+def whole(spans: Spans, cube: str, measures: Iterable[Measure], units: Iterable[int]) -> Whole | None:
+    """Which windows of a query are whole; None if none is, since some unit upstream does not hold all its measures."""
     after: list[int] = []
     until: list[int] = []
-    for measure in cube.measures:
-        by_unit = spans.get(cube.id, {}).get(measure.name, {})
+    for measure in measures:
+        by_unit = spans.get(cube, {}).get(measure.name, {})
         if any(str(unit) not in by_unit for unit in units):
             return None
         for began, ceased in by_unit.values():

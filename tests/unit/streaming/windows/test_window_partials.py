@@ -1,0 +1,149 @@
+"""Partials, sums, sketches and runs: what is added up in whatever order comes out the same."""
+
+import math
+import random
+from itertools import permutations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_jobs.streaming.windows import partials
+from spark_jobs.streaming.windows.partials import merge
+from spark_jobs.streaming.windows.runs import between, pushed, slices_in
+from spark_jobs.streaming.windows.sketches import estimate, sketches_of, union
+from spark_jobs.streaming.windows.tables import NumberTable, TextTable
+from tests.unit.streaming.windows_job import Job, csv, registry
+
+T = 1_700_000_040
+
+
+def batch(*rows: tuple[int, int, str | None, int]) -> pa.RecordBatch:
+    """Partials (slice, hash, key, rows)."""
+    slices, hashes, keys, counts = zip(*rows, strict=True)
+    arrays = [pa.array(slices), pa.array(hashes, pa.uint64()), pa.array(keys, pa.string()), pa.array(counts)]
+    return partials.in_order(pa.RecordBatch.from_arrays(arrays, ["slice", "hash", "k0", "rows()"]))
+
+
+def told(found: pa.RecordBatch | None) -> list[tuple[object, ...]]:
+    assert found is not None
+    return [tuple(row.values()) for row in found.to_pylist()]
+
+
+def test_partials_of_one_group_are_added_up() -> None:
+    """Within a slice, or over slices into a window."""
+    one, other = batch((0, 7, "x", 1), (1, 7, "x", 2)), batch((0, 7, "x", 3), (0, 9, "y", 4))
+    assert told(merge([one, other])) == [(0, 7, "x", 4), (0, 9, "y", 4), (1, 7, "x", 2)]
+    assert told(merge([one, other], into=5)) == [(5, 7, "x", 6), (5, 9, "y", 4)]
+    assert merge([]) is None
+
+
+def test_groups_of_one_hash_stay_apart() -> None:
+    """Null is a key like others; the order in which they come does not show."""
+    parts = [
+        batch((0, 7, "x", 1)),
+        batch((0, 7, "y", 2)),
+        batch((0, 7, None, 3), (0, 7, "x", 4)),
+        batch((0, 9, "x", 5)),
+    ]
+    expected = [(0, 7, "x", 5), (0, 7, "y", 2), (0, 7, None, 3), (0, 9, "x", 5)]
+    for order in permutations(parts):
+        assert told(merge(order)) == expected
+
+
+def test_a_whole_job_tells_groups_of_one_hash_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a hash that is the same for all."""
+    monkeypatch.setattr(partials, "hash_parts", lambda hashes, parts: hashes.fill(1))
+    monkeypatch.setattr("spark_jobs.streaming.windows.grouping.hashes_of", lambda n, parts: np.ones(n, np.uint64))
+    job = Job(registry({"q": "SELECT sip, kind, sum(bytes) AS n FROM S GROUP BY sip, kind WINDOWING 60 s"}), reducers=2)
+    for _ in range(3):
+        job.round([csv(*((T + i, f"s{i % 3}", f"k{i % 2}", i, 0) for i in range(12)))])
+    job.finish()
+    found = sorted((row["sip"], row["kind"], row["n"]) for row in job.rows("q"))
+    expected = {(f"s{i % 3}", f"k{i % 2}"): 0 for i in range(6)}
+    for i in range(12):
+        expected[f"s{i % 3}", f"k{i % 2}"] += 3 * i
+    assert found == sorted((*key, n) for key, n in expected.items())
+
+
+def test_sums_of_doubles_do_not_depend_on_their_order() -> None:
+    """Not even where they cancel: the sum is that of exact arithmetic, rounded once."""
+    values = [1e16, 1.0, -1e16, 0.1, 1e-9, 3e15, -3e15] * 5
+    for seed in range(5):
+        random.Random(seed).shuffle(values)
+        job = Job(registry({"q": "SELECT sum(load) AS s, avg(load) AS m FROM S WINDOWING 60 s"}), mappers=2)
+        job.round(
+            [csv(*((T, "x", "a", 1, v) for v in values[:9]))], [csv(*((T, "x", "a", 1, v) for v in values[9:20]))]
+        )
+        job.round([csv(*((T, "x", "a", 1, v) for v in values[20:]))])
+        job.finish()
+        (row,) = job.rows("q")
+        assert row["s"] == math.fsum(values)
+        assert row["m"] == math.fsum(values) / len(values)
+
+
+def test_sketches_are_exact_for_few_values_and_close_for_many_and_do_not_depend_on_order() -> None:
+    """Numbers, texts (the empty one too), and unions of parts that overlap."""
+
+    def sketch(values: list[object]) -> bytes:
+        array = pa.array([None, *values])
+        codes = np.arange(1, len(values) + 1)
+        return sketches_of(np.zeros(len(values), np.int64), codes, array, 1)[0]
+
+    assert estimate(sketch(["", "a", "b"])) == 3
+    assert estimate(sketch(list(range(2000)))) == 2000
+    many = [f"value {i}" for i in range(50_000)]
+    whole = sketch(many)
+    assert abs(estimate(whole) - 50_000) < 50_000 * 0.022 * 4
+    parts = [sketch(many[i * 5000 : i * 5000 + 9000]) for i in range(10)]
+    assert union(parts) == union(reversed(parts)) == union([whole]) == whole
+
+
+def test_runs_are_few_and_old_ones_are_kept_as_they_are() -> None:
+    """About log4 of what was pushed; the oldest is the same object most of the time."""
+    runs: tuple[pa.RecordBatch, ...] = ()
+    written = 0
+    for number in range(200):
+        before = set(map(id, runs))
+        runs = pushed(runs, batch(*((number, hashed, "x", 1) for hashed in range(10))))
+        written += sum(run.num_rows for run in runs if id(run) not in before)
+        assert len(runs) <= 6
+    assert sum(run.num_rows for run in runs) == 2000
+    assert written < 2000 * 8
+    assert slices_in(runs) == list(range(200))
+
+
+def test_slices_below_the_floor_go_with_their_run_or_when_it_is_merged() -> None:
+    """A run is not written again for that alone."""
+    big, small = batch(*((0, h, "x", 1) for h in range(50)), (1, 1, "x", 1)), batch((2, 1, "x", 1))
+    assert pushed((big,), small, 1) == (big, small)
+    assert pushed((big,), small, 2) == (small,)
+    merged = pushed((big,), batch(*((2, h, "x", 1) for h in range(50))), 1)
+    assert [slices_in([run]) for run in merged] == [[1, 2]]
+    assert between(small, None, 3) is small
+
+
+def test_codes_are_given_in_the_order_of_first_appearance_and_survive_growth() -> None:
+    """Texts of all lengths up to 40, numbers, negative ones too."""
+    texts = [("é" * (i % 20) + str(i)) for i in range(5000)] * 2
+    data = "".join(texts).encode()
+    lengths = np.array([len(text.encode()) for text in texts], np.int32)
+    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
+    table = TextTable()
+    codes = table.codes(np.frombuffer(data, np.uint8), starts, lengths)
+    assert codes.tolist() == list(range(1, 5001)) * 2
+    assert table.texts().to_pylist() == [None, *texts[:5000]]
+    assert len(set(table.hashes().tolist())) == 5001
+    numbers = np.arange(-3000, 3000, dtype=np.int64)
+    assert NumberTable().codes(np.concatenate([numbers, numbers])).tolist() == list(range(1, 6001)) * 2
+
+
+def test_hashes_are_the_same_on_every_machine() -> None:
+    """They place groups on units: these must never change."""
+    table = TextTable()
+    data = np.frombuffer(b"10.0.0.1a text of more than eight bytes", np.uint8)
+    table.codes(data, np.array([0, 8, 8], np.int64), np.array([8, 31, 0], np.int32))
+    numbers = NumberTable()
+    numbers.codes(np.array([42], np.int64))
+    assert table.hashes().tolist() == [0x9AE16A3B2F90404F, 0xA1F8E43D320729D, 0x8A1DA1ACD11A9074, 0x0]
+    assert numbers.hashes().tolist() == [0x9AE16A3B2F90404F, 0xAC66132ECF9B1AD6]

@@ -1,0 +1,178 @@
+"""Late rows, idle units, and when windows are emitted."""
+
+import pytest
+
+from spark_jobs.streaming.unitlog.step import Input, Message, Round, State
+from spark_jobs.streaming.windows.clause import Hop, Landmark, Rows
+from spark_jobs.streaming.windows.emission import Bounds, due, floor_of, landmark_begin, needed_from
+from spark_jobs.streaming.windows.errors import BadPartial
+from spark_jobs.streaming.windows.reduce import Reducer
+from spark_jobs.streaming.windows.watermarks import EventTime
+from tests.unit.streaming.windows_job import Job, csv, registry, stream
+
+T = 1_700_000_040  # a whole minute
+COUNT = {"q": "SELECT count(*) AS n FROM S WINDOWING 60 s"}
+
+
+def flows(*seconds: float) -> list[bytes]:
+    """One message of rows at those seconds after T."""
+    return [csv(*((T + second, "x", "a", 1, 0.5) for second in seconds))]
+
+
+def windows(job: Job) -> list[tuple[float, int]]:
+    """(begin, seconds after T; rows) of what was emitted so far."""
+    return [(row["window_start"].timestamp() - T, row["n"]) for row in job.rows("q")]
+
+
+def test_a_window_is_emitted_once_when_the_last_unit_has_passed_its_end() -> None:
+    """The least watermark counts."""
+    job = Job(registry(COUNT), mappers=2)
+    job.round(flows(1, 61), flows(2))
+    assert windows(job) == []
+    job.round([], flows(59, 60))
+    assert windows(job) == [(0, 3)]
+    job.round(flows(62), flows(63))
+    assert windows(job) == [(0, 3)]
+    job.finish()
+    assert windows(job) == [(0, 3), (60, 4)]
+
+
+def test_a_unit_that_has_told_nothing_yet_holds_every_window_back() -> None:
+    """Also when it has not begun at all."""
+    job = Job(registry(COUNT), mappers=2)
+    job.round(flows(1, 500))
+    assert windows(job) == []
+
+
+def test_lateness_keeps_slices_open_and_delays_results() -> None:
+    """The row at 59 s comes when 64 s has been seen, within 5 s of its window's end; the next one comes too late."""
+    job = Job(registry({"q": COUNT["q"] + " LATE 5 s"}))
+    job.round(flows(1, 64, 59))
+    assert windows(job) == []
+    job.round(flows(65))
+    assert windows(job) == [(0, 2)]
+    job.round(flows(58, 66))
+    assert job.counts["late.q"] == job.counts["late"] == 1
+    (letter,) = job.dead
+    assert letter.reason == "row 1: late: more than 5 s after its slice had ended, for q"
+    assert letter.value == flows(58)[0]
+
+
+def test_what_is_late_does_not_depend_on_rounds_or_on_other_units() -> None:
+    """A row that its own unit has overtaken is late even where the window is still open for want of another unit."""
+    for rounds in ([flows(1, 61, 2)], [flows(1), flows(61), flows(2)]):
+        job = Job(registry(COUNT), mappers=2)
+        for messages in rounds:
+            job.round(messages, flows(0))
+        job.finish()
+        assert job.counts["late.q"] == 1
+        assert windows(job) == [(0, 1 + len(rounds)), (60, 1)]
+
+
+def test_an_idle_unit_holds_nobody_back() -> None:
+    """Ten seconds by the clock of the rounds, by default; what it brings later for a closed window is late."""
+    job = Job(registry(COUNT), mappers=2)
+    job.round(flows(1), flows(2), clock=100)
+    job.round(flows(61), [], clock=105)
+    assert windows(job) == []
+    job.round(flows(62), [], clock=111)
+    assert windows(job) == [(0, 2)]
+    job.round([], flows(3, 64), clock=112)
+    assert job.counts["late"] == 1
+    job.finish()
+    assert windows(job) == [(0, 2), (60, 3)]
+
+
+def test_a_stream_without_idle_waits_for_ever() -> None:
+    """`idle=None`."""
+    job = Job(registry(COUNT, stream(idle=None)), mappers=2)
+    job.round(flows(1, 61), [])
+    job.finish()
+    assert windows(job) == []
+
+
+def test_when_all_units_are_idle_event_time_goes_on_by_the_clock() -> None:
+    """So the last window closes too, when so much time has passed as it still had to go."""
+    job = Job(registry(COUNT))
+    job.round(flows(1, 50), clock=100)
+    job.round([], clock=111)
+    job.round([], clock=120)
+    assert windows(job) == []
+    job.round([], clock=121)
+    assert windows(job) == [(0, 2)]
+    job.round(flows(59, 61), clock=122)
+    assert job.counts["late"] == 1
+
+
+def test_event_time_never_goes_back() -> None:
+    """A unit that falls idle and comes back with an older time does not open what was closed."""
+    time = EventTime().after({0: 100.0, 1: float("inf")}, range(2), 1.0)
+    assert time.closed == 100_000_000
+    assert time.after({0: 100.0, 1: 40.0}, range(2), 2.0).closed == 100_000_000
+    assert EventTime.from_json(time.as_json()) == time
+
+
+def test_times_of_one_row_after_another_make_no_empty_windows() -> None:
+    """A window without rows gives no results, however long the gap is."""
+    job = Job(registry({"q": "SELECT count(*) AS n FROM S WINDOWING HOP(2 s, 1 s)"}))
+    job.round(flows(0, 100_000_000))
+    job.finish()
+    assert windows(job) == [(-1, 1), (0, 1), (99_999_999, 1), (100_000_000, 1)]
+
+
+@pytest.mark.parametrize(
+    ("window", "slices", "bounds", "expected"),
+    [
+        (Hop(4, 2), [0, 2], Bounds(None, 4, None, None), [(-2, 2), (0, 4)]),
+        (Hop(4, 2), [0, 2], Bounds(2, 4, None, None), [(0, 4)]),
+        (Hop(4, 2), [0, 2], Bounds(None, 9, None, None), [(-2, 2), (0, 4), (2, 6)]),
+        (Hop(4, 2), [0, 2], Bounds(None, 9, -1, None), [(0, 4), (2, 6)]),
+        (Hop(4, 2), [0, 2], Bounds(None, 9, 0, None), [(2, 6)]),
+        (Hop(4, 2), [0, 2], Bounds(None, 9, None, 0), [(0, 4), (2, 6)]),
+        (Hop(4, 2), [0, 2], Bounds(None, None, None, None), []),
+        (Rows(5, 3), [0, 1, 2], Bounds(0, 3, None, None), [(-2, 3)]),
+        (Rows(5, 3), [0, 1, 2, 3, 4, 5], Bounds(3, 6, None, None), [(1, 6)]),
+    ],
+)
+def test_windows_that_are_due(
+    window: Hop | Rows, slices: list[int], bounds: Bounds, expected: list[tuple[int, int]]
+) -> None:
+    """They end in (mark, limit], begin after `after` and not before the floor, and hold a slice."""
+    assert due(window, slices, bounds) == expected
+
+
+def test_slices_go_when_no_window_needs_them() -> None:
+    """The least that any query needs, never back; None needs all."""
+    assert needed_from(Hop(60, 20), 100) == 60
+    assert needed_from(Landmark(0, 60), 120) == 120
+    assert floor_of([60, 40], 20, None) == 40
+    assert floor_of([60, 40], 50, None) == 50
+    assert floor_of([60, 40], None, 10) == 10
+    assert floor_of([60, None], 20, None) == 20
+    assert floor_of([], None, None) is None
+
+
+def test_a_landmark_that_has_gone_by_begins_with_the_first_whole_slice() -> None:
+    """And says so by its beginning."""
+    assert landmark_begin(Landmark(100, 60), None, None) == 100
+    assert landmark_begin(Landmark(100, 60), 160, None) == 220
+    assert landmark_begin(Landmark(100, 60), None, 160) == 160
+    assert landmark_begin(Landmark(100, 60), 5, 5) == 100
+
+
+def test_a_reducer_holds_no_more_slices_than_windows_need() -> None:
+    """After many windows there are as few as after one."""
+    job = Job(registry({"q": "SELECT sip, count(*) AS n FROM S GROUP BY sip WINDOWING HOP(60 s, 20 s)"}))
+    for minute in range(30):
+        job.round(flows(minute * 60, minute * 60 + 30))
+    held = job.states["reduce", 0].runs
+    assert sum(run.num_rows for runs in held.values() for run in runs) <= 12
+
+
+@pytest.mark.parametrize("value", [b"rows", csv((1, 2))])
+def test_a_buffer_that_no_mapper_sent_stops_the_reducer(value: bytes) -> None:
+    """Somebody else writes to the topic: the error says where."""
+    versions = {"queries": registry(COUNT).as_json()}
+    given = Input("windows", 3, Round(1, 1, 0.0, versions), [Message(17, value)])
+    with pytest.raises(BadPartial, match="windows, unit 3, offset 17"):
+        Reducer("S", 1)(State(), given)
