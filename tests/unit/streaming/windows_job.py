@@ -54,7 +54,7 @@ def ipc(batch: pa.RecordBatch | pa.Table) -> bytes:
 class Job:
     """Runs rounds, every step twice: what it makes must be the same to the byte."""
 
-    def __init__(self, registry: Registry, *, mappers: int = 1, reducers: int = 1) -> None:
+    def __init__(self, registry: Registry, *, mappers: int = 1, reducers: int = 1, stream_name: str = "S") -> None:
         self.registry = registry
         self.reduced_by = registry  # the version that reducers know, which may differ for a while
         self.clock = 0.0
@@ -63,7 +63,10 @@ class Job:
         self.results: list[pa.RecordBatch] = []
         self.buffers: list[list[pa.RecordBatch]] = [[] for _ in range(reducers)]
         self.states = {("map", u): State() for u in range(mappers)} | {("reduce", u): State() for u in range(reducers)}
-        self._steps: dict[str, Step] = {"map": Mapper("S", reducers), "reduce": Reducer("S", mappers)}
+        self._steps: dict[str, Step] = {
+            "map": Mapper(stream_name, reducers),
+            "reduce": Reducer(stream_name, mappers),
+        }
         self._watermarks: dict[int, float] = {}
         self._rounds: Counter[str] = Counter()
         self._offsets: Counter[int] = Counter()

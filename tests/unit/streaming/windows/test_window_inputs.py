@@ -1,0 +1,91 @@
+"""The generators: seeded, of the shape that they declare, and countable."""
+
+import json
+
+import pyarrow as pa
+
+from spark_jobs.streaming.inputs import flights, flows
+from spark_jobs.streaming.inputs.flows import BLOCK, Flows
+from spark_jobs.streaming.windows.registry import Registry
+from tests.unit.streaming.windows_job import Job
+
+
+def test_rows_are_the_same_for_the_same_seed_however_they_are_cut() -> None:
+    """Also across the blocks that they are drawn in."""
+    made = Flows(BLOCK + 700, seed=3)
+    whole = b"".join(made.messages())
+    assert whole == b"".join(made.messages(size=333))
+    assert whole != b"".join(Flows(BLOCK + 700, seed=4).messages())
+    assert made.table(BLOCK - 2, BLOCK + 2).equals(made.table(0, BLOCK + 700).slice(BLOCK - 2, 4).combine_chunks())
+
+
+def test_rows_have_25_fields_and_some_150_bytes() -> None:
+    """As in the paper."""
+    lines = b"".join(Flows(5_000).messages()).splitlines()
+    assert {line.count(b",") for line in lines} == {24}
+    assert 140 <= sum(len(line) + 1 for line in lines) / len(lines) <= 160
+
+
+def test_keys_have_the_number_skew_and_form_that_was_asked_for() -> None:
+    """Evenly, by Zipf's law, as addresses or as texts of any length."""
+    even = Flows(20_000, sips=100).table(0, 20_000)
+    counts = sorted(entry["counts"] for entry in even.column("sip").value_counts().to_pylist())
+    assert len(counts) == 100 and counts[-1] < 2 * counts[0]
+    skewed = Flows(20_000, sips=100, skew=1.0, general=True).table(0, 20_000)
+    counts = sorted(entry["counts"] for entry in skewed.column("sip").value_counts().to_pylist())
+    assert counts[-1] > 15 * counts[len(counts) // 2]
+    assert len({len(text) for text in skewed.column("sip").unique().to_pylist()}) > 10
+
+
+def test_a_share_of_rows_is_out_of_order() -> None:
+    """By as much as was asked for."""
+    times = Flows(20_000, disorder=0.25, delay=3.0, rate=1_000.0).table(0, 20_000).column("timestamp").to_pylist()
+    behind = [1_700_000_040.0 + i / 1_000 - time for i, time in enumerate(times)]
+    assert 0.2 < sum(late > 0.001 for late in behind) / 20_000 < 0.3
+    assert 2.5 < max(behind) <= 3.001
+
+
+def test_units_share_the_messages_in_turn() -> None:
+    """Nothing is left out."""
+    made = Flows(1_000)
+    units = [list(made.messages(size=100, of=3, mine=unit)) for unit in range(3)]
+    assert [len(messages) for messages in units] == [4, 3, 3]
+    assert sorted(message for messages in units for message in messages) == sorted(made.messages(size=100))
+
+
+def test_every_form_gives_the_same_counts() -> None:
+    """CSV, Arrow and JSON, through a job."""
+    found = []
+    for form in ("csv", "arrow", "json"):
+        sql = "SELECT sip, type, timestamp, count(*) AS n, sum(bytes) AS b FROM flows GROUP BY sip, type, timestamp"
+        job = Job(Registry.of([flows.declared(form)]).register("q", f"{sql} WINDOWING 60 s"), stream_name="flows")
+        job.round(list(Flows(3_000).messages(form, size=500)))
+        job.finish()
+        found.append(job.rows("q"))
+        assert sum(row["n"] for row in found[-1]) == 3_000
+        assert not job.dead
+    assert found[0] == found[1] == found[2]
+
+
+def test_flights_come_in_the_order_of_their_times_at_the_speed_that_was_asked_for() -> None:
+    """All of them are good rows."""
+    due = list(flights.messages(size=100, speed=60.0, rows=2_000))
+    seconds = [message.seconds for message in due]
+    assert seconds == sorted(seconds)
+    assert len(due) == 20
+    registry = Registry.of([flights.declared()])
+    sql = "SELECT origin, time, count(*) AS n, avg(dep_delay) AS d FROM flights GROUP BY origin, time WINDOWING 1 day"
+    job = Job(registry.register("q", sql), stream_name="flights")
+    job.round([message.value for message in due])
+    job.finish()
+    assert sum(row["n"] for row in job.rows("q")) == 2_000
+    assert {row["origin"] for row in job.rows("q")} == {"EWR", "JFK", "LGA"}
+    assert not job.dead
+
+
+def test_json_rows_are_objects_of_all_fields() -> None:
+    """One a line."""
+    (message,) = Flows(3).messages("json")
+    assert [list(json.loads(line)) for line in message.splitlines()] == 3 * [[field.name for field in flows.FIELDS]]
+    (stream,) = Flows(3).messages("arrow")
+    assert pa.ipc.open_stream(stream).read_all().equals(Flows(3).table(0, 3))
