@@ -1,0 +1,96 @@
+"""What a step emits depends on the rows alone: not on how messages were cut, or which other queries there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.streaming.windows.registry import Registry
+from tests.property.test_windows_against_duckdb import (
+    ASKS,
+    SELECT,
+    as_in,
+    cut,
+    forms,
+    in_form,
+    lates,
+    rows_of_a_unit,
+    units_of_rows,
+)
+from tests.unit.streaming.windows_job import Job, in_bytes, registry, stream
+
+WINDOWS = ("60 s", "HOP(60 s, 20 s)", "20 s", "LANDMARK('2023-11-14 22:00:30', 60 s)", "60 s LATE 30 s")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data(), forms, rows_of_a_unit, st.integers(1, 3), lates)
+def test_how_a_rounds_rows_are_cut_into_messages_does_not_show(
+    data: st.DataObject, form: str, rows: list[Any], reducers: int, late: float
+) -> None:
+    """State, buffers, watermark and counts of a mapper's round are the same to the byte, dead letters in all."""
+    (rows,) = as_in(form, [rows])
+    asked = {f"q{i}": ask.sql(f"{window} LATE {late} s") for i, ask in enumerate(ASKS) for window in ("60 s",)}
+    asked |= {f"r{i}": ask.sql(f"ROWS(5, 3) LATE {late} s") for i, ask in enumerate(ASKS[:2])}
+    made = []
+    for parts in ([[rows]] if rows else [[]], data.draw(cut(rows))):
+        messages = [in_form(form, part) for round_ in parts for part in round_ if part]
+        job = Job(registry(asked, stream(form=form)), reducers=reducers)
+        (output,) = job.map(messages)
+        told, runs, buffers, results, watermark, _, counts = in_bytes(output)
+        made.append((told, runs, buffers, results, watermark, counts))
+    assert made[0] == made[1]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.data(),
+    units_of_rows,
+    st.lists(
+        st.tuples(st.sampled_from(range(len(ASKS))), st.sampled_from(WINDOWS)), min_size=2, max_size=12, unique=True
+    ),
+)
+def test_a_query_among_others_gives_what_it_gives_alone(
+    data: st.DataObject, units: list[list[Any]], chosen: list[tuple[int, str]]
+) -> None:
+    """Whatever work they share, now or once it is known how many values their keys have."""
+    units = as_in("csv", units)
+    asked = {f"q{i}": ASKS[ask].sql(window) for i, (ask, window) in enumerate(chosen)}
+    rounds = [data.draw(cut(rows)) for rows in units]
+
+    def run(of: Registry) -> Job:
+        job = Job(of, mappers=len(units), reducers=2)
+        for number in range(max(map(len, rounds))):
+            job.round(
+                *([in_form("csv", rows) for rows in mine[number]] if number < len(mine) else [] for mine in rounds)
+            )
+        job.finish()
+        return job
+
+    together = run(registry(asked))
+    for name, sql in asked.items():
+        alone = run(registry({name: sql}))
+        assert sorted(map(repr, together.rows(name))) == sorted(map(repr, alone.rows(name)))
+        assert together.counts[f"late.{name}"] == alone.counts[f"late.{name}"]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data(), units_of_rows, st.sampled_from(WINDOWS))
+def test_rounds_and_the_number_of_reducers_do_not_show(
+    data: st.DataObject, units: list[list[Any]], window: str
+) -> None:
+    """Neither how rows are cut into rounds nor where groups go changes a result, doubles to the last bit."""
+    units = as_in("csv", units)
+    sql = f"SELECT {SELECT} FROM S GROUP BY sip, kind WINDOWING {window}"
+    found = []
+    for reducers in (1, 3):
+        job = Job(registry({"q": sql}), mappers=len(units), reducers=reducers)
+        rounds = [data.draw(cut(rows)) for rows in units]
+        for number in range(max(map(len, rounds))):
+            job.round(
+                *([in_form("csv", rows) for rows in mine[number]] if number < len(mine) else [] for mine in rounds)
+            )
+        job.finish()
+        found.append(sorted(map(repr, job.rows("q"))))
+    assert found[0] == found[1]
