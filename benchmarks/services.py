@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -27,6 +28,7 @@ _MOST = 12 << 30
 
 def run(size: str) -> Report:
     """Start the servers of the cluster one after another; with `full` end them, and start them once more."""
+    load = os.getloadavg()[0]
     with _home() as settings:
         supervisor = Supervisor(settings.home, say=lambda text: None)
         for each in ("kafka", "hdfs", "alluxio", "spark"):
@@ -60,7 +62,8 @@ def run(size: str) -> Report:
             )
         ],
         (
-            "The servers were started one after another on an otherwise idle machine, the jars being here already.",
+            "The servers were started one after another, the jars being here already. Of what else ran on the machine, "
+            f"the load tells: {load:.1f} when it began, for {os.cpu_count()} cores.",
             "The first start makes what a server keeps: folders, tables, a journal. The later one finds it.",
             "Memory is that of the processes just after the last one became ready. `resident` counts what processes "
             "share in each of them, `own` each one's part of it.",
