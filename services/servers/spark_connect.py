@@ -31,7 +31,8 @@ def spark_connect(settings: ServiceSettings) -> Server:
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",
-        "spark.hadoop.dfs.replication": str(settings.hdfs_replication),  # a client decides; alone it would ask for three
+        # A client decides; left alone it would ask for three.
+        "spark.hadoop.dfs.replication": str(settings.hdfs_replication),
         **(_alluxio(settings) if settings.connect_alluxio else {}),
     }
     return Server(
