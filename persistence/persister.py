@@ -125,7 +125,7 @@ class Persister:
             except CatalogUnavailable:
                 if impatient:
                     raise
-                continue
+                summary.left = 1  # at least; it cannot be asked
             if not summary.left or impatient:
                 return summary
             self.sleep(min(0.5, patience))

@@ -55,10 +55,11 @@ def template() -> Iterator[Path]:
         yield Path(folder)
 
 
-def open_in(folder: Path, *, by_operation: bool) -> Platform:
-    """One process's platform on the stores and the catalog in `folder`."""
+def open_in(folder: Path, *, by_operation: bool, catalog_url: str = "") -> Platform:
+    """One process's platform on the stores and the catalog in `folder`, or on another catalog."""
     chosen = {
         "home": folder / "home",
+        "catalog_url": catalog_url,
         "cache_uri": f"file://{folder}/cache",
         "small_bytes": 0 if by_operation else 1 << 30,
         "policy": "paper",  # looks at no clock, so that a schedule can be played again

@@ -43,6 +43,17 @@ def wipe_cache(platform: Platform) -> None:
     shutil.rmtree(platform.cache.root, ignore_errors=True)  # type: ignore[attr-defined]
 
 
+def lose_catalog(platform: Platform) -> None:
+    """Lose the catalog's database with everything in it; the platform is closed, and a new one finds it empty."""
+    if platform.catalog.engine.dialect.name == "postgresql":
+        with platform.catalog.engine.begin() as connection:
+            connection.exec_driver_sql("DROP SCHEMA public CASCADE")
+            connection.exec_driver_sql("CREATE SCHEMA public")
+    platform.close()
+    for file in platform.settings.home.glob("catalog.db*"):
+        file.unlink()
+
+
 def expire_leases(platform: Platform) -> None:
     """Make every lease run out now."""
     _set(platform, lease_until=db_now() - 1)

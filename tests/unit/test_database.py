@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import inspect
+from sqlalchemy import Connection, Engine, inspect
+from sqlalchemy.exc import OperationalError
 
-from persistence.database import open_database
+from persistence.database import Database, open_database
+from persistence.errors import CatalogUnavailable
 from persistence.schema import metadata
 
 
@@ -80,3 +82,36 @@ def test_processes_that_open_a_new_database_at_once_make_it_once(tmp_path: Path,
     assert [ends.get(timeout=60) for _ in openers] == [1] * 6
     for opener in openers:
         opener.join()
+
+
+class Away:
+    """An engine whose server does not answer the first few times."""
+
+    def __init__(self, engine: Engine, times: int) -> None:
+        self.engine = engine
+        self.times = times
+        self.url = engine.url
+
+    def connect(self) -> Connection:
+        self.times -= 1
+        if self.times >= 0:
+            raise OperationalError("connect", {}, Exception("connection refused"))
+        return self.engine.connect()
+
+
+def test_a_transaction_waits_for_a_database_that_is_away_as_long_as_its_patience() -> None:
+    """It begins once the server is back; without patience it says at once that it is not there."""
+    database = Database("sqlite://", patience=60)
+    engine = database.engine
+    database.engine = Away(engine, 2)  # type: ignore[assignment]
+    assert database.now() > 0
+    database.engine = Away(engine, 2)  # type: ignore[assignment]
+    with pytest.raises(CatalogUnavailable, match=r"sqlite.* does not answer: connection refused"):
+        database.reading(patience=0).__enter__()
+
+
+def test_other_troubles_of_a_database_are_not_taken_for_its_absence() -> None:
+    """A wrong statement stays what it is."""
+    database = Database("sqlite://")
+    with pytest.raises(OperationalError, match="no such table"), database.reading() as connection:
+        connection.exec_driver_sql("SELECT * FROM nowhere")

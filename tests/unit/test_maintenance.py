@@ -16,17 +16,10 @@ from persistence.schema import db_now, generation
 from persistence.transitions import Event
 from tests.support.lines import LinesRunner, lines_of, make, read_lines, write_lines
 from tests.support.stages import once, stage
-from tests.support.states import copies_in, damage, events_of, let_go, wipe_cache
+from tests.support.states import copies_in, damage, events_of, let_go, lose_catalog, wipe_cache
 
 LINES = [f"line {i}" for i in range(100)]
 RUN = Origin("etl", "run 1", "task")
-
-
-def forget_catalog(platform: Platform) -> None:
-    """Lose the catalog's database."""
-    platform.close()
-    for file in platform.settings.home.glob("catalog.db*"):
-        file.unlink()
 
 
 def grow_old(platform: Platform) -> None:
@@ -301,7 +294,7 @@ def test_a_lost_catalog_is_rebuilt_from_the_sidecars(open_at: Callable[..., Plat
     ]
     before.persister.drain()
     known = [before.catalog.get(d.ref) for d in made]
-    forget_catalog(before)
+    lose_catalog(before)
     platform = open_at()
     report = platform.maintenance.rebuild()
     assert report.found == [d.ref for d in made]
@@ -323,7 +316,7 @@ def test_a_rebuilt_dataset_can_be_made_again_from_its_sources(open_at: Callable[
     before = open_at()
     make(before, "a", "load", strategy=Strategy.CACHE_THROUGH)
     make(before, "b", "shout", ["a"], strategy=Strategy.CACHE_THROUGH)
-    forget_catalog(before)
+    lose_catalog(before)
     wipe_cache(before)
     platform = open_at()
     platform.maintenance.rebuild()
@@ -342,7 +335,7 @@ def test_a_source_that_was_not_persisted_is_known_to_be_gone(
     runner.add("join", lambda sources, params: [line for lines in sources for line in lines])
     make(before, "c", "join", ["a", "b"], strategy=Strategy.CACHE_THROUGH)
     make(before, "d", "join", ["a", "c"], strategy=Strategy.CACHE_THROUGH)
-    forget_catalog(before)
+    lose_catalog(before)
     wipe_cache(before)
     platform = open_at()
     report = platform.maintenance.rebuild()
@@ -365,7 +358,7 @@ def test_sidecars_that_cannot_be_read_are_named_and_the_others_used(open_at: Cal
     make(before, "whole", "load", strategy=Strategy.CACHE_THROUGH)
     before.under.write_small(damaged.under_location, sidecar.NAME, b"{")
     before.under.rename(moved.under_location, "backup/@9-9")
-    forget_catalog(before)
+    lose_catalog(before)
     report = open_at().maintenance.rebuild()
     assert report.found == [Ref("whole", 1)]
     assert [message.split(" ")[0] for message in sorted(report.unreadable)] == [
@@ -381,7 +374,7 @@ def test_of_several_copies_the_newest_lease_counts_and_half_ones_do_not(open_at:
     for location in ("a/@1-3", "a/.@1-12", "a/@1-0"):
         write_lines(before.under.uri(location), LINES)
         before.under.write_small(location, sidecar.NAME, content)
-    forget_catalog(before)
+    lose_catalog(before)
     platform = open_at()
     assert platform.maintenance.rebuild().found == [made.ref]
     assert platform.catalog.get(made.ref).under_location == "a/@1-3"
@@ -401,7 +394,7 @@ def test_what_a_lost_catalog_left_in_the_cache_disturbs_no_writer(open_at: Calla
     """A generation's number may be given again; its folder is empty then."""
     before = open_at()
     make(before, "a", lines=["of the lost catalog"])
-    forget_catalog(before)
+    lose_catalog(before)
     platform = open_at()
     platform.maintenance.rebuild()
     assert make(platform, "a", lines=["x"]).ref == Ref("a", 1)

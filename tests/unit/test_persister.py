@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from persistence.errors import OperationFailed, StorageUnavailable
+from persistence.errors import CatalogUnavailable, OperationFailed, StorageUnavailable
 from persistence.model import Cache, Call, Dataset, Method, Phase, Ref, Side, Strategy, Under, Written
 from persistence.platform import Platform
 from persistence.sending import Pace
@@ -22,16 +22,17 @@ from tests.support.states import (
     events_of,
     expire_leases,
     let_go,
+    lose_catalog,
     measured,
     pause_of,
     wipe_cache,
 )
 
 
-def raise_(error: BaseException) -> Callable[[], None]:
+def raise_(error: BaseException) -> Callable[..., None]:
     """Something that fails."""
 
-    def fail() -> None:
+    def fail(*_: object) -> None:
         raise error
 
     return fail
@@ -313,6 +314,22 @@ def test_the_pause_doubles_with_each_attempt(open_at: Callable[..., Platform]) -
     assert pauses == [pytest.approx(seconds, abs=5) for seconds in (10, 20, 40, 60)]
 
 
+def test_a_catalog_that_goes_away_ends_no_worker(platform: Platform) -> None:
+    """It gets nothing done then, and goes on when the catalog is back; one without patience says so."""
+    make(platform, "a", "load")
+    waiting, depth = platform.claims.waiting, platform.claims.depth
+    platform.claims.waiting = platform.claims.depth = raise_(CatalogUnavailable("away"))  # type: ignore[method-assign, assignment]
+    assert platform.persister.step() is None
+    with pytest.raises(CatalogUnavailable):
+        platform.persister.drain()
+
+    def back(seconds: float) -> None:
+        platform.claims.waiting, platform.claims.depth = waiting, depth  # type: ignore[method-assign]
+
+    platform.persister.sleep = back
+    assert platform.persister.drain(patience=60).persisted == 1
+
+
 def test_patience_tries_again_until_the_under_store_is_back(platform: Platform) -> None:
     """A worker that finds nothing to claim waits for the pause to end, as long as its patience lasts."""
     make(platform, "a", "load")
@@ -417,9 +434,7 @@ def test_a_copy_that_a_lost_catalog_does_not_know_is_not_overwritten(open_at: Ca
     platform.persister.drain()
     (old,) = copies_in(platform.under)
     checksum = platform.under.manifest(old).checksum
-    platform.close()
-    for file in platform.settings.home.glob("catalog.db*"):
-        file.unlink()
+    lose_catalog(platform)
     forgetful = open_at()
     wipe_cache(forgetful)
     make(forgetful, "a", lines=["new"])

@@ -1,0 +1,43 @@
+"""What tests/property/test_interleavings.py says holds on PostgreSQL too: each schedule on a catalog of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from persistence.platform import Platform
+from services.servers.postgres import url
+from tests.property import test_interleavings
+from tests.property.test_interleavings import (  # noqa: F401  the test itself
+    test_however_they_interleave_each_generation_is_persisted_once_and_nothing_half_is_left,
+)
+from tests.support.servers import Running
+from tests.support.states import measured
+
+
+@pytest.fixture
+def template(postgres: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, catalog_url: str) -> Iterator[Path]:
+    """A catalog that knows what takes how long, of which each example gets a copy."""
+    server = url(postgres.settings, "springline", "postgresql")
+    known = catalog_url.partition("?")[0].rpartition("/")[2]
+    plain, made = test_interleavings.open_in, 0
+
+    def open_in(folder: Path, *, by_operation: bool) -> Platform:
+        nonlocal made
+        made += 1
+        name = f"{known}_{made}"
+        with psycopg.connect(server, autocommit=True) as connection:
+            if made > 1:
+                connection.execute(f"DROP DATABASE {known}_{made - 1} WITH (FORCE)")  # type: ignore[call-overload]
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {known}")  # type: ignore[call-overload]
+        return plain(folder, by_operation=by_operation, catalog_url=url(postgres.settings, name))
+
+    platform = plain(tmp_path, by_operation=False, catalog_url=catalog_url)
+    measured(platform, "shout", run=0.001, send=10.0)
+    platform.close()
+    (tmp_path / "home").mkdir(exist_ok=True)
+    monkeypatch.setattr(test_interleavings, "open_in", open_in)
+    yield tmp_path

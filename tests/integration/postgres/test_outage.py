@@ -1,0 +1,78 @@
+"""PostgreSQL goes away and comes back: whoever works on the catalog waits for it, and the queue goes on by itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from persistence.errors import CatalogUnavailable
+from persistence.model import Method
+from persistence.platform import Platform
+from tests.support.lines import make
+from tests.support.servers import Running
+from tests.support.stages import once, stage
+from tests.support.states import copies_in, events_of, expire_leases
+
+
+def kill_and_mend(postgres: Running) -> Callable[[], None]:
+    """kill -9, and a start in the background."""
+
+    def act() -> None:
+        postgres.kill("server")
+        threading.Thread(target=postgres.mend).start()
+
+    return act
+
+
+def test_whoever_begins_a_transaction_waits_for_a_catalog_that_is_away(
+    open_at: Callable[..., Platform], postgres: Running
+) -> None:
+    """Up to its patience; without any it says at once which server does not answer."""
+    patient, hurried = open_at(catalog_patience=120), open_at(catalog_patience=0)
+    made = make(patient, "a", "load")
+    postgres.kill("server")
+    with pytest.raises(CatalogUnavailable, match=r"127\.0\.0\.1.* does not answer"):
+        hurried.catalog.get(made.ref)
+    threading.Thread(target=postgres.mend).start()
+    assert patient.catalog.get(made.ref) == made
+
+
+@pytest.mark.parametrize("point", ["create", "manifest", "write_small", "rename", "rename done"])
+def test_a_kill_during_a_transfer_loses_nothing_and_the_queue_goes_on(
+    open_at: Callable[..., Platform], postgres: Running, point: str
+) -> None:
+    """Whatever was under way when the catalog went away, each generation is persisted once and nothing half is left."""
+    platform = open_at(catalog_patience=120)
+    made = [make(platform, path, "load") for path in ("a", "b")]
+    stage(platform, once(point, kill_and_mend(postgres), where="/.@"))
+    for _ in range(5):
+        platform.persister.drain()
+        expire_leases(platform)
+    kept = platform.catalog.get_all([dataset.ref for dataset in made])
+    assert all(dataset.persisted for dataset in kept)
+    assert copies_in(platform.under) == sorted(dataset.under_location for dataset in kept)
+    assert all(events_of(platform, dataset.ref).count("copied") == 1 for dataset in made)
+
+
+def test_a_kill_in_the_middle_of_a_claim_claims_once_or_not_at_all(
+    open_at: Callable[..., Platform], postgres: Running
+) -> None:
+    """The claim's transaction is rolled back with the server; the worker claims again by itself."""
+    platform = open_at(catalog_patience=120)
+    made = make(platform, "a", "load")
+    apply, act = platform.catalog.apply, kill_and_mend(postgres)
+
+    def killed(*args: object, **how: object) -> object:
+        platform.catalog.apply = apply  # type: ignore[method-assign]
+        state = apply(*args, **how)  # type: ignore[arg-type]
+        act()
+        return state
+
+    platform.catalog.apply = killed  # type: ignore[method-assign, assignment]
+    assert platform.persister.step() is None
+    summary = platform.persister.drain()
+    assert (summary.persisted, summary.left) == (1, 0)
+    assert events_of(platform, made.ref).count("claimed") == 1
+    assert platform.catalog.get(made.ref).method is Method.DATA
