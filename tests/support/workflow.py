@@ -76,7 +76,8 @@ def digests_now(platform: Platform) -> dict[str, str]:
 def digests_below(platform: Platform) -> dict[str, str]:
     """The digest of the copies in the under-store alone."""
     datasets = [platform.catalog.resolve(path) for _, path, _ in STEPS]
-    return {d.ref.path: digest_of(read_lines(platform.under.uri(d.under_location))) for d in datasets if d.persisted}
+    read = getattr(platform.runner, "read", read_lines)
+    return {d.ref.path: digest_of(read(platform.under.uri(d.under_location))) for d in datasets if d.persisted}
 
 
 def _task(

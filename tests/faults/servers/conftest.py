@@ -1,0 +1,46 @@
+"""The real servers of the integration suite, to be harmed, and a platform with Alluxio as cache and HDFS below."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from persistence.platform import Platform, open_platform
+from persistence.settings import Settings
+from tests.integration.conftest import alluxio, hdfs, service_settings, start, supervisor
+from tests.support.lines import LinesRunner
+from tests.support.lines_on_servers import put_on_servers
+from tests.support.servers import Running
+from tests.support.workflow import workflow_runner
+
+__all__ = ["alluxio", "hdfs", "service_settings", "start", "supervisor"]
+
+
+@pytest.fixture
+def runner() -> LinesRunner:
+    """The operations of the workflow."""
+    return workflow_runner()
+
+
+@pytest.fixture
+def platform(tmp_path: Path, runner: LinesRunner, hdfs: Running, alluxio: Running) -> Iterator[Platform]:
+    """A platform of this test's own on the servers."""
+    folder = uuid.uuid4().hex
+    settings = Settings(  # type: ignore[call-arg]
+        home=tmp_path / "home",
+        cache_uri=f"{alluxio.address}/{folder}",
+        alluxio_proxy=f"http://127.0.0.1:{alluxio.settings.alluxio_proxy_port}",
+        under_uri=f"{hdfs.address}/{folder}",
+        hdfs_http=f"http://127.0.0.1:{hdfs.settings.hdfs_http_port}",
+        retry_seconds=0.5,
+    )
+    platform = open_platform(settings, runner=runner, who="the survivor")
+    put_on_servers(platform, runner)
+    yield platform
+    platform.close()
+    hdfs.mend()
+    alluxio.mend()
+    platform.cache.delete("etl")

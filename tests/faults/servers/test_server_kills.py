@@ -1,0 +1,214 @@
+"""kill -9 of real servers, safe mode, and a server that does not answer: nothing is lost, and the queue goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xxhash
+
+from persistence.backends.spec import File, Manifest
+from persistence.explain import explain
+from persistence.model import Dataset, Strategy
+from persistence.platform import Platform
+from tests.support.hdfs_admin import dfsadmin
+from tests.support.lines import LinesRunner, digest_of
+from tests.support.servers import Running
+from tests.support.states import end_pauses, events_of
+from tests.support.waiting import until
+from tests.support.workflow import (
+    digests_below,
+    digests_now,
+    digests_without_faults,
+    land,
+    only_whole_copies_are_left,
+    run_workflow,
+)
+
+
+def ran(platform: Platform, folder: Path) -> dict[str, Dataset]:
+    """The workflow under Async&Sync: what was loaded is persisted, the rest waits in Alluxio alone."""
+    return run_workflow(platform, land(folder), strategy=Strategy.ASYNC_AND_SYNC)
+
+
+def goes_on_by_itself(platform: Platform) -> None:
+    """Without anybody's help everything gets persisted, once, and whole."""
+    assert platform.persister.drain(patience=120).left == 0
+    assert digests_below(platform) == digests_without_faults()
+    assert only_whole_copies_are_left(platform, list(platform.under.copies()))
+    for dataset in platform.catalog.find():
+        assert events_of(platform, dataset.ref).count("copied") == 1
+
+
+def waits_for(platform: Platform, what: str) -> None:
+    """`explain` names the server and says what is the matter."""
+    said = dict(explain(platform, "etl/clean").paragraphs())["In the queue"]
+    assert "The last try failed: hdfs://127.0.0.1" in said and what in said, said
+
+
+def in_the_middle(platform: Platform, act: Callable[[], object]) -> None:
+    """Let `act` happen once, between two chunks of a file that is sent below."""
+    create = platform.under.create
+    waiting = [act]
+
+    def creating(location: str, name: str, size: int) -> Any:
+        out = create(location, name, size)
+        write = out.write
+
+        def writing(chunk: bytes) -> int:
+            half = len(chunk) // 2
+            write(chunk[:half])
+            if waiting:
+                waiting.pop()()
+            write(chunk[half:])
+            return len(chunk)
+
+        out.write = writing  # type: ignore[method-assign, assignment]
+        return out
+
+    platform.under.create = creating  # type: ignore[method-assign]
+
+
+# ---- Alluxio
+
+
+def test_what_a_killed_alluxio_worker_held_is_made_again(platform: Platform, alluxio: Running, tmp_path: Path) -> None:
+    """Every output is what it would have been, whether or not the workers come back with their blocks."""
+    made = ran(platform, tmp_path)
+    held = {d.ref.path: d.cache_location for d in made.values()}
+    for worker in ("worker-1", "worker-2"):
+        alluxio.kill(worker)
+    until(lambda: all(_is_lost(platform, location) for location in held.values()))
+    assert sorted(ref.path for ref in platform.maintenance.scan().lost) == sorted(held)
+    assert not platform.restorer.plan([d.ref for d in made.values()]).irrecoverable
+    alluxio.mend()
+    platform.restorer.bring_back([d.ref for d in platform.maintenance.lost()])
+    assert digests_now(platform) == digests_without_faults()
+    goes_on_by_itself(platform)
+
+
+def test_a_killed_alluxio_worker_that_comes_back_soon_has_lost_nothing(
+    platform: Platform, alluxio: Running, tmp_path: Path
+) -> None:
+    """Its blocks are in memory that outlives it; the persister tries again until they can be read."""
+    ran(platform, tmp_path)
+    for worker in ("worker-1", "worker-2"):
+        alluxio.kill(worker)
+    threading.Thread(target=alluxio.mend).start()
+    goes_on_by_itself(platform)
+    assert digests_now(platform) == digests_without_faults()
+
+
+def _is_lost(platform: Platform, location: str) -> bool:
+    try:
+        platform.cache.files(location)
+    except FileNotFoundError:
+        return True
+    return False
+
+
+# ---- HDFS
+
+
+def test_a_datanode_killed_while_two_replicas_are_written_costs_nothing(
+    platform: Platform, hdfs: Running, tmp_path: Path
+) -> None:
+    """The write goes on with the other one, or is begun again."""
+    ran(platform, tmp_path)
+    in_the_middle(platform, lambda: hdfs.kill("datanode-1"))
+    goes_on_by_itself(platform)
+
+
+def test_a_file_whose_datanode_dies_while_it_is_sent_is_whole(platform: Platform, hdfs: Running) -> None:
+    """Megabytes are on their way to both replicas when one of them goes: the other one gets the rest, verified."""
+    content = os.urandom(24 << 20)
+    with platform.under.create("large/.@1-1", "part.bin", len(content)) as out:
+        for start in range(0, len(content), 1 << 20):
+            out.write(content[start : start + (1 << 20)])
+            if start == 12 << 20:
+                hdfs.kill("datanode-1")
+    sent = Manifest((File("part.bin", len(content), xxhash.xxh3_128_hexdigest(content)),))
+    assert platform.under.holds("large/.@1-1", sent)
+    assert b"".join(platform.under.chunks("large/.@1-1", "part.bin")) == content
+    platform.under.delete("large")
+
+
+def test_both_datanodes_killed_in_the_middle_are_waited_for(platform: Platform, hdfs: Running, tmp_path: Path) -> None:
+    """Nobody takes the bytes; once one is back the queue goes on."""
+    ran(platform, tmp_path)
+
+    def act() -> None:
+        hdfs.kill("datanode-1")
+        hdfs.kill("datanode-2")
+
+    in_the_middle(platform, act)
+    outcome = platform.persister.step()
+    assert outcome is not None and hdfs.address in outcome.error
+    threading.Thread(target=hdfs.mend).start()
+    goes_on_by_itself(platform)
+
+
+def test_a_namenode_killed_during_persisting_is_waited_for(platform: Platform, hdfs: Running, tmp_path: Path) -> None:
+    """Each try says which server does not answer; when it is back the queue goes on."""
+    made = ran(platform, tmp_path)
+    in_the_middle(platform, lambda: hdfs.kill("namenode"))
+    summary = platform.persister.drain()
+    assert summary.persisted == 0 and summary.left == len(made) - 1
+    waits_for(platform, "is HDFS running?")
+    threading.Thread(target=hdfs.mend).start()
+    goes_on_by_itself(platform)
+
+
+def test_hdfs_in_safe_mode_is_waited_for(platform: Platform, hdfs: Running, tmp_path: Path) -> None:
+    """Nothing is written, nothing is lost, and when it leaves safe mode the queue goes on."""
+    ran(platform, tmp_path)
+    dfsadmin(hdfs, "-safemode", "enter")
+    try:
+        assert platform.persister.drain().persisted == 0
+        waits_for(platform, "safe mode")
+    finally:
+        threading.Thread(target=dfsadmin, args=(hdfs, "-safemode", "leave")).start()
+    goes_on_by_itself(platform)
+
+
+def test_an_hdfs_that_does_not_answer_is_waited_for(
+    platform: Platform, hdfs: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A NameNode that stands still is given up after a time-out, tried again, and found when it moves."""
+    ran(platform, tmp_path)
+    monkeypatch.setattr(platform.under._web, "_timeout", 1)  # type: ignore[attr-defined]
+    process = hdfs.processes["namenode"]
+    os.kill(process, signal.SIGSTOP)
+    try:
+        assert platform.persister.drain().persisted == 0
+        waits_for(platform, "does not answer")
+    finally:
+        os.kill(process, signal.SIGCONT)
+    monkeypatch.undo()
+    end_pauses(platform)
+    goes_on_by_itself(platform)
+
+
+def test_a_job_reads_on_from_alluxio_while_hdfs_is_away(platform: Platform, hdfs: Running, tmp_path: Path) -> None:
+    """What is cached is read at memory speed, whatever the under-store does."""
+    ran(platform, tmp_path)
+    hdfs.kill("namenode")
+    assert digests_now(platform) == digests_without_faults()
+
+
+def test_what_is_synchronous_is_not_committed_while_hdfs_is_away(
+    platform: Platform, hdfs: Running, tmp_path: Path, runner: LinesRunner
+) -> None:
+    """A load that cannot be made again waits for its copy; readers see it once it is there."""
+    landing = land(tmp_path)
+    hdfs.kill("namenode")
+    threading.Thread(target=hdfs.mend).start()
+    made = run_workflow(platform, landing, strategy=Strategy.ASYNC_AND_SYNC)
+    assert made["etl/load"].persisted and made["etl/load"].committed_at is not None
+    assert made["etl/load"].digest == digest_of(landing.read_text().splitlines())
+    goes_on_by_itself(platform)
