@@ -11,6 +11,7 @@ from rich.console import Console
 from benchmarks.report import keep, show
 
 NAMES = {
+    "alluxio": "beside Alluxio's own write types on real servers: run time, what is at risk, recovery",
     "catalog": "what single calls take with a million datasets recorded",
     "links": "the same over a slow and a fast link",
     "persistence": "the paper's workload under each strategy: run time, bytes, memory",
