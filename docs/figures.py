@@ -55,6 +55,24 @@ _FAULT = {
     "recovery, s": "recovery_s",
     "run, s": "run_s",
 }
+_SIDE = {
+    "side": "side",
+    "run, s": "run_s",
+    "then until all is persisted, s": "drain_s",
+    "at risk, MB·s": "at_risk_MB_s",
+    "of these for good": "for_good_MB_s",
+    "at risk at most, MB": "most_at_risk_MB",
+}
+_KILLED = {
+    "side": "side",
+    "killed at, s": "killed_at_s",
+    "away, s": "away_s",
+    "finished": "of",
+    "lost": "lost",
+    "lost for good": "lost_for_good",
+    "recovery, s": "recovery_s",
+    "run, s": "run_s",
+}
 SHOWN: Mapping[str, Sequence[Columns | Across]] = {
     "persistence": (Columns("", {"what": "what", **_RUN}),),
     "links": (Columns("", _RUN),),
@@ -74,6 +92,10 @@ SHOWN: Mapping[str, Sequence[Columns | Across]] = {
                 "memory, what is shared counted in each, MB": "resident_MB",
             },
         ),
+    ),
+    "alluxio": (
+        Columns("Without a fault", _SIDE, lambda row: row["what"] == "no fault"),
+        Columns("With Alluxio's worker killed", _KILLED, lambda row: row["what"] == "worker killed"),
     ),
     "policies": (
         Across(
