@@ -59,18 +59,28 @@ class Answer:
     end: int | None
 
 
-def plan(registry: Registry, sql: str) -> Plan:
-    """Choose the smallest cube that can answer; raises `BadQuery`, which says what there is."""
-    query = read(NAME, sql, {stream.name: stream for stream in registry.streams}, ad_hoc=True)
-    stream = registry.stream(query.stream)
-    if not isinstance(query.window, Hop | None):
-        raise BadQuery(NAME, "it can be asked over all that is held, or over windows of time: 60 s, TUMBLE or HOP")
-    cubes = [cube for cube in cubes_of(registry.queries(stream.name), stream) if cube.width]
-    fitting = [found for cube in cubes if (found := _fitted(query, cube, stream)) is not None]
-    if not fitting:
-        told = "; ".join(_told(cube) for cube in cubes) or "nothing is: register a query"
-        raise BadQuery(NAME, f"no slices are held that it can be answered from. Held are {told}")
-    return min(fitting, key=lambda found: (len(found.cube.keys), -found.cube.width, found.cube.id))
+class AdHoc:
+    """Plans ad hoc queries over what the queries of a registry keep; reading those takes longer than an answer."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._streams = {stream.name: stream for stream in registry.streams}
+        self._cubes = {
+            name: [cube for cube in cubes_of(registry.queries(name), stream) if cube.width]
+            for name, stream in self._streams.items()
+        }
+
+    def plan(self, sql: str) -> Plan:
+        """Choose the smallest cube that can answer; raises `BadQuery`, which says what there is."""
+        query = read(NAME, sql, self._streams, ad_hoc=True)
+        if not isinstance(query.window, Hop | None):
+            raise BadQuery(NAME, "it can be asked over all that is held, or over windows of time: 60 s, TUMBLE or HOP")
+        cubes = self._cubes[query.stream]
+        fits = [_fitted(query, cube, self._streams[query.stream]) for cube in cubes]
+        fitting = [found for found in fits if found is not None]
+        if not fitting:
+            told = "; ".join(_told(cube) for cube in cubes) or "nothing is: register a query"
+            raise BadQuery(NAME, f"no slices are held that it can be answered from. Held are {told}")
+        return min(fitting, key=lambda found: (len(found.cube.keys), -found.cube.width, found.cube.id))
 
 
 def answer(found: Plan, states: Sequence[State]) -> Answer:

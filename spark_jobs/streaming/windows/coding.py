@@ -17,7 +17,7 @@ from spark_jobs.streaming.windows.expressions import ARROW, Expression
 from spark_jobs.streaming.windows.rows import Chunk, Indexed, Numbers, Texts
 from spark_jobs.streaming.windows.stream import Stream
 from spark_jobs.streaming.windows.table_rows import column_of
-from spark_jobs.streaming.windows.tables import Codes, Flags, NumberTable, TextTable, Words
+from spark_jobs.streaming.windows.tables import Codes, Flags, Ints, NumberTable, PairTable, TextTable, Words
 
 _Table = TypeVar("_Table", TextTable, NumberTable)
 _BOOLS = pa.array([None, False, True])
@@ -36,11 +36,13 @@ class Coder:
         self._codes: dict[str, Codes] = {}
         self._arrays: dict[str, pa.Array] = {}
         self._numbers: dict[str, Numbers] = {}
+        self._groups: dict[tuple[str, ...], Codes] = {}
+        self._pairs: dict[tuple[str, ...], PairTable] = {}
 
     def begin(self, chunk: Chunk) -> None:
         """Forget the rows before; tables stay."""
         self._chunk = chunk
-        self._codes, self._arrays, self._numbers = {}, {}, {}
+        self._codes, self._arrays, self._numbers, self._groups = {}, {}, {}, {}
 
     def numbers(self, expression: Expression) -> Numbers:
         """The value of an expression that is a number."""
@@ -64,6 +66,37 @@ class Coder:
             self._types[expression.sql] = expression.type
         return found
 
+    def groups(self, columns: tuple[Expression, ...]) -> Codes:
+        """One code for the values of several expressions, the same for the same values; at least 1."""
+        if not columns:
+            return np.ones(self._chunk.rows, np.int32)
+        name = tuple(column.sql for column in columns)
+        found = self._groups.get(name)
+        if found is None:
+            if len(columns) == 1:
+                found = self.codes(columns[0]) + np.int32(1)
+            else:
+                table = self._pairs.setdefault(name, PairTable())
+                left, right = self.groups(columns[:-1]), self.codes(columns[-1])
+                found = table.codes(left, right, self.groups_so_far(columns[:-1]), self.size(columns[-1]) - 1)
+            self._groups[name] = found
+        return found
+
+    def groups_so_far(self, columns: tuple[Expression, ...]) -> int:
+        """The greatest code of `groups`."""
+        if len(columns) < 2:
+            return self.size(columns[0]) if columns else 1
+        return len(self._pairs[tuple(column.sql for column in columns)])
+
+    def parts(self, columns: tuple[Expression, ...], groups: Ints) -> dict[Expression, Ints]:
+        """The code of each expression from those of `groups`."""
+        found: dict[Expression, Ints] = {}
+        for count in range(len(columns), 1, -1):
+            left, right = self._pairs[tuple(column.sql for column in columns[:count])].halves()
+            found[columns[count - 1]] = right[groups]
+            groups = left[groups]
+        return found | ({columns[0]: groups - 1} if columns else {})
+
     def values(self, expression: Expression) -> pa.Array:
         """The value of each code."""
         if expression.type == "bool":
@@ -83,6 +116,10 @@ class Coder:
             return _BOOL_HASHES
         table = self._tables.get(expression.sql)
         return table.hashes() if table is not None else TextTable().hashes()
+
+    def size(self, expression: Expression) -> int:
+        """How many codes an expression has so far, null's among them."""
+        return 3 if expression.type == "bool" else len(self._tables[expression.sql]) + 1
 
     def sizes(self) -> dict[str, int]:
         """How many values each expression that rows were grouped by had."""

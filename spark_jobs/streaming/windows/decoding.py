@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from spark_jobs.streaming.unitlog.step import DeadLetter, Message
-from spark_jobs.streaming.windows.csv_kernels import read_times
 from spark_jobs.streaming.windows.csv_rows import csv_chunks
+from spark_jobs.streaming.windows.digit_kernels import read_times
 from spark_jobs.streaming.windows.rows import Chunk, Indexed, Numbers
 from spark_jobs.streaming.windows.stream import UNIT_MICROS, Stream, to_micros
 from spark_jobs.streaming.windows.table_rows import arrow_chunks, json_chunks

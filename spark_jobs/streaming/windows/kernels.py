@@ -168,6 +168,30 @@ def code_pairs(left, right, first, codes, slot_keys, slot_codes, keys, count):  
 
 
 @njit(cache=True, nogil=True)
+def code_pairs_densely(left, right, codes, dense, stride, keys, count):  # type: ignore[no-untyped-def]
+    """The same with a table that has a place for every pair; there is room for all codes."""
+    for i in range(left.size):
+        if left[i] < 0:
+            codes[i] = -1
+            continue
+        place = left[i] * stride + right[i]
+        code = dense[place]
+        if code == 0:
+            count[0] += 1
+            code = count[0]
+            dense[place] = code
+            keys[code] = (np.uint64(left[i]) << _32) | np.uint64(right[i])
+        codes[i] = code
+
+
+@njit(cache=True, nogil=True)
+def place_pairs(keys, count, dense, stride):  # type: ignore[no-untyped-def]
+    """Fill the empty places of a table of another shape."""
+    for code in range(1, count + 1):
+        dense[np.int64(keys[code] >> _32) * stride + np.int64(keys[code] & _LOW)] = code
+
+
+@njit(cache=True, nogil=True)
 def code_slices(times, width, phase, keep, first, codes, slot_keys, slot_codes, keys, count):  # type: ignore[no-untyped-def]
     """Give each row the code of its slice's beginning; -1 where `keep` (empty: everywhere) is false."""
     begin = np.int64(1)
@@ -198,6 +222,19 @@ def place_numbers(keys, count, slot_keys, slot_codes):  # type: ignore[no-untype
             slot = (slot + np.uint64(1)) & mask
         slot_keys[slot] = keys[code]
         slot_codes[slot] = code
+
+
+@njit(cache=True, nogil=True)
+def same_texts(data, ends, rows, others):  # type: ignore[no-untyped-def]
+    """Whether each text is the same as another; text i lies in `data` from ends[i] to ends[i + 1]."""
+    for i in range(rows.size):
+        row, other = rows[i], others[i]
+        length = np.int64(ends[row + 1]) - np.int64(ends[row])
+        if length != np.int64(ends[other + 1]) - np.int64(ends[other]):
+            return False
+        if not _same(data, np.int64(ends[row]), data, np.int64(ends[other]), length):
+            return False
+    return True
 
 
 @njit(cache=True, nogil=True)

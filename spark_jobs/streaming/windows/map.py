@@ -22,18 +22,16 @@ from spark_jobs.streaming.windows.coding import Coder
 from spark_jobs.streaming.windows.decoding import Decoder
 from spark_jobs.streaming.windows.grouping import Grouping
 from spark_jobs.streaming.windows.kernels import late
-from spark_jobs.streaming.windows.partials import column, unit_of
 from spark_jobs.streaming.windows.registry import Registry
 from spark_jobs.streaming.windows.row_partials import RowPartials
 from spark_jobs.streaming.windows.rows import Chunk
-from spark_jobs.streaming.windows.sharing import Cube, cubes_of, passes_of
+from spark_jobs.streaming.windows.sharing import Cube, Slices, cubes_of, passes_of
 from spark_jobs.streaming.windows.spans import Announcement, held_now
 from spark_jobs.streaming.windows.stream import MICROS, Stream
 from spark_jobs.streaming.windows.tables import EVERYWHERE, Flags
 
 BATCH_ROWS = 20_000  # groups in a buffer
 _BEFORE_ALL = -(2**62)
-_Slices = tuple[int, int, int]  # width, phase, lateness
 
 
 class Mapper:
@@ -61,15 +59,9 @@ class Mapper:
             for unit in buffers:
                 buffers[unit].append(told)
         groups = 0
-        for name, batch in work.partials():
+        for name, unit, batch in work.partials(self._units):
             groups += batch.num_rows
-            batch = batch.replace_schema_metadata({"cube": name})
-            if self._is_of_rows(cubes, name):
-                buffers[int(name, 16) % self._units] += cut(batch)
-                continue
-            units = unit_of(column(batch, "hash"), self._units)
-            for unit in buffers:
-                buffers[unit] += cut(batch.filter(pa.array(units == unit)) if self._units > 1 else batch)
+            buffers[unit] += cut(batch.replace_schema_metadata({"cube": name}))
         active = given.round.clock if work.rows else scalars.get("active", given.round.clock)
         now = {
             "high": work.high if work.high > _BEFORE_ALL else None,
@@ -99,10 +91,6 @@ class Mapper:
             self._read = (content, (stream, cubes_of(registry.queries(self._stream), stream)))
         return self._read[1]
 
-    @staticmethod
-    def _is_of_rows(cubes: Iterable[Cube], name: str) -> bool:
-        return any(cube.id == name and not cube.width for cube in cubes)
-
 
 class _Work:
     """What one round adds up; `high` is the greatest time seen so far, in this round or before."""
@@ -116,12 +104,12 @@ class _Work:
         self.late: Counter[str] = Counter()
         self.dead: list[DeadLetter] = []
         passes = passes_of(cubes, scalars.get("values", {}))
-        self._groupings = [(_slices(found.cubes[0]), Grouping(found, self.coder)) for found in passes]
+        self._groupings = [Grouping(found, self.coder) for found in passes]
         of_rows = [cube for cube in cubes if not cube.width]
-        self._row_partials = [(_slices(cube), RowPartials(cube, self.coder, unit)) for cube in of_rows]
-        self._queries: dict[_Slices, list[str]] = {}
+        self._row_partials = [RowPartials(cube, self.coder, unit) for cube in of_rows]
+        self._queries: dict[Slices, list[str]] = {}
         for cube in cubes:
-            self._queries.setdefault(_slices(cube), []).extend(cube.queries)
+            self._queries.setdefault(cube.slices, []).extend(cube.queries)
 
     def add(self, chunk: Chunk) -> None:
         """Add the rows of a chunk, each to the cubes that it is not late for."""
@@ -130,21 +118,26 @@ class _Work:
         on_time = {slices: self._on_time(chunk, slices, high) for slices in sorted(self._queries)}
         if missed := [flags for flags in on_time.values() if flags.size]:
             self.late_rows += int(np.count_nonzero(~np.logical_and.reduce(missed)))
-        for slices, grouping in self._groupings:
-            grouping.add(chunk, on_time[slices])
-        for slices, partials in self._row_partials:
-            partials.add(chunk, self.position, on_time[slices])
+        for grouping in self._groupings:
+            grouping.add(chunk, on_time)
+        for partials in self._row_partials:
+            partials.add(chunk, self.position, on_time[partials.cube.slices])
         self.rows += chunk.rows
         self.position += chunk.rows
         self.high = high
 
-    def partials(self) -> list[tuple[str, pa.RecordBatch]]:
-        """The partials of all cubes that have any, sorted by name."""
-        found = {name: batch for _, grouping in self._groupings for name, batch in grouping.partials().items()}
-        found |= {partials.cube.id: batch for _, partials in self._row_partials for batch in partials.batches()}
-        return sorted((name, batch) for name, batch in found.items() if batch.num_rows)
+    def partials(self, units: int) -> list[tuple[str, int, pa.RecordBatch]]:
+        """The partials of all cubes that have any, and the unit downstream that they are for; sorted by both."""
+        found: dict[tuple[str, int], pa.RecordBatch] = {}
+        for grouping in self._groupings:
+            for name, batches in grouping.partials(units).items():
+                found |= {(name, unit): batch for unit, batch in enumerate(batches)}
+        for partials in self._row_partials:
+            name = partials.cube.id
+            found |= {(name, int(name, 16) % units): batch for batch in partials.batches()}
+        return [(*place, found[place]) for place in sorted(found) if found[place].num_rows]
 
-    def _on_time(self, chunk: Chunk, slices: _Slices, high: int) -> Flags:
+    def _on_time(self, chunk: Chunk, slices: Slices, high: int) -> Flags:
         """Which rows are not late for cubes of such slices; empty: all."""
         width, phase, lateness = max(slices[0], 1), slices[1], slices[2]
         first = (int(chunk.times.min()) - phase) // width * width + phase + width
@@ -176,7 +169,3 @@ def wanted_columns(cubes: Iterable[Cube]) -> set[str]:
 def cut(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
     """Buffers of at most `BATCH_ROWS` groups."""
     return [batch.slice(at, BATCH_ROWS) for at in range(0, batch.num_rows, BATCH_ROWS)]
-
-
-def _slices(cube: Cube) -> _Slices:
-    return cube.width, cube.phase, cube.lateness

@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.streaming.windows.expressions import ARROW, Expression
-from spark_jobs.streaming.windows.kernels import hash_parts
+from spark_jobs.streaming.windows.kernels import hash_parts, same_texts
 from spark_jobs.streaming.windows.measures import Measure, rest
 from spark_jobs.streaming.windows.sketches import EMPTY, unions
 from spark_jobs.streaming.windows.sum_kernels import add_sums, add_sums_in_pairs, keep_greatest, keep_least
-from spark_jobs.streaming.windows.tables import EVERYWHERE, Codes, Ints, Words
+from spark_jobs.streaming.windows.tables import EVERYWHERE, Codes, Ints, NumberTable, Words
 from spark_jobs.streaming.windows.totals import neutral
 
 _SEED = np.uint64(0x2545F4914F6CDD1D)
@@ -45,15 +45,26 @@ def hashes_of(count: int, parts: Sequence[Words]) -> Words:
     return hashes
 
 
-def unit_of(hashes: Words, units: int) -> npt.NDArray[np.uint64]:
+def units_of(hashes: Words, units: int) -> Ints:
     """The unit downstream that each group belongs to."""
-    return (hashes >> np.uint64(32)) % np.uint64(units)
+    return ((hashes >> np.uint64(32)) % np.uint64(units)).view(np.int64)
 
 
-def in_order(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Sorted by slice and hash."""
-    order = np.lexsort((column(batch, "hash"), column(batch, "slice")))
-    return batch if np.all(order[1:] > order[:-1]) else batch.take(pa.array(order))
+def in_order(slices: Ints, hashes: Words, units: int = 1) -> Ints:
+    """The order by unit downstream, slice and hash; of those that agree in all three, as they are."""
+    table = NumberTable()
+    codes = table.codes(slices)
+    ranks = np.argsort(np.argsort(table.numbers()[1:]))
+    major = ranks[codes - 1] + (len(table) * units_of(hashes, units) if units > 1 else 0)
+    major = major.astype(np.uint16 if len(table) * units < 1 << 16 else np.int64)  # the narrow ones are sorted quickly
+    for kind in ("quicksort", "stable"):
+        order = np.argsort(hashes, kind=kind)  # type: ignore[call-overload]
+        if len(table) * units > 1:
+            order = order[np.argsort(major[order], kind="stable")]
+        same = (hashes[order][1:] == hashes[order][:-1]) & (major[order][1:] == major[order][:-1])
+        if not same.any():
+            break
+    return np.asarray(order)
 
 
 def column(batch: pa.RecordBatch | pa.Table, name: str) -> npt.NDArray[Any]:
@@ -63,20 +74,25 @@ def column(batch: pa.RecordBatch | pa.Table, name: str) -> npt.NDArray[Any]:
 
 
 def merge(batches: Sequence[pa.RecordBatch], into: int | None = None) -> pa.RecordBatch | None:
-    """Add up partials of one cube; all of them into the slice `into`, if it is given. None if there are none.
+    """Add up batches of partials of one cube; all into the slice `into`, if it is given. None if there are none.
 
     A measure that only some of the batches hold is what it is of no value in the others.
     """
     batches = [batch for batch in batches if batch.num_rows]
     if not batches:
         return None
+    if len(batches) == 1 and into is None:
+        return batches[0]
     table = pa.Table.from_batches(_alike(batches)).combine_chunks()
     if into is not None:
         table = table.set_column(0, "slice", pa.array(np.full(table.num_rows, into)))
-    elif len(batches) == 1:
-        return batches[0]
+    return added_up(table)
+
+
+def added_up(table: pa.Table) -> pa.RecordBatch:
+    """The partials of one cube, in any order, with those of one group and slice as one."""
     slices, hashes = column(table, "slice"), column(table, "hash")
-    order = np.lexsort((hashes,)) if into is not None else np.lexsort((hashes, slices))
+    order = in_order(slices, hashes)
     fresh = _changes(slices[order]) | _changes(hashes[order])
     keys = [name for name in table.column_names if _is_key(name)]
     if not fresh.all() and not _same_keys(table, keys, order, fresh):
@@ -150,12 +166,18 @@ def _same_keys(table: pa.Table, keys: Sequence[str], order: Ints, fresh: npt.NDA
     begins = np.flatnonzero(fresh)
     again = np.flatnonzero(~fresh)
     first = order[begins[np.cumsum(fresh)[again] - 1]]
-    for name in keys:
-        one, other = table.column(name).take(pa.array(order[again])), table.column(name).take(pa.array(first))
-        same = pc.fill_null(pc.equal(one, other), False)
-        if not pc.all(pc.or_(same, pc.and_(pc.is_null(one), pc.is_null(other)))).as_py():
-            return False
-    return True
+    return all(_same(table.column(name), order[again], first) for name in keys)
+
+
+def _same(column: pa.ChunkedArray, rows: Ints, others: Ints) -> bool:
+    """Whether each of some rows has the same key as another row."""
+    array = _single(column)
+    if pa.types.is_string(array.type) and not array.null_count and array.buffers()[2] is not None:
+        ends = np.frombuffer(array.buffers()[1], np.int32)[array.offset :]
+        return bool(same_texts(np.frombuffer(array.buffers()[2], np.uint8), ends, rows, others))
+    one, other = array.take(pa.array(rows)), array.take(pa.array(others))
+    same = pc.fill_null(pc.equal(one, other), False)
+    return bool(pc.all(pc.or_(same, pc.and_(pc.is_null(one), pc.is_null(other)))).as_py() is not False)
 
 
 def _by_keys(table: pa.Table, keys: Sequence[str]) -> tuple[Ints, npt.NDArray[np.bool_]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.streaming.windows.partials import column, merge
+from spark_jobs.streaming.windows.partials import added_up, column
 from spark_jobs.streaming.windows.row_partials import PLACE
 from spark_jobs.streaming.windows.runs import Runs
 
@@ -22,13 +22,8 @@ def settled(waiting: Runs, before: int | None) -> tuple[pa.RecordBatch | None, R
     return found.take(pa.array(order)), ((left,) if left.num_rows else ())
 
 
-def numbered(rows: pa.RecordBatch, first: int, pane: int) -> pa.RecordBatch | None:
+def numbered(rows: pa.RecordBatch, first: int, pane: int) -> pa.RecordBatch:
     """The partials of panes of rows, of which `first` is the number of the first."""
     panes = (first + np.arange(rows.num_rows)) // pane * pane
-    plain = rows.select([name for name in rows.schema.names if name not in PLACE])
-    return merge_all(plain.set_column(0, pa.field("slice", pa.int64()), pa.array(panes)))
-
-
-def merge_all(batch: pa.RecordBatch) -> pa.RecordBatch | None:
-    """One batch in order and added up; `merge` takes a single one to be so already."""
-    return merge([batch, batch.slice(0, 0)]) if batch.num_rows < 2 else merge([batch.slice(0, 1), batch.slice(1)])
+    plain = pa.Table.from_batches([rows]).drop_columns(list(PLACE))
+    return added_up(plain.set_column(0, "slice", pa.array(panes)))

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.streaming.windows.coding import Coder
-from spark_jobs.streaming.windows.grouping import batch_of
+from spark_jobs.streaming.windows.grouping import batch_of, hashes_of_groups
 from spark_jobs.streaming.windows.rows import Chunk
 from spark_jobs.streaming.windows.sharing import Cube
 from spark_jobs.streaming.windows.tables import Flags
@@ -43,8 +43,9 @@ class RowPartials:
         totals.add(groups, rows.size, self._coder)
         keys = [self._coder.codes(key)[rows].astype(np.int64) for key in self.cube.keys]
         measures = totals.arrays(rows.size, self._coder)
-        slices = np.zeros(rows.size, np.int64)
-        batch = batch_of(self.cube, self._coder, slices, keys, measures, ordered=False)
+        hashes = hashes_of_groups(self.cube, self._coder, keys, rows.size)
+        slices, as_they_are = np.zeros(rows.size, np.int64), np.arange(rows.size)
+        batch = batch_of(self.cube, self._coder, slices, hashes, keys, measures, as_they_are)
         places = [chunk.times[rows], np.full(rows.size, self._unit), position + rows]
         for name, values in zip(PLACE, places, strict=True):
             batch = batch.append_column(pa.field(name, pa.int64()), pa.array(values, pa.int64()))

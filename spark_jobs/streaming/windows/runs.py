@@ -1,4 +1,4 @@
-"""Runs of partials: a small one a round, merged as in a log-structured merge tree; what stays is not rewritten."""
+"""Runs of partials: one a round, merged as in a log-structured merge tree with tiers; what stays is not rewritten."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pyarrow as pa
 from spark_jobs.streaming.windows.partials import column, merge
 
 Runs = tuple[pa.RecordBatch, ...]
-_RATIO = 4  # a run is merged into one before it that is at most so many times its size
+_TIER = 8  # so many runs of about one size are merged into one
+_RATIO = 4  # of about one size are those of at most so many times the newest
 
 
 def pushed(runs: Runs, fresh: pa.RecordBatch | None, floor: int | None = None) -> Runs:
@@ -18,13 +19,19 @@ def pushed(runs: Runs, fresh: pa.RecordBatch | None, floor: int | None = None) -
     kept = [run for run in runs if floor is None or int(column(run, "slice")[-1]) >= floor]
     if fresh is None or not fresh.num_rows:
         return tuple(kept)
-    merging = [fresh]
-    rows = fresh.num_rows
-    while kept and kept[-1].num_rows <= _RATIO * rows:
-        merging.insert(0, kept.pop())
-        rows += merging[0].num_rows
-    merged = merge([between(run, floor, None) for run in merging])
-    return (*kept, merged) if merged is not None else tuple(kept)
+    kept.append(fresh)
+    while (tier := _newest_tier(kept)) >= _TIER:
+        merged = merge([between(run, floor, None) for run in kept[-tier:]])
+        kept[-tier:] = [merged] if merged is not None else []
+    return tuple(kept)
+
+
+def _newest_tier(runs: Sequence[pa.RecordBatch]) -> int:
+    """How many runs at the end are of about the size of the last."""
+    if not runs:
+        return 0
+    limit = _RATIO * runs[-1].num_rows
+    return next((count for count, run in enumerate(reversed(runs)) if run.num_rows > limit), len(runs))
 
 
 def between(run: pa.RecordBatch, begin: int | None, end: int | None) -> pa.RecordBatch:

@@ -4,8 +4,9 @@ A cube is a filter, keys, a width of slices and a lateness, with every measure t
 follows from the first four and the stream's declaration, so it outlives changes of queries that leave them alone.
 
 Several cubes are filled by one pass: the rows are grouped by all their keys (and filters, which are keys of two
-values) together, and the groups, far fewer than the rows, are then added up for each cube. That pays while the product
-of what is known of the keys' numbers of values stays small; the numbers are those of the unit's last round.
+values) and the narrowest of their slices together, and the groups, far fewer than the rows, are then added up for each
+cube. That pays while the product of what is known of the keys' numbers of values stays small; the numbers are those of
+the unit's last round.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from spark_jobs.streaming.windows.query import Query
 from spark_jobs.streaming.windows.stream import Stream
 
 SHARED_GROUPS = 65_536  # as many groups may a shared pass have
+
+
+Slices = tuple[int, int, int]  # width, phase, lateness
 
 
 @dataclass(frozen=True)
@@ -45,14 +49,25 @@ class Cube:
 
     @property
     def wants(self) -> tuple[Expression, ...]:
-        """What rows are grouped by for it: keys, and the filter."""
-        return self.keys + ((self.where,) if self.where is not None and self.where not in self.keys else ())
+        """What rows are grouped by for it: keys, and the filter where keys do not tell."""
+        known = self.where is None or self.where in self.keys or derived(self, self.keys)
+        return self.keys if known or self.where is None else (*self.keys, self.where)
+
+    @property
+    def slices(self) -> Slices:
+        """What its slices are like, and so which rows are late for it."""
+        return self.width, self.phase, self.lateness
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One grouping of the rows by `columns`, of those for which `only` holds, for some cubes of one width."""
+    """One grouping of the rows by slices and `columns`, of those for which `only` holds, for some cubes.
 
+    The slices of the cubes are whole numbers of those of the pass.
+    """
+
+    width: int
+    phase: int
     columns: tuple[Expression, ...]
     only: Expression | None
     cubes: tuple[Cube, ...]
@@ -104,16 +119,19 @@ def passes_of(cubes: Sequence[Cube], values: Mapping[str, int]) -> tuple[Pass, .
     found: list[list[Cube]] = []
     columns: list[tuple[Expression, ...]] = []
     timed = [cube for cube in cubes if cube.width]
-    for cube in sorted(timed, key=lambda cube: (cube.width, cube.phase, cube.lateness, -len(cube.wants), cube.id)):
+    for cube in sorted(timed, key=lambda cube: (cube.width, -len(cube.wants), cube.phase, cube.lateness, cube.id)):
         for index, held in enumerate(found):
-            if _same_slices(cube, held[0]) and (both := _together(columns[index], cube, values)) is not None:
+            if _fits(cube, held[0]) and (both := _together(columns[index], cube, values)) is not None:
                 held.append(cube)
                 columns[index] = both
                 break
         else:
             found.append([cube])
             columns.append(cube.wants)
-    return tuple(_narrowed(Pass(c, None, tuple(held))) for c, held in zip(columns, found, strict=True))
+    return tuple(
+        _narrowed(Pass(held[0].width, held[0].phase, c, None, tuple(held)))
+        for c, held in zip(columns, found, strict=True)
+    )
 
 
 def derived(cube: Cube, columns: Iterable[Expression]) -> bool:
@@ -122,8 +140,9 @@ def derived(cube: Cube, columns: Iterable[Expression]) -> bool:
     return cube.where is not None and set(cube.where.columns) <= plain
 
 
-def _same_slices(one: Cube, other: Cube) -> bool:
-    return (one.width, one.phase, one.lateness) == (other.width, other.phase, other.lateness)
+def _fits(cube: Cube, first: Cube) -> bool:
+    """Whether the slices of a cube are whole numbers of the narrowest in a pass, which is the first cube's."""
+    return cube.width % first.width == 0 and cube.phase % first.width == first.phase
 
 
 def _together(columns: tuple[Expression, ...], cube: Cube, values: Mapping[str, int]) -> tuple[Expression, ...] | None:
@@ -147,4 +166,4 @@ def _narrowed(found: Pass) -> Pass:
     (only,) = filters
     keyed = any(only in cube.keys for cube in found.cubes)
     columns = found.columns if keyed else tuple(column for column in found.columns if column != only)
-    return Pass(columns, only, found.cubes)
+    return replace(found, columns=columns, only=only)

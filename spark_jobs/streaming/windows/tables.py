@@ -11,10 +11,12 @@ import pyarrow as pa
 from spark_jobs.streaming.windows.kernels import (
     code_numbers,
     code_pairs,
+    code_pairs_densely,
     code_slices,
     code_texts,
     hash_numbers,
     place_numbers,
+    place_pairs,
     place_texts,
 )
 
@@ -23,6 +25,7 @@ Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 EVERYWHERE: Flags = np.empty(0, np.bool_)
+_DENSE = 1 << 18  # places: a megabyte, which a core has at hand
 _NULL_HASH = np.uint64(0x9AE16A3B2F90404F)
 
 
@@ -78,7 +81,7 @@ class TextTable:
 
 
 class NumberTable:
-    """Codes of 64-bit numbers, of pairs of codes, or of slices."""
+    """Codes of 64-bit numbers, or of slices."""
 
     def __init__(self) -> None:
         self._count = np.zeros(1, np.int64)
@@ -97,14 +100,6 @@ class NumberTable:
             self._grow()
         return codes
 
-    def pairs(self, left: Codes, right: Codes) -> Codes:
-        """The code of each pair; -1 where left is negative."""
-        codes = np.empty(left.size, np.int32)
-        done = 0
-        while (done := code_pairs(left, right, done, codes, *self._table())) < left.size:
-            self._grow()
-        return codes
-
     def slices(self, times: Ints, width: int, phase: int, keep: Flags = EVERYWHERE) -> Codes:
         """The code of the slice of each time; -1 where it is not to be kept."""
         codes = np.empty(times.size, np.int32)
@@ -116,11 +111,6 @@ class NumberTable:
     def numbers(self) -> Ints:
         """The number of each code; position 0 is for null."""
         return self._keys[: len(self) + 1].view(np.int64)
-
-    def halves(self) -> tuple[Ints, Ints]:
-        """The pair of each code."""
-        keys = self._keys[: len(self) + 1]
-        return (keys >> np.uint64(32)).view(np.int64), (keys & np.uint64(0xFFFFFFFF)).view(np.int64)
 
     def hashes(self) -> Words:
         """A hash of each code's number, the same in every process; position 0 is for null."""
@@ -136,6 +126,61 @@ class NumberTable:
         self._keys = _longer(self._keys, size // 2)
         self._slot_keys = np.zeros(size, np.uint64)
         self._slot_codes = np.zeros(size, np.int32)
+        place_numbers(self._keys, len(self), self._slot_keys, self._slot_codes)
+
+
+class PairTable:
+    """Codes of pairs of codes: in a table with a place for every pair while that is small, else by hashing."""
+
+    def __init__(self) -> None:
+        self._count = np.zeros(1, np.int64)
+        self._keys = np.zeros(128, np.uint64)
+        self._dense = np.zeros(0, np.int32)
+        self._stride = 1
+        self._slot_keys = np.zeros(0, np.uint64)
+        self._slot_codes = np.zeros(0, np.int32)
+
+    def __len__(self) -> int:
+        return int(self._count[0])
+
+    def codes(self, left: Codes, right: Codes, lefts: int, rights: int) -> Codes:
+        """The code of each pair, -1 where left is negative; left is at most `lefts`, right at most `rights`."""
+        codes = np.empty(left.size, np.int32)
+        if not self._slot_codes.size and self._shaped(lefts, rights):
+            dense = (self._dense, self._stride, self._keys, self._count)
+            code_pairs_densely(left, right, codes, *dense)
+            return codes
+        done = 0
+        while done < left.size:
+            if 2 * (len(self) + 1) > self._slot_codes.size or len(self) + 1 >= self._keys.size:
+                self._grow()
+            table = (self._slot_keys, self._slot_codes, self._keys, self._count)
+            done = code_pairs(left, right, done, codes, *table)
+        return codes
+
+    def halves(self) -> tuple[Ints, Ints]:
+        """The pair of each code."""
+        keys = self._keys[: len(self) + 1]
+        return (keys >> np.uint64(32)).view(np.int64), (keys & np.uint64(0xFFFFFFFF)).view(np.int64)
+
+    def _shaped(self, lefts: int, rights: int) -> bool:
+        """Make room for all such pairs, if they are few enough."""
+        if rights < self._stride and (lefts + 1) * self._stride <= self._dense.size:
+            return True
+        stride = max(self._stride, 1 << rights.bit_length())
+        size = stride << lefts.bit_length()
+        if size > _DENSE:
+            self._dense = self._dense[:0]
+            return False
+        self._dense, self._stride = np.zeros(size, np.int32), stride
+        self._keys = _longer(self._keys, max(size + 1, self._keys.size))
+        place_pairs(self._keys, len(self), self._dense, stride)
+        return True
+
+    def _grow(self) -> None:
+        size = max(self._slot_codes.size * 4, 1 << (4 * len(self)).bit_length(), 1024)
+        self._keys = _longer(self._keys, max(size // 2, self._keys.size))
+        self._slot_keys, self._slot_codes = np.zeros(size, np.uint64), np.zeros(size, np.int32)
         place_numbers(self._keys, len(self), self._slot_keys, self._slot_codes)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_jobs.streaming.windows.coding import Coder
-from spark_jobs.streaming.windows.measures import Measure, rest
+from spark_jobs.streaming.windows.measures import ROWS, Measure, rest
 from spark_jobs.streaming.windows.sketches import sketches_of
 from spark_jobs.streaming.windows.sum_kernels import (
     add_counts,
@@ -19,7 +19,7 @@ from spark_jobs.streaming.windows.sum_kernels import (
     keep_greatest,
     keep_least,
 )
-from spark_jobs.streaming.windows.tables import Codes, NumberTable
+from spark_jobs.streaming.windows.tables import Codes, Flags, PairTable
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -28,12 +28,15 @@ class Totals:
     """The measures of groups that are numbered from 1; those left out have a negative number."""
 
     def __init__(self, measures: Sequence[Measure]) -> None:
-        self._measures = tuple(measures)
+        self._measures = tuple(sorted(measures, key=lambda measure: measure.kind == "rows"))
+        self._as_rows: set[str] = set()  # counts of values of which none was null so far
         self._arrays: Arrays = {}
-        self._pairs: dict[str, NumberTable] = {}
-        for measure in measures:
+        self._pairs: dict[str, PairTable] = {}
+        for measure in self._measures:
+            if measure.kind == "count":
+                self._as_rows.add(measure.name)
             if measure.kind == "distinct":
-                self._pairs[measure.name] = NumberTable()
+                self._pairs[measure.name] = PairTable()
                 continue
             kind = np.int64 if measure.exact else np.float64
             self._arrays[measure.name] = np.full(0, neutral(measure.name, kind), kind)
@@ -48,10 +51,10 @@ class Totals:
                 add_ones(groups, self._arrays[measure.name])
             elif measure.kind == "distinct":
                 values = coder.codes(measure.argument)
-                self._pairs[measure.name].pairs(np.where(values > 0, groups, np.int32(-1)), values)
+                held = np.where(values > 0, groups, np.int32(-1))
+                self._pairs[measure.name].codes(held, values, count, int(values.max(initial=0)))
             elif measure.kind == "count" and measure.argument.type not in ("int", "float"):
-                there = coder.codes(measure.argument) > 0
-                add_counts(groups, there, self._arrays[measure.name])
+                self._count(measure.name, groups, coder.codes(measure.argument) > 0)
             else:
                 self._add_numbers(measure, groups, coder)
 
@@ -60,17 +63,30 @@ class Totals:
         numbers = coder.numbers(measure.argument)
         into = self._arrays[measure.name]
         if measure.kind == "count":
-            add_counts(groups, numbers.valid, into) if numbers.valid.size else add_ones(groups, into)
+            self._count(measure.name, groups, numbers.valid)
         elif measure.paired:
             add_sums_in_pairs(groups, numbers.values, numbers.valid, into, self._arrays[rest(measure.name)])
         else:
             kernel = {"sum": add_sums, "min": keep_least, "max": keep_greatest}[measure.kind]
             kernel(groups, numbers.values, numbers.valid, into)
 
+    def _count(self, name: str, groups: Codes, valid: Flags) -> None:
+        """Count values; while none is null they are as many as rows, which are counted after them."""
+        if name in self._as_rows:
+            if not valid.size or valid.all():
+                return
+            self._as_rows.discard(name)
+            self._arrays[name] = self._arrays[ROWS.name].copy()
+        if valid.size:
+            add_counts(groups, valid, self._arrays[name])
+        else:
+            add_ones(groups, self._arrays[name])
+
     def arrays(self, count: int, coder: Coder) -> dict[str, Any]:
         """The measures of groups 1 to `count`; sketches as a list of bytes."""
         self._grow(count + 1)
-        found: dict[str, Any] = {name: array[1 : count + 1] for name, array in self._arrays.items()}
+        named = {name: self._arrays[ROWS.name if name in self._as_rows else name] for name in self._arrays}
+        found: dict[str, Any] = {name: array[1 : count + 1] for name, array in named.items()}
         for measure in self._measures:
             if measure.kind == "distinct" and measure.argument is not None:
                 groups, codes = self._pairs[measure.name].halves()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_jobs.streaming.windows.adhoc import Answer, answer, plan
+from spark_jobs.streaming.windows.adhoc import AdHoc, Answer, answer
 from spark_jobs.streaming.windows.errors import BadQuery
 from tests.unit.streaming.windows_job import Job, csv, registry, stream
 
@@ -27,7 +27,7 @@ def job(reducers: int = 2) -> Job:
 def ask(sql: str, of: Job | None = None) -> Answer:
     of = of or job()
     return answer(
-        plan(of.registry, sql), [state for (stage, _), state in sorted(of.states.items()) if stage == "reduce"]
+        AdHoc(of.registry).plan(sql), [state for (stage, _), state in sorted(of.states.items()) if stage == "reduce"]
     )
 
 

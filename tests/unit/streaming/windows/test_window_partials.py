@@ -22,7 +22,9 @@ def batch(*rows: tuple[int, int, str | None, int]) -> pa.RecordBatch:
     """Partials (slice, hash, key, rows)."""
     slices, hashes, keys, counts = zip(*rows, strict=True)
     arrays = [pa.array(slices), pa.array(hashes, pa.uint64()), pa.array(keys, pa.string()), pa.array(counts)]
-    return partials.in_order(pa.RecordBatch.from_arrays(arrays, ["slice", "hash", "k0", "rows()"]))
+    found = pa.RecordBatch.from_arrays(arrays, ["slice", "hash", "k0", "rows()"])
+    order = partials.in_order(np.array(slices, np.int64), np.array(hashes, np.uint64))
+    return found.take(pa.array(order))
 
 
 def told(found: pa.RecordBatch | None) -> list[tuple[object, ...]]:
@@ -100,26 +102,29 @@ def test_sketches_are_exact_for_few_values_and_close_for_many_and_do_not_depend_
 
 
 def test_runs_are_few_and_old_ones_are_kept_as_they_are() -> None:
-    """About log4 of what was pushed; the oldest is the same object most of the time."""
+    """Fewer than eight of a size; what is merged is merged with seven others."""
     runs: tuple[pa.RecordBatch, ...] = ()
     written = 0
     for number in range(200):
         before = set(map(id, runs))
         runs = pushed(runs, batch(*((number, hashed, "x", 1) for hashed in range(10))))
         written += sum(run.num_rows for run in runs if id(run) not in before)
-        assert len(runs) <= 6
+        assert len(runs) <= 21
     assert sum(run.num_rows for run in runs) == 2000
-    assert written < 2000 * 8
+    assert written < 2000 * 4
     assert slices_in(runs) == list(range(200))
 
 
 def test_slices_below_the_floor_go_with_their_run_or_when_it_is_merged() -> None:
-    """A run is not written again for that alone."""
+    """A run is not written again for that alone; eight of a size are merged."""
     big, small = batch(*((0, h, "x", 1) for h in range(50)), (1, 1, "x", 1)), batch((2, 1, "x", 1))
     assert pushed((big,), small, 1) == (big, small)
     assert pushed((big,), small, 2) == (small,)
-    merged = pushed((big,), batch(*((2, h, "x", 1) for h in range(50))), 1)
-    assert [slices_in([run]) for run in merged] == [[1, 2]]
+    others = tuple(batch(*((2, h, "x", 1) for h in range(50))) for _ in range(7))
+    assert pushed((big, *others[:5]), others[5], 1) == (big, *others[:6])
+    (merged,) = pushed((big, *others[:6]), others[6], 1)
+    assert slices_in([merged]) == [1, 2]
+    assert sum(row["rows()"] for row in merged.to_pylist()) == 1 + 7 * 50
     assert between(small, None, 3) is small
 
 
