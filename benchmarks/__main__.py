@@ -16,6 +16,8 @@ NAMES = {
     "links": "the same over a slow and a fast link",
     "persistence": "the paper's workload under each strategy: run time, bytes, memory",
     "services": "what every server of the cluster takes: seconds until it is ready, and memory",
+    "stores": "bytes a second to and from HDFS and Alluxio, by each of the ways that there are",
+    "window_kernels": "the steps of windowed statistics on one core, without broker and Spark",
     "wipes": "what each strategy loses when the cache is wiped, and how long recovery takes",
     "policies": "the orders of persisting compared on the same lineages, by simulation with many faults",
 }

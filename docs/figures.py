@@ -80,6 +80,7 @@ SHOWN: Mapping[str, Sequence[Columns | Across]] = {
         Columns("Without a fault", {key: _FAULT[key] for key in ("strategy", "run, s")}, lambda row: not _wiped(row)),
         Columns("With the cache wiped", _FAULT, lambda row: _wiped(row)),
     ),
+    "stores": (Columns("", {"way": "way", "MB/s": "MB_s", "least": "least_MB_s", "most": "most_MB_s"}),),
     "services": (
         Columns(
             "",

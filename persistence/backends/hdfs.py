@@ -27,6 +27,7 @@ class HdfsBackend(Backend):
     def __init__(
         self, uri: str, web: WebHdfs, content: HdfsBytes, *, link: Link | None = None, capacity: int = 0
     ) -> None:
+        self.server = web.server
         self._uri = uri.rstrip("/")
         self._root = self._uri.removeprefix(web.server)
         self._web = web

@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import islice
 from typing import Any, TypeVar
 
 from hdfs_native import Client
@@ -15,7 +16,7 @@ from hdfs_native import Client
 from persistence.backends.webhdfs import refusal
 from persistence.errors import StorageUnavailable
 
-_CHUNK = 1 << 20
+_PIECES = 16  # to a chunk
 _SECONDS = 60.0  # of one step: a pipeline that lost its DataNode has mended itself by then, or does not
 _CONFIG = {
     # Else it asks a NameNode that is down for three minutes.
@@ -43,8 +44,9 @@ class HdfsBytes:
         """The bytes of the file at `path`, in chunks."""
         reader = self.step(path, lambda: self._client().read(path))
         left = len(reader)
+        stream = reader.read_range_stream(0, left)  # half as quick again as reads of a megabyte
         while left:
-            chunk = self.step(path, lambda: reader.read(_CHUNK))
+            chunk = self.step(path, lambda: _gathered(stream))
             if not chunk:
                 raise StorageUnavailable(f"{self.server}{path} ended {left:,} bytes too early")
             left -= len(chunk)
@@ -102,6 +104,11 @@ def _connected(server: str, user: str, process: int) -> Client:
     if user:  # there is no other way to tell the library
         os.environ.setdefault("HADOOP_USER_NAME", user)
     return Client(server, _CONFIG)
+
+
+def _gathered(stream: Iterator[bytes]) -> bytes:
+    """About a megabyte of what comes in pieces of 64 kB."""
+    return b"".join(islice(stream, _PIECES))
 
 
 def _told(error: Exception, where: str) -> Exception:

@@ -51,3 +51,26 @@ def test_a_uri_that_nothing_serves_in_that_role_is_refused(tmp_path: Path, uri: 
     """Alluxio drops what it holds when its workers die, so it is no under-store; the error says what would do."""
     with pytest.raises(PersistenceError, match=f"{role}_uri .* no backend serves this; give file:///"):
         open_backend(uri, role, Settings(home=tmp_path))  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"hdfs_user": "somebody"}, {"user.name": "somebody"}),
+        ({"hdfs_user": "somebody", "hdfs_token": "secret"}, {"delegation": "secret"}),
+    ],
+)
+def test_users_tokens_and_certificates_are_handed_on(
+    tmp_path: Path, settings: dict[str, str], told: dict[str, str]
+) -> None:
+    """A token goes before a user, and is shown to nobody; the certificates hold for both servers."""
+    chosen = Settings(home=tmp_path, ca_bundle="/etc/own.pem", alluxio_proxy="https://a:1;https://b:1", **settings)  # type: ignore[arg-type]
+    under = open_backend("hdfs://127.0.0.1:1/springline", "under", chosen)
+    cache = open_backend("alluxio://127.0.0.1:1/springline", "cache", chosen)
+    assert isinstance(under, HdfsBackend) and isinstance(cache, AlluxioBackend)
+    assert (under._web._session.params, under._web._session.verify) == (told, "/etc/own.pem")
+    assert [(proxy.url, proxy.session.verify) for proxy in cache._proxies] == [
+        ("https://a:1", "/etc/own.pem"),
+        ("https://b:1", "/etc/own.pem"),
+    ]
+    assert "secret" not in repr(chosen)

@@ -104,3 +104,20 @@ def test_names_that_webhdfs_would_read_as_markers_or_escapes_are_names(open_hdfs
         send(backend, f"p/{name}/@1", name, name.encode())
         assert content_of(backend, f"p/{name}/@1") == {name: name.encode()}
     assert backend.names("p") == tuple(sorted(("#LATEST", "a%41b", "x;y=1", "q?r", "[a-b]")))
+
+
+def test_names_and_bytes_are_written_as_the_user_that_is_set(
+    hdfs: Running, open_hdfs: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over WebHDFS and by HDFS's own protocol alike."""
+    monkeypatch.setenv("HADOOP_USER_NAME", "somebody")  # the backend would set it for the whole process
+    backend = open_hdfs(hdfs_user="somebody")
+    send(backend, "a/@1", "part.txt", b"x")
+    backend.write_small("a/@1", "_mark.json", b"{}")
+    path = backend.uri("a/@1").removeprefix(hdfs.address)
+    rest = f"http://127.0.0.1:{hdfs.settings.hdfs_http_port}/webhdfs/v1{path}"
+    told = httpx.get(rest, params={"op": "LISTSTATUS"}).json()["FileStatuses"]["FileStatus"]
+    assert {status["pathSuffix"]: status["owner"] for status in told} == {
+        "part.txt": "somebody",
+        "_mark.json": "somebody",
+    }
