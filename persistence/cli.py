@@ -211,7 +211,7 @@ def recover(
             print(f"{scan.looked_at} looked at, {len(scan.lost)} found lost{still}")
             for step in steps:
                 print(f"  {'would ' if dry_run else ''}{step.words}")
-            print(f"{counted(len(steps), 'step')}, {say_seconds(seconds)}{' predicted' if dry_run else ''}")
+            print(f"{counted(len(steps), 'step')}, {say_seconds(seconds)}{' predicted' if dry_run else ''}", flush=True)
             for ref, why in irrecoverable.items():
                 print(f"cannot be brought back: {ref}: {'; '.join(why)}", file=sys.stderr)
         if irrecoverable:
