@@ -61,7 +61,7 @@ class Case:
 
 
 def run(size: str) -> Report:
-    """Measure mapper, reducer and an ad hoc query; a turn is a round (full: what a unit gets in a second at 3 M rows/s)."""
+    """Measure mapper, reducer and an ad hoc query; a turn is a round (full: a unit's second at 3 M rows/s)."""
     os.environ["POLARS_MAX_THREADS"] = "1"
     rows, turns = (1_500_000, 5) if size == "full" else (500_000, 3)
     few, many = Flows(rows), Flows(rows, sips=40_000, general=True)

@@ -28,20 +28,22 @@ _TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
 def arrow_chunks(
     stream: Stream, wanted: Sequence[str], messages: Sequence[Message], dead: list[DeadLetter]
 ) -> Iterator[Chunk]:
-    """The rows of Arrow IPC streams, some messages at a time."""
-    held: list[tuple[Message, pa.Table, pa.Table]] = []
+    """The rows of Arrow IPC streams, some messages of one schema at a time."""
+    held: list[tuple[Message, pa.Table]] = []
+    rows = 0
     for message in messages:
         try:
-            whole = pa.ipc.open_stream(pa.py_buffer(message.value)).read_all()
-            held.append((message, whole, _wanted(stream, wanted, whole)))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, _Misfit) as error:
-            what = str(error) if isinstance(error, _Misfit) else f"not an Arrow stream: {error}"
-            dead.append(DeadLetter(message.offset, bytes(message.value), what))
+            table = pa.ipc.open_stream(pa.py_buffer(message.value)).read_all()
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+            dead.append(DeadLetter(message.offset, bytes(message.value), f"not an Arrow stream: {error}"))
             continue
-        if sum(part.num_rows for _, _, part in held) >= CHUNK_ROWS or held[0][2].schema != held[-1][2].schema:
-            yield from _joined(held)
-            held = []
-    yield from _joined(held)
+        if held and (rows >= CHUNK_ROWS or not table.schema.equals(held[0][1].schema)):
+            yield from _joined(stream, wanted, held, dead)
+            held, rows = [], 0
+        held.append((message, table))
+        rows += table.num_rows
+    if held:
+        yield from _joined(stream, wanted, held, dead)
 
 
 def json_chunks(
@@ -97,25 +99,31 @@ def _whole(micros: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:
     return pc.divide(micros, {"s": 1_000_000, "ms": 1_000, "us": 1}[unit])
 
 
-def _joined(held: list[tuple[Message, pa.Table, pa.Table]]) -> Iterator[Chunk]:
-    """One chunk of the messages, two if the last has other types than the rest."""
-    while held:
-        same = [entry for entry in held if entry[2].schema == held[0][2].schema]
-        same = same[: next((i for i, e in enumerate(held) if e[2].schema != held[0][2].schema), len(held))]
-        held = held[len(same) :]
-        table = pa.concat_tables([part for _, _, part in same])
-        firsts = np.concatenate([[0], np.cumsum([part.num_rows for _, _, part in same])[:-1]]).astype(np.int64)
-        wholes = [whole for _, whole, _ in same]
+def _joined(
+    stream: Stream, wanted: Sequence[str], held: list[tuple[Message, pa.Table]], dead: list[DeadLetter]
+) -> Iterator[Chunk]:
+    """One chunk of messages of one schema; each by itself where they do not fit, to find out which."""
+    wholes = [table for _, table in held]
+    try:
+        table = _wanted(stream, wanted, pa.concat_tables(wholes))
+    except (_Misfit, pa.ArrowInvalid) as error:
+        if len(held) > 1:
+            for one in held:
+                yield from _joined(stream, wanted, [one], dead)
+        else:
+            dead.append(DeadLetter(held[0][0].offset, bytes(held[0][0].value), str(error)))
+        return
+    firsts = np.concatenate([[0], np.cumsum([whole.num_rows for whole in wholes])[:-1]]).astype(np.int64)
 
-        def original(rows: Ints, firsts: Ints = firsts, wholes: list[pa.Table] = wholes) -> bytes:
-            which = int(np.searchsorted(firsts, rows[0], side="right")) - 1
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, wholes[which].schema) as writer:
-                writer.write_table(wholes[which].take(pa.array(rows - firsts[which])))
-            return bytes(sink.getvalue())
+    def original(rows: Ints) -> bytes:
+        which = int(np.searchsorted(firsts, rows[0], side="right")) - 1
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, wholes[which].schema) as writer:
+            writer.write_table(wholes[which].take(pa.array(rows - firsts[which])))
+        return bytes(sink.getvalue())
 
-        source = Source([message for message, _, _ in same], firsts, original)
-        yield _chunk(table, source, np.arange(table.num_rows))
+    source = Source([message for message, _ in held], firsts, original)
+    yield _chunk(table, source, np.arange(table.num_rows))
 
 
 def _chunk(table: pa.Table, source: Source, kept: Ints) -> Chunk:
