@@ -65,9 +65,11 @@ test-airflow: $(READY)  ## the ones that start Airflow
 	@$(PYTEST) tests/airflow
 
 test-integration: $(READY)  ## the ones on real servers: PostgreSQL, Kafka, ZooKeeper, HDFS, Alluxio, a Spark cluster
+	@$(PY) -m services jars
 	@$(PYTEST) tests/integration
 
 faults: $(READY)  ## the ones that kill processes, delete caches and fill disks, then compare with a run without faults
+	@$(PY) -m services jars
 	@$(PYTEST) tests/faults
 
 bench: $(READY)  ## measure: make bench NAME=persistence SIZE=full

@@ -59,8 +59,8 @@ class Supervisor:
                 for earlier in [each for each in waiting if each.name in server.after and each.name in begun]:
                     self._await(earlier, begun[earlier.name], patience)
                     waiting.remove(earlier)
-                begun[server.name] = time.monotonic()
                 self._start(server, patience, started)
+                begun[server.name] = time.monotonic()  # its jars may have had to be fetched first
             for server in waiting:
                 self._await(server, begun[server.name], patience)
         except BaseException:
