@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import random
-import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from statistics import median
 from typing import Any, cast
@@ -17,14 +14,12 @@ from benchmarks.cluster import Cluster, cluster
 from benchmarks.contest import Recipe, Seen, Side, Strike, Trial, recipes_of
 from benchmarks.ours import Springline
 from benchmarks.peers import ASYNC_THROUGH, WRITE_TYPES, WriteType
+from benchmarks.processes import spark
 from benchmarks.report import Goal, Report
 from benchmarks.trials import MB
-from benchmarks.workload import make_landing
 from persistence.model import Strategy
 from services.jars import Jars
-from services.java import find_java
-from spark_jobs.runner import SparkRunner, make_runner
-from spark_jobs.settings import JobSettings
+from spark_jobs.runner import SparkRunner
 
 _SEED = 20130108
 _MEMORY = 1 << 30  # bytes of Alluxio's worker
@@ -112,36 +107,17 @@ def _strike(servers: Cluster, at: float) -> Strike:
     return Strike(at, servers.kill_worker, servers.start_worker)
 
 
-@contextmanager
-def _spark(servers: Cluster, batch: int) -> Iterator[tuple[SparkRunner, Path]]:
+def _spark(servers: Cluster, batch: int) -> AbstractContextManager[tuple[SparkRunner, Path]]:
     """A Spark of this process's own that knows Alluxio, and a folder with a landing file; both go afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="springline-bench-", dir=Path.cwd()))
-    os.environ.update(find_java(os.environ, folder).environment(os.environ.get("PATH", "")))
-    make_landing(folder / "landing", 1, batch)
-    settings = JobSettings(
-        home=folder,
-        landing=folder / "landing",
-        operations=("benchmarks.workload",),
-        spark_remote="",
-        spark_master="local[2]",
-        spark_memory="1g",
-        spark_conf={
-            "spark.sql.parquet.compression.codec": "uncompressed",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.log.level": "OFF",  # what fails under a strike is told by the trial
-            "spark.driver.extraClassPath": str(Jars(servers.settings).folder("spark") / "*"),
-            "spark.hadoop.fs.alluxio.impl": "alluxio.hadoop.FileSystem",
-            "spark.hadoop.alluxio.user.rpc.retry.max.duration": "10s",
-            "spark.hadoop.alluxio.user.block.read.retry.max.duration": "5s",
-            "spark.hadoop.alluxio.user.block.write.retry.max.duration": "5s",
-        },
-    )
-    runner = make_runner(settings)
-    try:
-        yield runner, folder
-    finally:
-        runner.close()
-        shutil.rmtree(folder, ignore_errors=True)
+    conf = {
+        "spark.log.level": "OFF",  # what fails under a strike is told by the trial
+        "spark.driver.extraClassPath": str(Jars(servers.settings).folder("spark") / "*"),
+        "spark.hadoop.fs.alluxio.impl": "alluxio.hadoop.FileSystem",
+        "spark.hadoop.alluxio.user.rpc.retry.max.duration": "10s",
+        "spark.hadoop.alluxio.user.block.read.retry.max.duration": "5s",
+        "spark.hadoop.alluxio.user.block.write.retry.max.duration": "5s",
+    }
+    return spark(batch=batch, batches=1, memory="1g", conf=conf)
 
 
 def _check_rows(all_seen: Sequence[Seen]) -> None:

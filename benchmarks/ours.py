@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
@@ -16,6 +14,7 @@ from sqlalchemy import select
 
 from benchmarks.cluster import PATIENCE, Cluster
 from benchmarks.peers import PARAMS, write_as
+from benchmarks.processes import start_persister
 from benchmarks.workload import IN_ORDER
 from persistence.model import Dataset, Origin, Phase, Strategy, Written
 from persistence.platform import open_platform
@@ -95,13 +94,8 @@ class Springline:
         return {makers[dataset.ref.path]: dataset for dataset in found}
 
     def _started(self, opening: ExitStack) -> subprocess.Popen[bytes]:
-        """A persister in a process of its own."""
-        environment = dict(os.environ)
-        for name in sorted(self._settings.model_fields_set):
-            environment[f"SPRINGLINE_{name.upper()}"] = str(getattr(self._settings, name))
-        environment["SPRINGLINE_RUNNER"] = ""
-        command = [sys.executable, "-m", "persistence", "persist", "--forever", "--json"]
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+        """A persister that ends when `opening` closes."""
+        process = start_persister(self._settings)
         opening.callback(process.wait)
         opening.callback(process.terminate)
         return process

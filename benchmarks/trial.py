@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from benchmarks.processes import start_persister
 from benchmarks.workload import IN_ORDER
 from persistence.errors import Irrecoverable, PersistenceError
 from persistence.model import Cache, Method, Origin, Ref, Strategy, Under
@@ -124,8 +124,8 @@ class _Timed(Restorer):
 
     spent: float = 0.0
 
-    def bring_back(self, targets: list[Ref]) -> Restored:  # type: ignore[override]
-        report = super().bring_back(targets)
+    def bring_back(self, targets: Sequence[Ref], *, sending: Ref | None = None) -> Restored:
+        report = super().bring_back(targets, sending=sending)
         self.spent += report.seconds if report.steps else 0.0
         return report
 
@@ -133,14 +133,8 @@ class _Timed(Restorer):
 @contextmanager
 def _persister(settings: Settings, conditions: Conditions, trial: Trial) -> Iterator[subprocess.Popen[bytes]]:
     """A persister in a process of its own while inside."""
-    environment = dict(os.environ)
-    for name in ("home", "cache_uri", "cache_capacity", "under_bandwidth", "small_bytes", "lease_seconds",
-                 "retry_seconds"):  # fmt: skip
-        environment[f"SPRINGLINE_{name.upper()}"] = str(getattr(settings, name))
-    environment["SPRINGLINE_RUNNER"] = "spark_jobs.runner:make_runner" if conditions.operations else ""
-    command = [sys.executable, "-m", "persistence", "persist", "--forever", "--json"]
     before = os.times()
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    process = start_persister(settings, runner="spark_jobs.runner:make_runner" if conditions.operations else "")
     try:
         yield process
     finally:

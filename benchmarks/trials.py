@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks.processes import spark
 from benchmarks.trial import Conditions, Trial, run_trial
-from benchmarks.workload import make_landing
 from persistence.model import Strategy
-from services.java import find_java
-from spark_jobs.runner import SparkRunner, make_runner
-from spark_jobs.settings import JobSettings
+from spark_jobs.runner import SparkRunner
 
 MB = 1_000_000
 IN_TURN = (Strategy.CACHE_ONLY, Strategy.ASYNC_STORE, Strategy.ASYNC_AND_SYNC, Strategy.CACHE_THROUGH)
@@ -46,28 +40,8 @@ class Bench:
 @contextmanager
 def bench(*, batch: int, batches: int) -> Iterator[Bench]:
     """A bench with `batches` landing files of about `batch` bytes, in a folder that goes afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="springline-bench-", dir=Path.cwd()))
-    os.environ.update(find_java(os.environ, folder).environment(os.environ.get("PATH", "")))
-    for number in range(1, batches + 1):
-        make_landing(folder / "landing", number, batch)
-    settings = JobSettings(
-        home=folder,
-        landing=folder / "landing",
-        operations=("benchmarks.workload",),
-        spark_remote="",
-        spark_master="local[2]",
-        spark_memory="2g",
-        spark_conf={"spark.sql.parquet.compression.codec": "uncompressed", "spark.ui.showConsoleProgress": "false"},
-    )
-    os.environ["SPRINGLINE_OPERATIONS"] = "benchmarks.workload"
-    os.environ["SPRINGLINE_LANDING"] = str(folder / "landing")
-    os.environ["SPRINGLINE_SPARK_CONF"] = json.dumps(settings.spark_conf)
-    runner = make_runner(settings)
-    try:
+    with spark(batch=batch, batches=batches, memory="2g") as (runner, folder):
         yield Bench(runner, folder)
-    finally:
-        runner.close()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def row_of(what: str, trial: Trial) -> dict[str, Any]:

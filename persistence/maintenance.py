@@ -5,19 +5,21 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import Connection, and_, or_, select
 
 from persistence import schema
 from persistence.backends.spec import Backend
 from persistence.catalog import Catalog
-from persistence.errors import InvalidPath, RefusedTransition, UnknownDataset
+from persistence.errors import InvalidPath, RefusedTransition, StorageUnavailable, UnknownDataset
 from persistence.model import Cache, Dataset, Phase, Ref, Strategy, Under, checked_path
-from persistence.places import Place, place_of
+from persistence.places import Place, place_of, sweep_under
 from persistence.rebuilding import Rebuilt, rebuild
 from persistence.records import key_of, load
 from persistence.restoring import Restorer
 from persistence.schema import dag_run, db_now, generation, reader, source
 from persistence.transitions import Event
+
+_WAKES_WITHIN = 7 * 24 * 3600.0  # seconds in which a worker that was thought dead is looked for
 
 
 @dataclass
@@ -116,7 +118,17 @@ class Maintenance:
         for location in list(self.cache.copies()):
             if (place := place_of(location)) is not None and self._is_left_over(place):
                 self.cache.delete(location)
+        self._sweep_under_store()
         return abandoned
+
+    def _sweep_under_store(self) -> None:
+        """Remove what a worker left that lost its lease, wrote on, and died before it noticed."""
+        taken_over = and_(schema.persisted, generation.c.lease_number > 1)
+        lately = generation.c.persisted_at > db_now() - _WAKES_WITHIN
+        for dataset in self.catalog.select(select(generation.c.id).where(taken_over, lately)):
+            if (winner := place_of(dataset.under_location)) is not None:
+                with suppress(StorageUnavailable):  # the next upkeep comes by
+                    sweep_under(self.under, dataset, before=winner.lease)
 
     def _is_left_over(self, place: Place) -> bool:
         """Whether a copy in the cache is none that the catalog names, and none that is just being made."""

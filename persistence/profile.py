@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
@@ -32,6 +34,16 @@ def profile_file(chosen: str, profiles: Path) -> Path:
 def checkout() -> Path:
     """The folder that holds the packages, the profiles, and by default the home."""
     return Path(__file__).resolve().parent.parent
+
+
+def _split(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(name.strip() for name in value.split(",") if name.strip())
+    return value
+
+
+# Names, separated by commas in the environment and in profiles.
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
 class ProfiledSettings(BaseSettings):

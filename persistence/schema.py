@@ -108,7 +108,8 @@ being_written = _is(generation.c.phase, "open")
 in_cache = _is(generation.c.cache, "present")
 copying = _is(generation.c.under, "copying")
 waiting = and_(generation.c.wanted, _is(generation.c.under, "none"), committed)
-unsettled = and_(not_(_is(generation.c.under, "present")), committed)
+persisted = _is(generation.c.under, "present")
+unsettled = and_(not_(persisted), committed)
 old = and_(generation.c.superseded, committed)
 
 Index(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import pwd
 import subprocess
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,36 +20,16 @@ _TAIL = 30  # lines of a log that an error shows
 
 def spawn(server: Server, process: Process, token: str, log: Path) -> Started:
     """Start one process; what it prints goes to `log`."""
-    with fresh(log).open("wb") as out:
-        try:
-            child = subprocess.Popen(
-                process.command,
-                env=_environment(server, process.environment, token),
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-                **_place(server),
-            )
-        except OSError as error:
-            raise NotReady(f"{server.name}: {process.command[0]} cannot be run: {error}") from error
+    with _launching(server, process, token, log) as how:
+        child = subprocess.Popen(**how, start_new_session=True)
     # A child that has ended already has no start time; then any will do, since it leads nothing.
     return Started(process.name, child.pid, start_time(child.pid) or 0.0, str(log), int(process.stop))
 
 
 def run_once(server: Server, once: Once, token: str, log: Path) -> None:
     """Run a command to its end and remember that it ended well; raises `NotReady` if it did not."""
-    with fresh(log).open("wb") as out:
-        try:
-            code = subprocess.run(
-                once.command,
-                env=_environment(server, once.environment, token),
-                stdout=out,
-                stderr=out,
-                check=False,
-                **_place(server),
-            ).returncode
-        except OSError as error:
-            raise NotReady(f"{server.name}: {once.command[0]} cannot be run: {error}") from error
+    with _launching(server, once, token, log) as how:
+        code = subprocess.run(**how, check=False).returncode
     if code:
         raise NotReady(f"{server.name}: {once.name} ended with {code}\n{tail(log)}")
     once.stamp.touch()
@@ -72,14 +52,22 @@ def tail(log: Path) -> str:
     return "\n".join((f"--- end of {log}", *lines))
 
 
-def _environment(server: Server, more: Mapping[str, str], token: str) -> dict[str, str]:
-    return {**os.environ, **server.environment, **more, TOKEN: token}
-
-
-def _place(server: Server) -> dict[str, Any]:
-    """Where a command of the server runs, and as whom."""
-    place: dict[str, Any] = {"cwd": server.folder, "stdin": subprocess.DEVNULL}
-    if server.user:
-        user = pwd.getpwnam(server.user)
-        place |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-    return place
+@contextmanager
+def _launching(server: Server, what: Process | Once, token: str, log: Path) -> Iterator[dict[str, Any]]:
+    """How a command of the server is run: where, as whom, in which environment; it prints to `log`."""
+    with fresh(log).open("wb") as out:
+        how: dict[str, Any] = {
+            "args": what.command,
+            "cwd": server.folder,
+            "env": {**os.environ, **server.environment, **what.environment, TOKEN: token},
+            "stdin": subprocess.DEVNULL,
+            "stdout": out,
+            "stderr": out,
+        }
+        if server.user:
+            user = pwd.getpwnam(server.user)
+            how |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        try:
+            yield how
+        except OSError as error:
+            raise NotReady(f"{server.name}: {what.command[0]} cannot be run: {error}") from error

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-from pydantic import Field, field_validator, model_validator
-from pydantic_settings import NoDecode
+from pydantic import Field, model_validator
 
-from persistence.profile import ProfiledSettings, checkout
+from persistence.profile import Names, ProfiledSettings, checkout
 
 
 def _port(default: int, what: str) -> Any:
@@ -18,7 +17,7 @@ def _port(default: int, what: str) -> Any:
 class ServiceSettings(ProfiledSettings):
     """Where the servers listen and what they may use."""
 
-    servers: Annotated[tuple[str, ...], NoDecode] = Field(
+    servers: Names = Field(
         default=("spark-connect", "airflow"), description="Servers that the demo starts, separated by commas"
     )
     jars: str = Field(default="", description="Folder of the servers' jars, shared by all homes; empty: var/jars here")
@@ -92,13 +91,6 @@ class ServiceSettings(ProfiledSettings):
     stop_patience: float = Field(
         default=20, ge=0, description="Seconds that a server may take to end before it is killed"
     )
-
-    @field_validator("servers", mode="before")
-    @classmethod
-    def _names(cls, value: object) -> object:
-        if isinstance(value, str):
-            return tuple(name.strip() for name in value.split(",") if name.strip())
-        return value
 
     @model_validator(mode="after")
     def _replicas_fit(self) -> Self:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 from pydantic import Field, field_validator
-from pydantic_settings import NoDecode
 
-from persistence.profile import ProfiledSettings
+from persistence.profile import Names, ProfiledSettings
 
 
 class JobSettings(ProfiledSettings):
@@ -30,21 +28,12 @@ class JobSettings(ProfiledSettings):
     landing: Path | None = Field(
         default=None, description="Folder of landing files; empty: landing/ in the home folder"
     )
-    operations: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=(), description="Modules that register further operations, separated by commas"
-    )
+    operations: Names = Field(default=(), description="Modules that register further operations, separated by commas")
     quality: str = Field(
         default="quarantine",
         pattern="^(pass|quarantine|stop)$",
         description="What the quality gate does with rows that break a rule: pass, quarantine or stop",
     )
-
-    @field_validator("operations", mode="before")
-    @classmethod
-    def _names(cls, value: object) -> object:
-        if isinstance(value, str):
-            return tuple(name.strip() for name in value.split(",") if name.strip())
-        return value
 
     @field_validator("landing", mode="before")
     @classmethod

@@ -27,13 +27,20 @@ def runner() -> LinesRunner:
 
 
 @pytest.fixture
-def open_at(tmp_path: Path, runner: LinesRunner) -> Iterator[Callable[..., Platform]]:
+def catalog_url() -> str:
+    """Where the platforms of `open_at` keep their catalog: empty for a file in their home."""
+    return ""
+
+
+@pytest.fixture
+def open_at(tmp_path: Path, runner: LinesRunner, catalog_url: str) -> Iterator[Callable[..., Platform]]:
     """Opens a platform in this test's folder, with the settings given; several may be open at once."""
     opened = []
 
     def open_(**settings: object) -> Platform:
         chosen = {
             "home": tmp_path / "home",
+            "catalog_url": catalog_url,
             "cache_uri": f"file://{tmp_path}/cache",
             "small_bytes": 0,
             "retry_seconds": 0,

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 import requests
-import xxhash
 
 from persistence.backends.alluxio_proxy import AlluxioProxy, Block, Status, Worker, Writing
 from persistence.backends.sender import sending_worker
-from persistence.backends.spec import Backend, File, Manifest
-from persistence.backends.tree import Entry, checked_below, copies_below, files_below, locations_below
+from persistence.backends.spec import File
+from persistence.backends.tree import Entry, ListedBackend, checked_below, files_below
 from persistence.errors import StorageUnavailable
 
 _CHUNK = 1 << 20
@@ -24,7 +23,7 @@ _SECONDS = 2.0  # for a worker to say where its blocks lie and whether it is idl
 _BUSY = ("Worker.BlockReaderThreadActiveCount", "Worker.BlockWriterThreadActiveCount")
 
 
-class AlluxioBackend(Backend):
+class AlluxioBackend(ListedBackend):
     """The folder at `uri` (alluxio://host:port/folder), through one or several of its proxies.
 
     Every file is written with ASYNC_THROUGH and a persistence wait of -1: it waits to be persisted, which
@@ -33,15 +32,10 @@ class AlluxioBackend(Backend):
     """
 
     def __init__(self, uri: str, proxies: Sequence[AlluxioProxy]) -> None:
-        self._uri = uri.rstrip("/")
+        super().__init__(uri, proxies[0].server)
         self._proxies = proxies
         self._proxy = proxies[0]
-        self._root = self._uri.removeprefix(self._proxy.server)
         self._tiers: dict[Worker, tuple[Path, ...]] = {}
-
-    def uri(self, location: str) -> str:
-        # Hadoop takes a path as it stands; a percent-encoded one would name another file.
-        return f"{self._uri}/{checked_below(self._uri, location)}"
 
     def exists(self, location: str) -> bool:
         try:
@@ -53,9 +47,6 @@ class AlluxioBackend(Backend):
     def files(self, location: str) -> tuple[File, ...]:
         checked_below(self._uri, location)
         return tuple(sorted(files_below(self._whole_entries, location)))
-
-    def manifest(self, location: str) -> Manifest:
-        return Manifest(tuple(File(f.name, f.bytes, self._checksum(location, f.name)) for f in self.files(location)))
 
     def chunks(self, location: str, name: str) -> Iterator[bytes]:
         path = self._path(location, name)
@@ -95,12 +86,6 @@ class AlluxioBackend(Backend):
         except FileNotFoundError:
             return ()
 
-    def locations(self, marker: str) -> Iterator[str]:
-        return locations_below(self._entries, marker)
-
-    def copies(self) -> Iterator[str]:
-        return copies_below(self._entries)
-
     def read_small(self, location: str, name: str) -> bytes:
         return b"".join(self.chunks(location, name))
 
@@ -116,11 +101,8 @@ class AlluxioBackend(Backend):
 
     # ---- names
 
-    def _path(self, *texts: str) -> str:
-        return f"{self._root}/{checked_below(self._uri, *texts)}"
-
     def _listing(self, location: str) -> list[Status]:
-        return self._proxy.listing(f"{self._root}/{location}" if location else self._root or "/")
+        return self._proxy.listing(self._folder(location))
 
     def _entries(self, location: str) -> list[Entry]:
         try:
@@ -144,12 +126,6 @@ class AlluxioBackend(Backend):
             raise FileNotFoundError(errno.ENOENT, "lost with the worker that held it", f"{self._proxy.server}{path}")
 
     # ---- bytes
-
-    def _checksum(self, location: str, name: str) -> str:
-        hasher = xxhash.xxh3_128()
-        for chunk in self.chunks(location, name):
-            hasher.update(chunk)
-        return hasher.hexdigest()
 
     def _sender(self, status: Status) -> Worker | None:
         """The worker that sends a file: see `sending_worker`; if none is idle, one of those that hold it."""

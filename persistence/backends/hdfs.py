@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, cast
 
-import xxhash
-
 from persistence.backends.hdfs_bytes import HdfsBytes, Writing
 from persistence.backends.hdfs_checksum import FileSum
-from persistence.backends.link import Link
-from persistence.backends.spec import Backend, File, Manifest
-from persistence.backends.tree import Entry, checked_below, copies_below, files_below, locations_below
+from persistence.backends.link import Link, passed
+from persistence.backends.spec import File, Manifest
+from persistence.backends.tree import Entry, ListedBackend, checked_below, files_below
 from persistence.backends.webhdfs import WebHdfs
 from persistence.errors import StorageFull
 
 
-class HdfsBackend(Backend):
+class HdfsBackend(ListedBackend):
     """The folder at `uri` (hdfs://host:port/folder); `link` limits its bandwidth, `capacity` what it holds.
 
     DataNodes verify what they take in against checksums that the sender worked out. So a copy that was
@@ -27,18 +25,13 @@ class HdfsBackend(Backend):
     def __init__(
         self, uri: str, web: WebHdfs, content: HdfsBytes, *, link: Link | None = None, capacity: int = 0
     ) -> None:
+        super().__init__(uri, web.server)
         self.server = web.server
-        self._uri = uri.rstrip("/")
-        self._root = self._uri.removeprefix(web.server)
         self._web = web
         self._content = content
         self._link = link
         self._capacity = capacity
         self._sent: dict[str, FileSum] = {}  # of what was sent and not compared yet, by path
-
-    def uri(self, location: str) -> str:
-        # Hadoop takes a path as it stands; a percent-encoded one would name another file.
-        return f"{self._uri}/{checked_below(self._uri, location)}"
 
     def exists(self, location: str) -> bool:
         return self._web.is_there(self._path(location))
@@ -47,9 +40,6 @@ class HdfsBackend(Backend):
         checked_below(self._uri, location)
         return tuple(sorted(files_below(self._entries, location)))
 
-    def manifest(self, location: str) -> Manifest:
-        return Manifest(tuple(File(f.name, f.bytes, self._checksum(location, f.name)) for f in self.files(location)))
-
     def holds(self, location: str, sent: Manifest) -> bool:
         there = self.files(location)
         if there != tuple(File(file.name, file.bytes) for file in sent.files):
@@ -57,13 +47,7 @@ class HdfsBackend(Backend):
         return all(self._arrived(location, file) for file in sent.files)
 
     def chunks(self, location: str, name: str) -> Iterator[bytes]:
-        stream = self._link.stream() if self._link else None
-        for chunk in self._content.read(self._path(location, name)):
-            if stream:
-                stream.pass_bytes(len(chunk))
-            yield chunk
-        if stream:
-            stream.finish()
+        yield from passed(self._link, self._content.read(self._path(location, name)))
 
     def create(self, location: str, name: str, size: int) -> BinaryIO:
         path = self._path(location, name)
@@ -88,23 +72,14 @@ class HdfsBackend(Backend):
         except FileNotFoundError:
             return ()
 
-    def locations(self, marker: str) -> Iterator[str]:
-        return locations_below(self._entries, marker)
-
-    def copies(self) -> Iterator[str]:
-        return copies_below(self._entries)
-
     def read_small(self, location: str, name: str) -> bytes:
         return self._web.get(self._path(location, name))
 
     def write_small(self, location: str, name: str, content: bytes) -> None:
         self._web.put(self._path(location, name), content)
 
-    def _path(self, *texts: str) -> str:
-        return f"{self._root}/{checked_below(self._uri, *texts)}"
-
     def _entries(self, location: str) -> Sequence[Entry]:
-        return self._web.entries(f"{self._root}/{location}" if location else self._root or "/")
+        return self._web.entries(self._folder(location))
 
     def _arrived(self, location: str, file: File) -> bool:
         path = self._path(location, file.name)
@@ -112,12 +87,6 @@ class HdfsBackend(Backend):
         if known is not None and (not file.bytes or known.is_that_of(self._web.sum_of(path))):
             return True
         return self._checksum(location, file.name) == file.checksum
-
-    def _checksum(self, location: str, name: str) -> str:
-        hasher = xxhash.xxh3_128()
-        for chunk in self.chunks(location, name):
-            hasher.update(chunk)
-        return hasher.hexdigest()
 
 
 class _Sending:

@@ -6,7 +6,7 @@ import fcntl
 import os
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 BUFFER = 4 << 20  # bytes of one file that may be on their way
@@ -32,10 +32,6 @@ class Link:
         self._state = state
         self._clock = clock
         self._sleep = sleep
-
-    def pass_bytes(self, count: int) -> None:
-        """Return when `count` bytes are through."""
-        self.wait_until(self._book(count))
 
     def stream(self, buffer: int = BUFFER) -> Stream:
         """A way through for the bytes of one file, of which up to `buffer` may be on their way at a time."""
@@ -81,3 +77,15 @@ class Stream:
     def finish(self) -> None:
         """Return when all bytes are through."""
         self._link.wait_until(self._through)
+
+
+def passed(link: Link | None, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The bytes of one file as they come across a link; None lets everything pass."""
+    if link is None:
+        yield from chunks
+        return
+    stream = link.stream()
+    for chunk in chunks:
+        stream.pass_bytes(len(chunk))
+        yield chunk
+    stream.finish()

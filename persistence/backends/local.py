@@ -7,13 +7,14 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import BinaryIO, cast
 
 import xxhash
 
-from persistence.backends.link import Link
+from persistence.backends.link import Link, passed
 from persistence.backends.spec import Backend, File, Manifest, visible
+from persistence.backends.tree import checked_below
 from persistence.errors import InvalidPath, StorageFull, StorageUnavailable
 
 _CHUNK = 1 << 20
@@ -53,14 +54,8 @@ class LocalBackend(Backend):
 
     def chunks(self, location: str, name: str) -> Iterator[bytes]:
         path = self._reached(location, name)
-        stream = self._link.stream() if self._link else None
-        with _speaking_of(path), path.open("rb", buffering=0) as file:
-            while chunk := file.read(_CHUNK):
-                if stream:
-                    stream.pass_bytes(len(chunk))
-                yield chunk
-        if stream:
-            stream.finish()
+        with _speaking_of(path):
+            yield from passed(self._link, _read(path))
 
     def create(self, location: str, name: str, size: int) -> BinaryIO:
         path = self._reached(location, name)
@@ -127,10 +122,7 @@ class LocalBackend(Backend):
                     os.fsync(file.fileno())
 
     def _path(self, location: str, name: str = ".") -> Path:
-        for text in (location, name):
-            if not text or text.startswith("/") or ".." in PurePosixPath(text).parts:
-                raise InvalidPath(f"{text!r} in {self.root} is no place below it")
-        path = self.root / location / name
+        path = self.root / checked_below(str(self.root), location, name)
         if not path.resolve().is_relative_to(self.root):
             raise InvalidPath(f"{location}/{name} leads out of {self.root} by a link")
         return path
@@ -203,11 +195,17 @@ def _speaking_of(path: Path) -> Iterator[None]:
 
 
 def _checksum(path: Path) -> str:
-    with _speaking_of(path), path.open("rb", buffering=0) as file:
-        hasher = xxhash.xxh3_128()
-        while chunk := file.read(_CHUNK):
+    hasher = xxhash.xxh3_128()
+    with _speaking_of(path):
+        for chunk in _read(path):
             hasher.update(chunk)
-        return hasher.hexdigest()
+    return hasher.hexdigest()
+
+
+def _read(path: Path) -> Iterator[bytes]:
+    with path.open("rb", buffering=0) as file:
+        while chunk := file.read(_CHUNK):
+            yield chunk
 
 
 def _files_below(top: Path) -> Iterator[File]:

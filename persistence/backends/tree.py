@@ -1,12 +1,15 @@
-"""Walks a tree of folders that can only be listed one at a time: what remote stores have in common."""
+"""What remote stores have in common: a tree of folders that can only be listed one at a time."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from persistence.backends.spec import File, visible
+import xxhash
+
+from persistence.backends.spec import Backend, File, Manifest, visible
 from persistence.errors import InvalidPath
 
 
@@ -21,6 +24,44 @@ class Entry:
 
 # Lists a folder by its location, "" being the root; raises FileNotFoundError if it is none.
 List = Callable[[str], Sequence[Entry]]
+
+
+class ListedBackend(Backend):
+    """The folder `root` of a `server` (scheme://host:port), whose bytes can be checked only by reading them."""
+
+    def __init__(self, uri: str, server: str) -> None:
+        self._uri = uri.rstrip("/")
+        self._root = self._uri.removeprefix(server)
+
+    @abstractmethod
+    def _entries(self, location: str) -> Sequence[Entry]:
+        """What lies directly at `location`, "" being the root; raises FileNotFoundError if that is no folder."""
+
+    def uri(self, location: str) -> str:
+        # Hadoop takes a path as it stands; a percent-encoded one would name another file.
+        return f"{self._uri}/{checked_below(self._uri, location)}"
+
+    def manifest(self, location: str) -> Manifest:
+        return Manifest(tuple(File(f.name, f.bytes, self._checksum(location, f.name)) for f in self.files(location)))
+
+    def locations(self, marker: str) -> Iterator[str]:
+        return locations_below(self._entries, marker)
+
+    def copies(self) -> Iterator[str]:
+        return copies_below(self._entries)
+
+    def _path(self, *texts: str) -> str:
+        return f"{self._root}/{checked_below(self._uri, *texts)}"
+
+    def _folder(self, location: str) -> str:
+        """The path of a folder that was found by walking, or of the root."""
+        return f"{self._root}/{location}" if location else self._root or "/"
+
+    def _checksum(self, location: str, name: str) -> str:
+        hasher = xxhash.xxh3_128()
+        for chunk in self.chunks(location, name):
+            hasher.update(chunk)
+        return hasher.hexdigest()
 
 
 def checked_below(where: str, *texts: str) -> str:

@@ -33,10 +33,11 @@ def test_bytes_take_the_time_that_the_bandwidth_asks_for(tmp_path: Path) -> None
     """A thousand bytes at a hundred a second take ten seconds, in one piece or in ten."""
     clock = FakeClock(100.0)
     link = Link(100, tmp_path / "link", clock=clock, sleep=clock.sleep)
-    link.pass_bytes(1000)
+    stream = link.stream(0)
+    stream.pass_bytes(1000)
     assert clock.now == pytest.approx(110)
     for _ in range(10):
-        link.pass_bytes(100)
+        stream.pass_bytes(100)
     assert clock.now == pytest.approx(120)
 
 
@@ -44,17 +45,18 @@ def test_time_that_nobody_used_is_not_saved_up(tmp_path: Path) -> None:
     """A link that stood idle passes no faster afterwards."""
     clock = FakeClock(100.0)
     link = Link(100, tmp_path / "link", clock=clock, sleep=clock.sleep)
-    link.pass_bytes(100)
+    stream = link.stream(0)
+    stream.pass_bytes(100)
     clock.now = 500.0
-    link.pass_bytes(100)
+    stream.pass_bytes(100)
     assert clock.now == pytest.approx(501)
 
 
 def test_processes_share_one_bandwidth(tmp_path: Path) -> None:
     """Who comes second waits for the first one's bytes too."""
     clock = FakeClock(100.0)
-    first = Link(100, tmp_path / "link", clock=clock, sleep=clock.note)
-    second = Link(100, tmp_path / "link", clock=clock, sleep=clock.note)
+    first = Link(100, tmp_path / "link", clock=clock, sleep=clock.note).stream(0)
+    second = Link(100, tmp_path / "link", clock=clock, sleep=clock.note).stream(0)
     for _ in range(2):
         first.pass_bytes(100)
         second.pass_bytes(100)
@@ -66,7 +68,7 @@ def test_a_booking_of_an_earlier_boot_holds_nobody_up(tmp_path: Path) -> None:
     state = tmp_path / "link"
     state.write_bytes(struct.pack("d", 5_000_000.0))
     clock = FakeClock(10.0)
-    Link(100, state, clock=clock, sleep=clock.sleep).pass_bytes(100)
+    Link(100, state, clock=clock, sleep=clock.sleep).stream(0).pass_bytes(100)
     assert clock.slept == pytest.approx([1])
 
 
@@ -76,16 +78,16 @@ def test_a_damaged_state_file_is_an_idle_link(tmp_path: Path, content: bytes) ->
     state = tmp_path / "link"
     state.write_bytes(content)
     clock = FakeClock(10.0)
-    link = Link(100, state, clock=clock, sleep=clock.sleep)
-    link.pass_bytes(100)
-    link.pass_bytes(100)
+    stream = Link(100, state, clock=clock, sleep=clock.sleep).stream(0)
+    stream.pass_bytes(100)
+    stream.pass_bytes(100)
     assert clock.now == pytest.approx(12)
 
 
 def test_no_bandwidth_means_no_limit(tmp_path: Path) -> None:
     """Zero lets everything pass, and keeps no state."""
     clock = FakeClock()
-    Link(0, tmp_path / "link", clock=clock, sleep=clock.sleep).pass_bytes(10**12)
+    Link(0, tmp_path / "link", clock=clock, sleep=clock.sleep).stream(0).pass_bytes(10**12)
     assert clock.slept == [] and not (tmp_path / "link").exists()
 
 
@@ -93,8 +95,8 @@ def test_nothing_to_send_takes_no_time(tmp_path: Path) -> None:
     """An empty chunk passes at once, whatever is booked."""
     clock = FakeClock()
     link = Link(1, tmp_path / "link", clock=clock, sleep=clock.note)
-    link.pass_bytes(1000)
-    link.pass_bytes(0)
+    link.stream(0).pass_bytes(1000)
+    link.stream(0).pass_bytes(0)
     assert clock.slept == [1000]
 
 

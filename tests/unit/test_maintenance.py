@@ -233,6 +233,20 @@ def test_a_write_whose_writer_never_came_back_is_abandoned(platform: Platform) -
     assert platform.catalog.get(Ref("a", 1)).phase is Phase.ABANDONED
 
 
+def test_what_a_worker_wrote_after_it_was_taken_over_is_removed(platform: Platform) -> None:
+    """It died before it noticed; the copy that counts stays, and so does one that a lost catalog may have named."""
+    made = make(platform, "a", lines=LINES, strategy=Strategy.ASYNC_STORE)
+    for worker in ("first", "second"):
+        lease = platform.claims.claim(made.ref, worker, Method.DATA, None)
+        assert lease is not None
+        platform.claims.release(lease, "its lease ran out")
+    assert platform.persister.drain().left == 0
+    write_lines(platform.under.uri("a/.@1-1"), ["half"])
+    write_lines(platform.under.uri("a/@1-2"), ["whole, of whom nobody knows"])
+    platform.maintenance.sweep()
+    assert copies_in(platform.under) == ["a/@1-2", platform.catalog.get(made.ref).under_location]
+
+
 def test_a_writer_that_comes_back_during_the_sweep_keeps_what_it_committed(open_at: Callable[..., Platform]) -> None:
     """It was slower than it may be, and done just in time."""
     sweeping, writer = open_at(), open_at()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import time
 from collections.abc import Callable
 from datetime import date
@@ -15,9 +13,9 @@ from persistence.model import Dataset
 from persistence.platform import default_cache
 from services.known import make_servers
 from services.settings import ServiceSettings
+from tests.support.digests import repeatable_digests
 
 DAY = date(2013, 1, 5)
-PSEUDONYMOUS = ("rotate", "accepted", "quarantine")  # made with a random salt, or from what was
 
 
 def run(live, strategy: str, when: str, fault: Callable[[], None]) -> dict[str, Dataset]:
@@ -38,31 +36,23 @@ def run(live, strategy: str, when: str, fault: Callable[[], None]) -> dict[str, 
     return {each.ref.path.rpartition("/")[2]: each for each in made}
 
 
-def digests(made: dict[str, Dataset]) -> dict[str, str]:
-    """What has to be the same in every run."""
-    return {name: each.digest for name, each in made.items() if name not in PSEUDONYMOUS}
-
-
 @pytest.fixture(scope="module")
 def without_fault(live) -> dict[str, str]:
     """The digests of a run in which nothing goes wrong."""
     live.api.pause("etl_lineage", False)
     live.api.pause("persister", False)
-    return digests(run(live, "async_and_sync", "load_flights", lambda: None))
+    return repeatable_digests(run(live, "async_and_sync", "load_flights", lambda: None))
 
 
 def test_a_run_ends_right_when_the_spark_connect_server_is_killed(live, without_fault):
     """kill -9 of the server and all that it started; somebody starts it again, the tasks find it."""
-
     server = make_servers(["spark-connect"], _settings(live))
 
     def kill() -> None:
-        for pid in live.supervisor.state("spark-connect").processes.values():
-            os.killpg(pid, signal.SIGKILL)
-        live.supervisor.down("spark-connect", 10)  # waits until all of it is gone, and its port free
+        live.supervisor.kill("spark-connect", "server")
         live.supervisor.up(server, 120)
 
-    assert digests(run(live, "async_and_sync", "parse", kill)) == without_fault
+    assert repeatable_digests(run(live, "async_and_sync", "parse", kill)) == without_fault
 
 
 def test_a_run_ends_right_when_the_whole_cache_is_deleted(live, without_fault):
@@ -73,7 +63,7 @@ def test_a_run_ends_right_when_the_whole_cache_is_deleted(live, without_fault):
             shutil.rmtree(entry, ignore_errors=True)
 
     made = run(live, "async_and_sync", "clean", wipe)
-    assert digests(made) == without_fault
+    assert repeatable_digests(made) == without_fault
     seen = [moment.event for name in ("parse", "clean") for moment in live.platform.catalog.history(made[name].ref)]
     assert "lost" in seen and "restored" in seen
 
@@ -90,7 +80,7 @@ def test_a_run_waits_for_an_under_store_that_refuses_writes(live, without_fault)
         away.rename(under)
 
     made = run(live, "cache_through", "parse", refuse)
-    assert digests(made) == without_fault
+    assert repeatable_digests(made) == without_fault
     assert all(each.persisted for each in made.values())
 
 

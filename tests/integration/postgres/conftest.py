@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import psycopg
 import pytest
 
 from persistence.database import open_database
-from persistence.platform import Platform, open_platform
-from persistence.settings import Settings
 from services.servers.postgres import url
-from tests.support.lines import LinesRunner
 from tests.support.servers import Running
 
 
@@ -31,26 +27,3 @@ def catalog_url(postgres: Running) -> Iterator[str]:
     postgres.mend()  # a test may have killed it
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[call-overload]
-
-
-@pytest.fixture
-def open_at(tmp_path: Path, runner: LinesRunner, catalog_url: str) -> Iterator[Callable[..., Platform]]:
-    """As everywhere, but on PostgreSQL."""
-    opened = []
-
-    def open_(**settings: object) -> Platform:
-        chosen = {
-            "home": tmp_path / "home",
-            "catalog_url": catalog_url,
-            "cache_uri": f"file://{tmp_path}/cache",
-            "small_bytes": 0,
-            "retry_seconds": 0,
-            "sync_patience": 0,
-        }
-        platform = open_platform(Settings(**{**chosen, **settings}), runner=runner, who="test")  # type: ignore[arg-type]
-        opened.append(platform)
-        return platform
-
-    yield open_
-    for platform in opened:
-        platform.close()

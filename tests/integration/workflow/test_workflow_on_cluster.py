@@ -20,10 +20,10 @@ from spark_jobs.produce import produce
 from spark_jobs.runner import SparkRunner
 from spark_jobs.session import SparkSessions
 from spark_jobs.settings import JobSettings
+from tests.support.digests import repeatable_digests
 from tests.support.servers import Running
 
 DAY = "2013-01-05"
-PSEUDONYMOUS = ("rotate", "accepted", "quarantine")  # made with a random salt, or from what was
 
 
 @pytest.fixture(scope="module")
@@ -75,17 +75,12 @@ def run(platform: Platform, runner: SparkRunner) -> dict[str, Dataset]:
     return {name: platform.catalog.get(each.ref) for name, each in made.items()}
 
 
-def digests(made: dict[str, Dataset]) -> dict[str, str]:
-    """What has to be the same wherever the workflow runs."""
-    return {name: each.digest for name, each in made.items() if name not in PSEUDONYMOUS}
-
-
 def test_the_results_are_those_of_the_embedded_default(
     cluster: Platform, runner: SparkRunner, on_folders: dict[str, Dataset]
 ) -> None:
     """Same logical digests; everything is in HDFS, and comes back out of it when Alluxio's copy is gone."""
     made = run(cluster, runner)
-    assert digests(made) == digests(on_folders)
+    assert repeatable_digests(made) == repeatable_digests(on_folders)
     assert all(each.persisted and each.in_cache for each in made.values())
     for each in made.values():
         cluster.cache.delete(each.cache_location)
