@@ -1,7 +1,9 @@
 """What can go wrong with streams: each error names the log, the offset or the unit, and what to do next."""
 
+from spark_jobs.errors import SparkJobsError
 
-class StreamError(Exception):
+
+class StreamError(SparkJobsError):
     """The root of this package's errors."""
 
 
@@ -27,3 +29,31 @@ class NotDeterministic(StreamError):
 
 class MessagesGone(StreamError):
     """Messages that a unit needs are not in its log any more."""
+
+
+class NoTopic(StreamError):
+    """A topic is not there."""
+
+
+class LogUnavailable(StreamError):
+    """The log did not answer in time."""
+
+
+class Fenced(StreamError):
+    """Another driver of the same job has taken over."""
+
+
+class UnknownStep(StreamError):
+    """No step is registered under a name."""
+
+
+class BadJob(StreamError):
+    """A declaration of a job that says something impossible."""
+
+
+class UnknownJob(StreamError):
+    """No job of this name is declared."""
+
+
+class AlreadyRuns(StreamError):
+    """A job's application runs already."""

@@ -16,7 +16,8 @@ class Plan:
     """A round of a stage: the offsets [from, to) of every unit, empty ones too, the clock, and what versions hold.
 
     `versions` maps a name (queries, ring, table, settings, code) to the hash of its content. Round 0 is the
-    beginning: each unit at the offset that it starts from.
+    beginning: each unit at the offset that it starts from. `follows` is the incarnation of the round before, where
+    that is another one. `behind` is how many offsets were there and not admitted.
     """
 
     incarnation: int
@@ -24,6 +25,18 @@ class Plan:
     clock: float
     ranges: Mapping[int, tuple[int, int]]
     versions: Mapping[str, str] = field(default_factory=dict)
+    follows: int = 0
+    behind: int = 0
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Incarnation and number: what comes later is greater."""
+        return (self.incarnation, self.number)
+
+    @property
+    def before(self) -> tuple[int, int]:
+        """The order of the round before."""
+        return (self.follows or self.incarnation, self.number - 1)
 
     @property
     def messages(self) -> int:
@@ -38,6 +51,8 @@ class Plan:
             "clock": self.clock,
             "ranges": {str(unit): list(self.ranges[unit]) for unit in sorted(self.ranges)},
             "versions": dict(sorted(self.versions.items())),
+            "follows": self.follows,
+            "behind": self.behind,
         }
         return json.dumps(told, separators=(",", ":"))
 
@@ -46,7 +61,8 @@ class Plan:
         """The inverse of `encode`."""
         told = json.loads(text)
         ranges = {int(unit): (start, to) for unit, (start, to) in told["ranges"].items()}
-        return Plan(told["incarnation"], told["round"], told["clock"], ranges, told["versions"])
+        order = told["incarnation"], told["round"]
+        return Plan(*order, told["clock"], ranges, told["versions"], told["follows"], told["behind"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +107,7 @@ def next_round(
     if gone := sorted(set(last.ranges) - set(extents)):
         raise MessagesGone(f"{log}: the units {gone} are not there any more")
     clock = max(last.clock, now)
-    plan = Plan(last.incarnation, last.number + 1, clock, ranges, dict(versions))
+    behind = sum(extent.high - ranges[unit][1] for unit, extent in extents.items())
+    plan = Plan(last.incarnation, last.number + 1, clock, ranges, dict(versions), behind=behind)
     idle = not plan.messages and dict(versions) == dict(last.versions) and clock < last.clock + TICK_SECONDS
     return None if idle else plan

@@ -49,6 +49,10 @@ class Stamp:
             watermark, end.sent_bytes,
         )  # fmt: skip
 
+    def header(self) -> dict[str, bytes]:
+        """As the header of a message."""
+        return {HEADER: self.encode()}
+
     @staticmethod
     def decode(content: bytes) -> Stamp:
         """Read a header; raises `NoStamp`."""
@@ -112,9 +116,17 @@ class Accepted:
         return {unit: taken.watermark for unit, taken in self.taken.items() if taken.watermark is not None}
 
 
-def accept(messages: Iterable[Message], taken: Mapping[int, Taken], incarnation: int, *, log: str) -> Accepted:
-    """Keep the successors and drop what was taken before or belongs to an earlier incarnation.
+def accept(
+    messages: Iterable[Message],
+    taken: Mapping[int, Taken],
+    incarnation: int,
+    *,
+    log: str,
+    cuts: Mapping[str, int] | None = None,
+) -> Accepted:
+    """Keep the successors and drop what was taken before, or was undone by going back in time.
 
+    `cuts` tells, of incarnations, the upstream round that each goes on after: what earlier ones sent later is undone.
     A unit upstream that is not in `taken` begins with its round 1. Raises `Gap`, naming `log`, where a message is
     missing: it will not come any more, since a round begins when all that the one before sent has arrived.
     """
@@ -127,7 +139,7 @@ def accept(messages: Iterable[Message], taken: Mapping[int, Taken], incarnation:
         except (KeyError, NoStamp) as error:
             raise NoStamp(f"{log}, offset {message.offset}: a message without a stamp of ours: {error}") from error
         last = now.get(stamp.unit, Taken())
-        if stamp.incarnation < incarnation or last.knows(stamp):
+        if _undone(stamp, incarnation, cuts or {}) or last.knows(stamp):
             dropped += 1
             continue
         if stamp.incarnation > incarnation or not last.follows(stamp):
@@ -145,3 +157,7 @@ def accept(messages: Iterable[Message], taken: Mapping[int, Taken], incarnation:
         if stamp.end is None:
             kept.append(message)
     return Accepted(tuple(kept), now, dropped)
+
+
+def _undone(stamp: Stamp, incarnation: int, cuts: Mapping[str, int]) -> bool:
+    return any(stamp.round > cuts.get(str(later), -1) for later in range(stamp.incarnation + 1, incarnation + 1))

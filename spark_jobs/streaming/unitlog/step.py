@@ -7,7 +7,7 @@ depend on how its messages were cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,13 +57,14 @@ class Round:
 class Input:
     """All that a step may look at besides its state.
 
-    `watermarks` has the watermark (seconds of event time) of each unit upstream that has told one.
+    `messages` can be gone through once. `watermarks` has the watermark (seconds of event time) of each unit upstream
+    that has told one.
     """
 
     stage: str
     unit: int
     round: Round
-    messages: Sequence[Message]
+    messages: Iterable[Message]
     watermarks: Mapping[int, float] = field(default_factory=dict)
 
 

@@ -1,6 +1,6 @@
 """Versions of a unit's state: a manifest a round, naming immutable Arrow runs; the first manifest of a round wins.
 
-    FOLDER/<incarnation>/<round>.json          {"scalars": {…}, "runs": {name: [{"file", "rows", "bytes"}, …]}}
+    FOLDER/<incarnation>/<round>.json          {"scalars", "notes", "runs": {name: [{"file", "rows", "bytes"}, …]}}
     FOLDER/runs/<round>-<name>-<hash>.arrow    one run; the hash (xxh3, 128 bits) is of its content
 
 Files are written to a temporary name and renamed. A step is deterministic, so whoever runs a round again writes the
@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import xxhash
@@ -38,12 +38,21 @@ class Run:
 
 @dataclass(frozen=True)
 class Version:
-    """The state of a unit after a round, and the files that it lies in; round 0 is the beginning, without files."""
+    """The state of a unit after a round, and the files that it lies in; round 0 is the beginning, without files.
+
+    `notes` are what the unit log itself remembers beside the step's state, as JSON values.
+    """
 
     incarnation: int
     round: int
     state: State = field(default_factory=State)
     runs: Mapping[str, tuple[Run, ...]] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Incarnation and round: what comes later is greater."""
+        return (self.incarnation, self.round)
 
     @property
     def files(self) -> frozenset[str]:
@@ -69,13 +78,23 @@ class Versions:
         told = self._manifest(incarnation, number)
         runs = {name: tuple(Run(**run) for run in listed) for name, listed in told["runs"].items()}
         batches = {name: tuple(self._open(run) for run in listed) for name, listed in runs.items()}
-        return Version(incarnation, number, State(told["scalars"], batches), runs)
+        return Version(incarnation, number, State(told["scalars"], batches), runs, told["notes"])
 
-    def save(self, before: Version, state: State, number: int) -> Version:
-        """Write the version after round `number`, which follows `before`; runs that are kept are not written again.
+    def notes(self, incarnation: int, number: int) -> Mapping[str, Any] | None:
+        """The notes of the version after a round; None if there is no such version."""
+        try:
+            return cast("dict[str, Any]", self._manifest(incarnation, number)["notes"])
+        except MissingVersion:
+            return None
+
+    def save(
+        self, before: Version, state: State, order: tuple[int, int], notes: Mapping[str, Any] | None = None
+    ) -> Version:
+        """Write the version after the round `order`, which follows `before`; runs that are kept are not written again.
 
         Raises `NotDeterministic` if this round was written already and came out otherwise.
         """
+        incarnation, number = order
         (self.folder / _RUNS).mkdir(parents=True, exist_ok=True)
         kept = {
             id(batch): run
@@ -88,10 +107,13 @@ class Versions:
         }
         told = {
             "scalars": state.scalars,
+            "notes": notes or {},
             "runs": {n: [{"file": r.file, "rows": r.rows, "bytes": r.bytes} for r in each] for n, each in runs.items()},
         }
-        self._publish(before.incarnation, number, json.dumps(told, sort_keys=True).encode())
-        return Version(before.incarnation, number, state, runs)
+        content = json.dumps(told, sort_keys=True).encode()
+        self._publish(incarnation, number, content)
+        as_loaded = json.loads(content)
+        return Version(incarnation, number, State(as_loaded["scalars"], state.runs), runs, as_loaded["notes"])
 
     def rounds(self, incarnation: int) -> tuple[int, ...]:
         """The rounds of which there is a version, ascending."""

@@ -6,7 +6,7 @@ empty number is null; an empty text is an empty text. Rows of another number of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ _KINDS = {"text": TEXT, "int": INT, "float": FLOAT}
 
 
 def csv_chunks(
-    stream: Stream, wanted: Sequence[str], messages: Sequence[Message], dead: list[DeadLetter]
+    stream: Stream, wanted: Sequence[str], messages: Iterable[Message], dead: list[DeadLetter]
 ) -> Iterator[Chunk]:
     """The rows of the messages with the wanted columns, some messages at a time; a chunk is good until the next."""
     reader = _Reader(stream, wanted, dead)

@@ -6,7 +6,7 @@ in what comes out, except that a dead letter holds rows of one message.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,7 +30,7 @@ class Decoder:
     wanted: Collection[str]
     dead: list[DeadLetter] = field(default_factory=list)
 
-    def chunks(self, messages: Sequence[Message]) -> Iterator[Chunk]:
+    def chunks(self, messages: Iterable[Message]) -> Iterator[Chunk]:
         """The good rows, in order."""
         columns = tuple(sorted({*self.wanted, self.stream.time}))
         for raw in _FORMS[self.stream.form](self.stream, columns, messages, self.dead):

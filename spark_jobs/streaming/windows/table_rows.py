@@ -7,7 +7,7 @@ is missing is null.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ _TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
 
 
 def arrow_chunks(
-    stream: Stream, wanted: Sequence[str], messages: Sequence[Message], dead: list[DeadLetter]
+    stream: Stream, wanted: Sequence[str], messages: Iterable[Message], dead: list[DeadLetter]
 ) -> Iterator[Chunk]:
     """The rows of Arrow IPC streams, some messages of one schema at a time."""
     held: list[tuple[Message, pa.Table]] = []
@@ -47,7 +47,7 @@ def arrow_chunks(
 
 
 def json_chunks(
-    stream: Stream, wanted: Sequence[str], messages: Sequence[Message], dead: list[DeadLetter]
+    stream: Stream, wanted: Sequence[str], messages: Iterable[Message], dead: list[DeadLetter]
 ) -> Iterator[Chunk]:
     """The rows of JSON lines, one object a line, one or many lines a message."""
     held: list[Message] = []

@@ -1,0 +1,169 @@
+"""The application of a job: brings back lost states, starts a query a stage, beats, and ends at a round's boundary."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_jobs.streaming.errors import StreamError
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.jobs import Job
+from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.spark import Watched, start
+from spark_jobs.streaming.unitlog.recovery import recover
+from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.unit import Report
+
+_BEAT_SECONDS = 0.5
+"""Between two heartbeats."""
+
+
+@dataclass
+class Beats:
+    """What the heartbeat tells; reports come from one thread a stage."""
+
+    job: str
+    folder: JobFolder
+    began: float = field(default_factory=time.time)
+    stages: dict[str, dict[str, Any]] = field(default_factory=dict)
+    rebuilt: list[str] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _counts: dict[str, Counter[str]] = field(default_factory=dict)
+    _told_at: float = 0.0
+
+    def note(self, stage: Stage, reports: Sequence[Report]) -> None:
+        """Add what a round's units have reported."""
+        with self._lock:
+            counts = self._counts.setdefault(stage.name, Counter())
+            for report in reports:
+                counts.update(report.counts)
+            newest = max((report.newest for report in reports), default=0.0)
+            before = self.stages.get(stage.name, {})
+            self.stages[stage.name] = {
+                "round": max((report.round for report in reports), default=0),
+                "at": time.time(),
+                "counts": dict(sorted(counts.items())),
+                "state_bytes": sum(report.state_bytes for report in reports),
+                "seconds": max((sum(report.seconds.values()) for report in reports), default=0.0),
+                "newest": newest or before.get("newest", 0.0),
+            }
+
+    def beat(self, state: str, error: str = "") -> None:
+        """Write the heartbeat."""
+        with self._lock:
+            self.folder.beat(
+                {
+                    "job": self.job,
+                    "state": state,
+                    "error": error,
+                    "pid": os.getpid(),
+                    "began": self.began,
+                    "at": time.time(),
+                    "stages": dict(self.stages),
+                    "rebuilt": list(self.rebuilt),
+                }
+            )
+
+
+def run_job(job: Job, settings: StreamSettings) -> None:
+    """Run a job until it is asked to stop; raises what stops it otherwise, and `AlreadyRuns`."""
+    folder = JobFolder(settings.jobs_folder / job.name)
+    with folder.held():
+        folder.stop_file.unlink(missing_ok=True)
+        beats = Beats(job.name, folder)
+        beats.beat("starting")
+        try:
+            _run(job, settings, folder, beats)
+        except BaseException as error:
+            beats.beat("failed", str(error).partition("\n")[0] or type(error).__name__)
+            raise
+        beats.beat("stopped")
+
+
+def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) -> None:
+    log = Kafka(settings.cluster)
+    mappers = len(log.extents(job.topic))
+    log.create(job.topics(mappers))
+    folder.change(lambda known: job.registry() if known is None else known)
+    stages = job.stages(mappers, settings.state_folder)
+    for stage in stages:
+        for found in recover(stage, log):
+            beats.rebuilt.append(f"{found.stage}[{found.unit}]: {found.rounds} rounds after {found.base[1]}")
+            print(f"state rebuilt: {beats.rebuilt[-1]}", flush=True)
+    log.close()
+    session = _session(job, settings)
+    try:
+        watched = Watched({"queries": str(folder.registry_file)}, str(folder.stop_file))
+        queries = [
+            start(
+                session, stage, settings.cluster, watched, folder.checkpoint(stage.name), beats.note,
+                tasks=settings.stream_tasks, latest=job.latest,
+            )
+            for stage in stages
+        ]  # fmt: skip
+        _watch(queries, folder, beats)
+    finally:
+        session.stop()
+
+
+def _watch(queries: Sequence[StreamingQuery], folder: JobFolder, beats: Beats) -> None:
+    """Beat until a query ends, or until all have come to rest after the job was asked to stop."""
+    resting = 0
+    while resting < 2:
+        for query in queries:
+            if not query.isActive:
+                error = query.exception()
+                raise StreamError(_said(error)) if error else StreamError(f"{query.name} ended by itself")
+        beats.beat("running")
+        time.sleep(_BEAT_SECONDS)
+        moving = not folder.stop_file.exists() or any(query.status["isTriggerActive"] for query in queries)
+        resting = 0 if moving else resting + 1
+    for query in queries:
+        query.stop()
+
+
+def _said(error: StreamingQueryException) -> str:
+    """The innermost words of what ended a query: the last line that names an error of ours, else its first line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    ours = [line for line in lines if line.startswith("spark_jobs.") and ": " in line]
+    return ours[-1].partition(": ")[2] if ours else (lines[0] if lines else "a query failed")
+
+
+def _session(job: Job, settings: StreamSettings) -> SparkSession:
+    conf = {
+        "spark.driver.memory": settings.stream_memory,
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": str(settings.home / "spark" / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.metricsEnabled": "false",
+        "spark.sql.streaming.numRecentProgressUpdates": "4",
+        "spark.sql.streaming.minBatchesToRetain": "10",
+        "spark.python.worker.reuse": "true",
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
+    if settings.stream_master.startswith("local"):
+        conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS"):
+        os.environ.setdefault(name, "1")
+        conf[f"spark.executorEnv.{name}"] = "1"
+    builder = SparkSession.builder.appName(f"Springline {job.name}").master(settings.stream_master)
+    session = builder.config(map={**conf, **settings.stream_conf}).getOrCreate()  # type: ignore[arg-type]
+    session.sparkContext.setLogLevel("ERROR")
+    return session

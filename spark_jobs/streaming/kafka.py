@@ -1,0 +1,390 @@
+"""The one place that speaks to Kafka: fetches and sends the messages of the unit log, and keeps its connections."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, cast
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+
+from spark_jobs.streaming.errors import Fenced, LogUnavailable, MessagesGone, NoStamp, NoTopic
+from spark_jobs.streaming.unitlog.log import Letter, Order
+from spark_jobs.streaming.unitlog.rounds import Extent
+from spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
+from spark_jobs.streaming.unitlog.step import Message
+
+MAX_BYTES = 16 << 20  # of a message
+PATIENCE = 60.0  # seconds without an answer: a broker that was killed is back by then
+_AT_ONCE = 256  # messages taken from the client's queue in one call
+_WAIT = 0.02  # seconds: a call waits so long for messages that are not there
+_PARTITIONS_SECONDS = 5.0  # after which the number of partitions is asked again
+_READERS = 64  # consumers that a process keeps
+_TAIL = 64  # offsets from the end in which the last message of a writer is looked for first
+_FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
+_GONE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+_MISSING = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where a Kafka cluster is; `options` are librdkafka's, for TLS and SASL among others."""
+
+    servers: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def config(self, **options: Any) -> dict[str, Any]:
+        """A client's configuration; the dots of names are written as underscores."""
+        own = {name.replace("_", "."): value for name, value in options.items()}
+        return {
+            "bootstrap.servers": self.servers,
+            "socket.nagle.disable": True,
+            "socket.keepalive.enable": True,
+            "reconnect.backoff.max.ms": 1000,
+            "log_level": 3,
+            **own,
+            **self.options,
+        }
+
+    def as_json(self) -> str:
+        """One line, the same for the same cluster."""
+        return json.dumps({"servers": self.servers, "options": dict(sorted(self.options.items()))})
+
+    @staticmethod
+    def from_json(text: str) -> Cluster:
+        """The inverse of `as_json`."""
+        return Cluster(**json.loads(text))
+
+
+@dataclass
+class _Reader:
+    """A consumer of one unit, and the offset that it goes on at; None: unknown."""
+
+    consumer: Consumer
+    at: int | None = None
+
+
+@dataclass
+class _Writer:
+    """A transactional producer, and the last round that was written in its name."""
+
+    producer: Producer
+    last: Order
+
+
+class Kafka:
+    """The unit log on Kafka; clients are made when first needed, and kept. Not to be shared by threads."""
+
+    def __init__(self, cluster: Cluster, *, patience: float = PATIENCE) -> None:
+        self._cluster = cluster
+        self._patience = patience
+        self._readers: dict[tuple[str, int], _Reader] = {}
+        self._writers: dict[str, _Writer] = {}
+        self._units: dict[str, tuple[float, list[int]]] = {}
+
+    # ---- what is there
+
+    def create(self, topics: Mapping[str, int], **config: str) -> None:
+        """Create those topics that are missing, each with so many units; raises `LogUnavailable`.
+
+        Messages stay until they are deleted, unless `config` (of Kafka, dots written as underscores) says otherwise.
+        """
+        chosen = {
+            "max.message.bytes": str(MAX_BYTES),
+            "retention.ms": "-1",
+            **{name.replace("_", "."): value for name, value in config.items()},
+        }
+        wanted = [NewTopic(name, units, 1, config=chosen) for name, units in topics.items()]
+        for name, made in self._admin.create_topics(
+            wanted, operation_timeout=30, request_timeout=self._patience
+        ).items():
+            try:
+                made.result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise LogUnavailable(f"{name}: could not be created at {self._cluster.servers}: {error}") from error
+
+    def extents(self, topic: str) -> Mapping[int, Extent]:
+        places = [TopicPartition(topic, unit) for unit in self._units_of(topic)]
+        lows, highs = (
+            self._admin.list_offsets(
+                dict.fromkeys(places, spec),
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=self._patience,
+            )
+            for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
+        )
+        try:
+            found = {
+                place.partition: Extent(lows[place].result().offset, highs[place].result().offset) for place in places
+            }
+        except KafkaException as error:
+            raise self._unavailable(topic, error) from error
+        return dict(sorted(found.items()))
+
+    def delete(self, topic: str, before: Mapping[int, int]) -> None:
+        """Delete the messages of each unit before an offset."""
+        wanted = [TopicPartition(topic, unit, offset) for unit, offset in before.items()]
+        for done in self._admin.delete_records(wanted, request_timeout=self._patience).values():
+            try:
+                done.result()
+            except KafkaException as error:
+                raise self._unavailable(topic, error) from error
+
+    # ---- reading
+
+    def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
+        if start >= to:
+            return
+        reader = self._readers.pop((topic, unit), None) or _Reader(self._consumer())
+        if reader.at != start:
+            reader.consumer.assign([TopicPartition(topic, unit, start)])
+        reader.at = None
+        yield from self._fetched(reader, f"{topic}[{unit}]", start, to)
+        self._readers[topic, unit] = reader  # not if it was left on the way: where it is then is not known
+        while len(self._readers) > _READERS:
+            self._readers.pop(next(iter(self._readers))).consumer.close()
+
+    def _fetched(self, reader: _Reader, where: str, start: int, to: int) -> Iterator[Message]:
+        at, last_seen = start, time.monotonic()
+        while at < to:
+            found = reader.consumer.consume(min(_AT_ONCE, to - at), _WAIT)
+            for message in found:
+                offset = message.offset() or 0
+                if (error := message.error()) is not None:
+                    at = max(at, self._end_told(error, offset, where, at))
+                    continue
+                if offset < at:
+                    continue
+                if offset >= to:  # the offsets before it were gaps
+                    return
+                at = offset + 1
+                headers = cast("dict[str, bytes]", dict(message.headers() or ()))
+                yield Message(offset, message.value() or b"", message.timestamp()[1] / 1000, headers)
+            if found:
+                last_seen = time.monotonic()
+            elif time.monotonic() - last_seen > self._patience:
+                raise LogUnavailable(f"{where}: no message at offset {at} (of {to}) within {self._patience:g} s")
+        reader.at = to
+
+    def _end_told(self, error: KafkaError, offset: int, where: str, at: int) -> int:
+        """How far the log is known to have no more messages; 0 where the error tells nothing of that."""
+        if error.code() == KafkaError._PARTITION_EOF:
+            return offset
+        if error.code() in _GONE:
+            raise MessagesGone(f"{where}: the messages from offset {at} on are not there any more ({error.str()})")
+        if error.code() in _MISSING:
+            raise NoTopic(f"{where} is not there at {self._cluster.servers}")
+        if error.fatal():
+            raise LogUnavailable(f"{where}, offset {at}: {error.str()}")
+        return 0  # the client tries again
+
+    # ---- sending
+
+    @contextmanager
+    def sending(self) -> Iterator[_Sending]:
+        sending = _Sending(self._producer)
+        try:
+            yield sending
+            sending.finish(self._patience)
+        except BaseException:
+            self.__dict__.pop("_producer", None)  # what is still queued in it belongs to no round any more
+            raise
+
+    def publish(self, writer: str, order: Order, letters: Iterable[Letter], places: Sequence[tuple[str, int]]) -> None:
+        chosen = list(letters)
+        for last_try in (False, True):
+            kept = self._writers.get(writer)
+            if kept is None:
+                kept = self._writers[writer] = self._opened(writer, places)
+            if order <= kept.last:
+                return
+            try:
+                _transaction(kept.producer, chosen, self._patience)
+                kept.last = order
+                return
+            except KafkaException as error:
+                del self._writers[writer]  # whoever opens it anew looks what was written meanwhile
+                if last_try or error.args[0].code() not in _FENCED:
+                    raise self._unavailable(writer, error) from error
+
+    def appender(self, writer: str, topic: str) -> KafkaAppender:
+        """Open a log of one unit for writing; see `Log`."""
+        return KafkaAppender(self._transactional(writer), writer, topic, self._patience)
+
+    def close(self) -> None:
+        """Let go of all clients."""
+        for reader in self._readers.values():
+            reader.consumer.close()
+        self._readers.clear()
+        self._writers.clear()
+
+    # ---- clients
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        return AdminClient(self._cluster.config())
+
+    @cached_property
+    def _producer(self) -> Producer:
+        return Producer(
+            self._cluster.config(
+                enable_idempotence=True, linger_ms=0, message_max_bytes=MAX_BYTES, queue_buffering_max_kbytes=262_144,
+                delivery_timeout_ms=int(self._patience * 1000),
+            )
+        )  # fmt: skip
+
+    def _consumer(self) -> Consumer:
+        return Consumer(
+            self._cluster.config(
+                group_id="springline", enable_auto_commit=False, auto_offset_reset="error", enable_partition_eof=True,
+                isolation_level="read_committed", fetch_message_max_bytes=MAX_BYTES, fetch_max_bytes=64 << 20,
+                receive_message_max_bytes=100 << 20, queued_max_messages_kbytes=8192, fetch_wait_max_ms=10,
+                fetch_queue_backoff_ms=1, check_crcs=False,
+            )
+        )  # fmt: skip
+
+    def _transactional(self, writer: str) -> Producer:
+        """A producer of a transactional id; who had it before is fenced off, what it left open is aborted."""
+        producer = Producer(
+            self._cluster.config(
+                transactional_id=writer, linger_ms=0, message_max_bytes=MAX_BYTES, transaction_timeout_ms=60_000
+            )
+        )
+        try:
+            _retried(lambda: producer.init_transactions(self._patience), self._patience)
+        except KafkaException as error:
+            raise self._unavailable(writer, error) from error
+        return producer
+
+    def _opened(self, writer: str, places: Sequence[tuple[str, int]]) -> _Writer:
+        producer = self._transactional(writer)
+        return _Writer(producer, max((self._last_order(*place) for place in places), default=(0, 0)))
+
+    def _last_order(self, topic: str, unit: int) -> Order:
+        """The order of the last message in a unit that was written with a stamp; (0, 0) if there is none."""
+        extent = self.extents(topic)[unit]
+        at, step = extent.high, _TAIL
+        while at > extent.low:
+            at, to = max(extent.low, at - step), at
+            orders = [order for message in self.fetch(topic, unit, at, to) if (order := _order_of(message))]
+            if orders:
+                return max(orders)
+            step *= 8
+        return (0, 0)
+
+    def _units_of(self, topic: str) -> list[int]:
+        asked_at, units = self._units.get(topic, (float("-inf"), []))
+        if time.monotonic() - asked_at < _PARTITIONS_SECONDS:
+            return units
+        try:
+            told = _retried(lambda: self._admin.list_topics(topic, 10).topics[topic], self._patience)
+        except KafkaException as error:
+            raise self._unavailable(topic, error) from error
+        if told.error is not None:
+            raise NoTopic(f"{topic} is not there at {self._cluster.servers}: {told.error.str()}")
+        units = sorted(told.partitions)
+        self._units[topic] = (time.monotonic(), units)
+        return units
+
+    def _unavailable(self, what: str, error: KafkaException) -> LogUnavailable:
+        return LogUnavailable(f"{what}, Kafka at {self._cluster.servers}: {error.args[0]}")
+
+
+class _Sending:
+    """Messages that an idempotent producer was given; `finish` waits for all, and says what did not arrive."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self._failed: list[KafkaError] = []
+
+    def send(self, letter: Letter) -> None:
+        _produce(self._producer, letter, self._told)
+
+    def finish(self, patience: float) -> None:
+        """Raises `LogUnavailable`."""
+        left = self._producer.flush(patience)
+        if left or self._failed:
+            why = self._failed[0].str() if self._failed else f"{left} messages on their way for {patience:g} s"
+            raise LogUnavailable(f"messages could not be sent: {why}")
+
+    def _told(self, error: KafkaError | None, message: object) -> None:
+        if error is not None:
+            self._failed.append(error)
+
+
+class KafkaAppender:
+    """The one writer of a log of one unit."""
+
+    def __init__(self, producer: Producer, writer: str, topic: str, patience: float) -> None:
+        self._producer = producer
+        self._writer = writer
+        self._topic = topic
+        self._patience = patience
+
+    def append(self, values: Sequence[bytes]) -> None:
+        """Append all or none; raises `Fenced` where somebody else has opened the log since, `LogUnavailable`."""
+        try:
+            _transaction(self._producer, [Letter(self._topic, 0, value) for value in values], self._patience)
+        except KafkaException as error:
+            if error.args[0].code() in _FENCED:
+                raise Fenced(f"{self._writer}: another driver of this job has taken over") from error
+            raise LogUnavailable(f"{self._topic}: {error.args[0]}") from error
+
+
+def _transaction(producer: Producer, letters: Iterable[Letter], patience: float) -> None:
+    """Write all or none; raises `KafkaException`."""
+    producer.begin_transaction()
+    try:
+        for letter in letters:
+            _produce(producer, letter, None)
+        _retried(lambda: producer.commit_transaction(patience), patience)
+    except KafkaException as error:
+        if error.args[0].txn_requires_abort():
+            with suppress(KafkaException):
+                producer.abort_transaction(patience)
+        raise
+
+
+def _produce(producer: Producer, letter: Letter, told: Callable[[Any, Any], None] | None) -> None:
+    headers: list[tuple[str, str | bytes | None]] = list(letter.headers.items())
+    while True:
+        try:
+            producer.produce(letter.topic, letter.value, partition=letter.unit, headers=headers, on_delivery=told)
+            producer.poll(0)
+            return
+        except BufferError:  # its queue is full
+            producer.poll(0.05)
+
+
+def _retried(call: Callable[[], Any], patience: float) -> Any:
+    """Call again while Kafka says that this may help."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            return call()
+        except KafkaException as error:
+            told = cast("KafkaError", error.args[0])
+            away = told.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN)
+            if not (told.retriable() or away) or told.fatal() or time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+
+
+def _order_of(message: Message) -> Order | None:
+    with suppress(KeyError, NoStamp):
+        stamp = Stamp.decode(message.headers[HEADER])
+        return (stamp.incarnation, stamp.round)
+    return None

@@ -1,0 +1,60 @@
+"""The settings of streams: one line of help each, read from the environment as SPRINGLINE_<NAME>."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field, field_validator
+
+from persistence.platform import default_cache
+from persistence.profile import ProfiledSettings, checkout
+from spark_jobs.streaming.kafka import Cluster
+
+
+class StreamSettings(ProfiledSettings):
+    """Where streams are declared, which Kafka carries them, and on which Spark they run."""
+
+    streams: Path | None = Field(
+        default=None, description="File that declares the stream jobs; empty: streams.toml here"
+    )
+    kafka: str = Field(default="127.0.0.1:9092", description="Addresses of Kafka's brokers, separated by commas")
+    kafka_options: dict[str, str] = Field(
+        default_factory=dict, description="Further options of Kafka's clients (librdkafka's names), as a JSON object"
+    )
+    stream_state: Path | None = Field(
+        default=None,
+        description="Folder in memory for states of streams, shared by all workers; empty: in the cache",
+    )
+    stream_master: str = Field(
+        default="local[2,4]", description="Spark master of a stream's application: local[CORES,TRIES] or spark://…"
+    )
+    stream_memory: str = Field(default="1g", description="Java heap of a stream's application")
+    stream_tasks: int = Field(default=2, ge=1, description="Tasks of a round: as many as there are cores for a stage")
+    stream_conf: dict[str, str] = Field(
+        default_factory=dict, description="Further settings of a stream's Spark session, as a JSON object"
+    )
+
+    @field_validator("streams", "stream_state", mode="before")
+    @classmethod
+    def _no_path(cls, value: object) -> object:
+        return value or None
+
+    @property
+    def cluster(self) -> Cluster:
+        """The Kafka cluster that carries the streams."""
+        return Cluster(self.kafka, self.kafka_options)
+
+    @property
+    def declarations(self) -> Path:
+        """The file that declares the jobs."""
+        return (self.streams or checkout() / "streams.toml").expanduser().resolve()
+
+    @property
+    def state_folder(self) -> Path:
+        """Where the states of all jobs lie."""
+        return (self.stream_state or default_cache(self.home) / ".streams").expanduser().resolve()
+
+    @property
+    def jobs_folder(self) -> Path:
+        """Where each job has a folder of its own: registry, heartbeat, checkpoints, log."""
+        return self.home / "streams"

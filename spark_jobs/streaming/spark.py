@@ -1,0 +1,172 @@
+"""The one place that speaks to Spark: a streaming data source that runs the units of a stage, and a query for it."""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.unitlog.planner import Contents, Planner
+from spark_jobs.streaming.unitlog.rounds import Plan
+from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.unit import Report, Units
+
+FORMAT = "springline-units"
+_SCHEMA = "unit int, report string"
+_LOOK_SECONDS = 0.005  # between two looks for messages
+_WAIT_SECONDS = 0.2  # a planner looks for so long before it says that there is nothing
+_FROZEN_AT = 3  # task of a worker at which its objects are taken out of garbage collection
+
+_units: dict[tuple[str, str], Units] = {}  # of this worker process, by stage and cluster
+_tasks = 0
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Files that a planner looks at: what rounds are to name, and one whose presence ends the planning."""
+
+    contents: Mapping[str, str]
+    stop: str
+
+    def read(self) -> Contents:
+        """The contents as they are now."""
+        return {name: json.loads(Path(path).read_bytes()) for name, path in self.contents.items()}
+
+
+class UnitSource(DataSource):
+    """The units of a stage as a stream of reports; options: stage, cluster, watched (JSON), tasks, latest."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return _SCHEMA
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:
+        return UnitReader(dict(self.options))
+
+
+@dataclass
+class _Share(InputPartition):
+    """The units that one task runs, one after another."""
+
+    plan: str
+    contents: Contents
+    units: tuple[int, ...]
+
+
+class UnitReader(DataSourceStreamReader):
+    """Plans rounds on the driver; runs them on executors."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._stage_text = options["stage"]
+        self._cluster_text = options["cluster"]
+        self._watched_text = options["watched"]
+        self._tasks = int(options["tasks"])
+        self._latest = options.get("latest") == "true"
+        self._planner: Planner | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        return _offset(self._planning().begin())
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        stop = Path(Watched(**json.loads(self._watched_text)).stop)
+        last = Plan.decode(json.dumps(start))
+        until = time.monotonic() + _WAIT_SECONDS
+        while not stop.exists():
+            if (plan := self._planning().after(last)) is not None:
+                return _offset(plan)
+            if time.monotonic() > until:
+                break
+            time.sleep(_LOOK_SECONDS)
+        return start
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        plan = Plan.decode(json.dumps(end))
+        contents = self._planning().contents_of(plan)
+        units = sorted(plan.ranges)
+        tasks = min(self._tasks, len(units)) or 1
+        return [_Share(plan.encode(), contents, tuple(units[task::tasks])) for task in range(tasks)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Share)
+        _spare_the_collector()
+        units = _units_here(self._stage_text, self._cluster_text)
+        plan = Plan.decode(partition.plan)
+        for unit in partition.units:
+            report = units.run(plan, partition.contents, unit)
+            columns = [pa.array([unit], pa.int32()), pa.array([json.dumps(asdict(report))])]
+            yield pa.RecordBatch.from_arrays(columns, ["unit", "report"])
+
+    def _planning(self) -> Planner:
+        if self._planner is None:
+            stage = Stage.from_json(self._stage_text)
+            watched = Watched(**json.loads(self._watched_text))
+            log = Kafka(Cluster.from_json(self._cluster_text))
+            self._planner = Planner(stage, log, time.time, watched.read, latest=self._latest)
+        return self._planner
+
+
+def start(
+    session: SparkSession,
+    stage: Stage,
+    cluster: Cluster,
+    watched: Watched,
+    checkpoint: Path,
+    told: Callable[[Stage, list[Report]], None],
+    *,
+    tasks: int,
+    latest: bool = False,
+) -> StreamingQuery:
+    """Start a stage as a query of its own; `told` gets the reports of each round when it is committed."""
+    session.dataSource.register(UnitSource)
+
+    def committed(batch: DataFrame, number: int) -> None:
+        rows = batch.collect()  # one full action: every unit has reported
+        told(stage, [Report(**json.loads(row.report)) for row in rows])
+
+    options = {
+        "stage": stage.as_json(),
+        "cluster": cluster.as_json(),
+        "watched": json.dumps(asdict(watched)),
+        "tasks": str(tasks),
+        "latest": str(latest).lower(),
+    }
+    reading = session.readStream.format(FORMAT).options(**options).load()
+    writing = reading.writeStream.queryName(stage.id).foreachBatch(committed)
+    return writing.option("checkpointLocation", str(checkpoint)).start()
+
+
+def _offset(plan: Plan) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(plan.encode())
+    return found
+
+
+def _units_here(stage: str, cluster: str) -> Units:
+    if (stage, cluster) not in _units:
+        _units[stage, cluster] = Units(Stage.from_json(stage), Kafka(Cluster.from_json(cluster)))
+    return _units[stage, cluster]
+
+
+def _spare_the_collector() -> None:
+    """PySpark collects garbage after every task, which takes 50 ms with Arrow and numba loaded, unless frozen."""
+    global _tasks
+    _tasks += 1
+    if _tasks == _FROZEN_AT:
+        gc.collect()
+        gc.freeze()

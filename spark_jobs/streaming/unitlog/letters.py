@@ -1,0 +1,62 @@
+"""From what a step made to messages: buffers for the next stage, results and dead letters for everybody."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import polars as pl
+import pyarrow as pa
+
+from spark_jobs.streaming.unitlog.log import Letter, Order
+from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.stamps import Stamp
+from spark_jobs.streaming.unitlog.step import Output
+
+RESULT_ROWS = 2_000  # in one message
+
+
+def letters_of(stage: Stage, unit: int, order: Order, output: Output) -> Iterator[Letter]:
+    """The buffers for each unit downstream, numbered from 0, in Arrow's stream form."""
+    for to in sorted(output.buffers):
+        for sequence, batch in enumerate(output.buffers[to]):
+            yield Letter(stage.downstream, to, arrow_bytes(batch), Stamp(*_from(order, unit), sequence).header())
+
+
+def results_of(stage: Stage, unit: int, order: Order, output: Output) -> Iterator[Letter]:
+    """The results as lines of JSON, up to `RESULT_ROWS` in a message; the header `query` tells whose they are."""
+    sequence = 0
+    for batch in output.results:
+        query = (batch.schema.metadata or {}).get(b"query", b"")
+        for at in range(0, batch.num_rows, RESULT_ROWS):
+            headers = {**Stamp(*_from(order, unit), sequence).header(), "query": query}
+            yield Letter(stage.results, unit, _lines(batch.slice(at, RESULT_ROWS)), headers)
+            sequence += 1
+
+
+def dead_letters(stage: Stage, unit: int, order: Order, output: Output) -> Iterator[Letter]:
+    """What could not be used, as it came; the headers `reason` and `offset` tell why, and where it was."""
+    for sequence, dead in enumerate(output.dead):
+        headers = Stamp(*_from(order, unit), sequence).header()
+        headers |= {"reason": dead.reason.encode(), "offset": str(dead.offset).encode()}
+        yield Letter(stage.dead, unit, bytes(dead.value), headers)
+
+
+def arrow_bytes(batch: pa.RecordBatch) -> bytes:
+    """A batch as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def _from(order: Order, unit: int) -> tuple[int, int, int]:
+    return (order[0], unit, order[1])
+
+
+def _lines(batch: pa.RecordBatch) -> bytes:
+    sink = io.BytesIO()
+    found = pl.from_arrow(batch)
+    assert isinstance(found, pl.DataFrame)
+    found.write_ndjson(sink)
+    return sink.getvalue()

@@ -1,0 +1,60 @@
+"""What the unit log asks of the log that lies below it: Kafka, or in tests a few lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from spark_jobs.streaming.unitlog.rounds import Extent
+from spark_jobs.streaming.unitlog.step import Message
+
+Order = tuple[int, int]  # incarnation and round: what comes later is greater
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message to be sent: the unit of a topic that it is for, its bytes, its headers."""
+
+    topic: str
+    unit: int
+    value: bytes
+    headers: Mapping[str, bytes] = field(default_factory=dict)
+
+
+class Appender(Protocol):
+    """The one writer of a log of one unit; whoever opens it later fences this one off."""
+
+    def append(self, values: Sequence[bytes]) -> None:
+        """Append all or none; raises `Fenced` where somebody else has opened the log since."""
+
+
+class Sending(Protocol):
+    """Messages on their way to units."""
+
+    def send(self, letter: Letter) -> None:
+        """Send a message; it has arrived when the context that gave this ends."""
+
+
+class Log(Protocol):
+    """Topics of units; offsets ascend and may have gaps."""
+
+    def extents(self, topic: str) -> Mapping[int, Extent]:
+        """What each unit of a topic holds; raises `NoTopic`, `LogUnavailable`."""
+
+    def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
+        """The messages at offsets [start, to); raises `MessagesGone`, `LogUnavailable`."""
+
+    def sending(self) -> AbstractContextManager[Sending]:
+        """Send messages in order; its end returns when all have arrived, or raises `LogUnavailable`."""
+
+    def publish(self, writer: str, order: Order, letters: Iterable[Letter], places: Sequence[tuple[str, int]]) -> None:
+        """Write what others read: all of a round or nothing, once, by whichever attempt comes first.
+
+        A round that is not later than the last one that `writer` has written to one of `places` (topic and unit)
+        is dropped. Each letter's header tells the round, as `stamps.HEADER`.
+        """
+
+    def appender(self, writer: str, topic: str) -> Appender:
+        """Open a log of one unit for writing, and fence off whoever had it open as `writer`."""

@@ -1,0 +1,142 @@
+"""The planner of a stage: decides each next round once, and writes it down before anything of it runs.
+
+The rounds log has one writer: a driver that opens it fences off the one before. What was planned and not run is planned
+again as it was, by whichever driver goes on. A line of the log is a round, or the content that rounds name by its hash.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import xxhash
+
+from spark_jobs.streaming.errors import MissingVersion
+from spark_jobs.streaming.unitlog.log import Appender, Log
+from spark_jobs.streaming.unitlog.rounds import Plan, beginning, next_round
+from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.step import Message
+from spark_jobs.streaming.unitlog.versions import Versions
+
+Contents = Mapping[str, Any]  # by name: the registry of queries, the ring, the routing table, settings
+
+
+@dataclass
+class History:
+    """What a rounds log holds: the rounds by order, and contents by their hash."""
+
+    plans: dict[tuple[int, int], Plan] = field(default_factory=dict)
+    contents: dict[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def read(messages: Iterable[Message]) -> History:
+        """The rounds log from its first message that is there."""
+        found = History()
+        for message in messages:
+            told = json.loads(bytes(message.value))
+            if "hash" in told:
+                found.contents[told["hash"]] = told["content"]
+            else:
+                plan = Plan.decode(bytes(message.value))
+                found.plans[plan.order] = plan
+        return found
+
+    @property
+    def last(self) -> Plan | None:
+        """The newest round."""
+        return self.plans[max(self.plans)] if self.plans else None
+
+    def after(self, plan: Plan) -> Plan | None:
+        """The round that was planned after `plan`."""
+        following = [order for order, other in self.plans.items() if other.before == plan.order]
+        return self.plans[max(following)] if following else None
+
+    def contents_of(self, plan: Plan) -> dict[str, Any]:
+        """What the versions that a round names stand for; raises `MissingVersion`."""
+        try:
+            return {name: self.contents[digest] for name, digest in plan.versions.items()}
+        except KeyError as missing:
+            raise MissingVersion(f"round {plan.number} names {missing}, and the rounds log does not hold it") from None
+
+
+def read_history(stage: Stage, log: Log) -> History:
+    """All that is in the rounds log of a stage."""
+    extent = log.extents(stage.rounds)[0]
+    return History.read(log.fetch(stage.rounds, 0, extent.low, extent.high))
+
+
+def newest_complete(stage: Stage, history: History) -> Plan | None:
+    """The newest round after which every unit's state is there."""
+    for order in sorted(history.plans, reverse=True):
+        plan = history.plans[order]
+        if plan.number == 0 or all(Versions(stage.folder(u)).notes(*order) is not None for u in plan.ranges):
+            return plan
+    return None
+
+
+class Planner:
+    """Plans the rounds of one stage; `now` gives the time, `contents` what rounds are to name, newest first."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        log: Log,
+        now: Callable[[], float],
+        contents: Callable[[], Contents],
+        *,
+        latest: bool = False,
+    ) -> None:
+        self._stage = stage
+        self._log = log
+        self._now = now
+        self._contents = contents
+        self._latest = latest
+        self._opened: tuple[Appender, History] | None = None
+
+    def begin(self) -> Plan:
+        """Where a driver without memory goes on: after the newest round whose state is there, or at the start."""
+        appender, history = self._open()
+        if (plan := newest_complete(self._stage, history)) is not None:
+            return plan
+        if history.plans:
+            return history.plans[min(history.plans)]
+        plan = beginning(self._log.extents(self._stage.topic), latest=self._latest)
+        appender.append([plan.encode().encode()])
+        history.plans[plan.order] = plan
+        return plan
+
+    def after(self, last: Plan) -> Plan | None:
+        """The round after `last`; None while there is nothing to do. Raises what `next_round` and the log raise."""
+        appender, history = self._open()
+        if (logged := history.after(last)) is not None:
+            return logged
+        stage = self._stage
+        extents = self._log.extents(stage.topic)
+        contents = self._contents()
+        versions = {name: _hash(content) for name, content in contents.items()}
+        admitted = dict.fromkeys(extents, stage.admitted)
+        plan = next_round(last, extents, admitted, self._now(), versions, log=stage.topic)
+        if plan is None:
+            return None
+        new = {versions[name]: content for name, content in contents.items() if versions[name] not in history.contents}
+        lines = [json.dumps({"hash": digest, "content": content}) for digest, content in new.items()]
+        appender.append([line.encode() for line in (*lines, plan.encode())])
+        history.contents |= new
+        history.plans = {last.order: last, plan.order: plan}
+        return plan
+
+    def contents_of(self, plan: Plan) -> dict[str, Any]:
+        """What the versions that a round names stand for."""
+        return self._open()[1].contents_of(plan)
+
+    def _open(self) -> tuple[Appender, History]:
+        if self._opened is None:
+            appender = self._log.appender(self._stage.rounds, self._stage.rounds)  # first: nobody else appends then
+            self._opened = (appender, read_history(self._stage, self._log))
+        return self._opened
+
+
+def _hash(content: Any) -> str:
+    return xxhash.xxh3_128_hexdigest(json.dumps(content, sort_keys=True).encode())

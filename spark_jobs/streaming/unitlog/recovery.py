@@ -1,0 +1,76 @@
+"""Brings back the states of units that were lost: from the newest version that is there or was persisted, by replay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spark_jobs.streaming.errors import MissingVersion
+from spark_jobs.streaming.unitlog.log import Log
+from spark_jobs.streaming.unitlog.planner import History, read_history
+from spark_jobs.streaming.unitlog.rounds import Plan
+from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.unit import Units
+from spark_jobs.streaming.unitlog.versions import Versions
+
+Fetch = Callable[[Stage, int, tuple[int, int]], tuple[int, int] | None]
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """A unit's state that was brought back: up to which round, from which one on rounds were run again."""
+
+    stage: str
+    unit: int
+    base: tuple[int, int]
+    to: tuple[int, int]
+    rounds: int
+
+
+def no_persisted(stage: Stage, unit: int, until: tuple[int, int]) -> None:
+    """The `fetch` of a job whose states are not persisted."""
+
+
+def recover(stage: Stage, log: Log, fetch: Fetch = no_persisted) -> list[Rebuilt]:
+    """Make sure that the state after the newest planned round is there in every unit.
+
+    That round itself is run as ever, since nobody knows whether all that it sends has arrived. `fetch` puts the newest
+    persisted version not after a round into the unit's folder, and returns its order, or None. Raises `MessagesGone`
+    where rounds would have to be run again whose messages are not in the log any more, `MissingVersion` where their
+    plans are not.
+    """
+    history = read_history(stage, log)
+    last = history.last
+    if last is None or last.number == 0:
+        return []
+    units = Units(stage, log)
+    rebuilt = []
+    for unit in sorted(last.ranges):
+        if _is_there(stage, unit, last.order):
+            continue
+        if not _is_there(stage, unit, last.before):
+            rebuilt.append(_rebuild(stage, units, history, unit, last.before, fetch))
+        units.run(last, history.contents_of(last), unit)
+    return rebuilt
+
+
+def _rebuild(stage: Stage, units: Units, history: History, unit: int, wanted: tuple[int, int], fetch: Fetch) -> Rebuilt:
+    """Bring back the state after the round `wanted`; what the rounds sent has arrived, since others followed."""
+    missing: list[Plan] = []
+    order = wanted
+    persisted = fetch(stage, unit, wanted)
+    while order != persisted and not _is_there(stage, unit, order):
+        if order not in history.plans:
+            raise MissingVersion(
+                f"{stage.id}, unit {unit}: neither the state after round {order[1]} is there nor the plan of that round"
+            )
+        missing.append(history.plans[order])
+        order = missing[-1].before
+    for plan in reversed(missing):
+        if unit in plan.ranges:
+            units.replay(plan, history.contents_of(plan), unit)
+    return Rebuilt(stage.id, unit, order, wanted, len(missing))
+
+
+def _is_there(stage: Stage, unit: int, order: tuple[int, int]) -> bool:
+    return order[1] == 0 or Versions(stage.folder(unit)).notes(*order) is not None

@@ -1,0 +1,75 @@
+"""A stage: which step runs on the units of which topic, where its output goes, where its state lies."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spark_jobs.streaming.errors import UnknownStep
+from spark_jobs.streaming.unitlog.step import Step
+
+_STEPS: dict[str, Callable[..., Step]] = {}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a job.
+
+    `step` and `arguments` name a registered step, found in one of `modules`. With `stamped`, the topic is written by
+    a stage upstream. `downstream` is the topic of the next stage, with `units` units; `results` and `dead` are what
+    others read. `state` is the folder of the units' states. At most `admitted` messages of a unit go into a round.
+    """
+
+    job: str
+    name: str
+    step: str
+    topic: str
+    state: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    modules: Sequence[str] = ()
+    stamped: bool = False
+    downstream: str = ""
+    units: int = 0
+    results: str = ""
+    dead: str = ""
+    admitted: int = 1_000
+
+    @property
+    def id(self) -> str:
+        """The stage's name among all jobs'."""
+        return f"{self.job}.{self.name}"
+
+    @property
+    def rounds(self) -> str:
+        """The topic of its rounds."""
+        return f"{self.id}.rounds"
+
+    def folder(self, unit: int) -> Path:
+        """Where the versions of a unit's state lie."""
+        return Path(self.state) / self.name / str(unit)
+
+    def make_step(self) -> Step:
+        """The step, ready to run; raises `UnknownStep`."""
+        for module in self.modules:
+            importlib.import_module(module)
+        if self.step not in _STEPS:
+            raise UnknownStep(f"{self.id}: no step {self.step!r}; registered: {', '.join(sorted(_STEPS)) or 'none'}")
+        return _STEPS[self.step](**self.arguments)
+
+    def as_json(self) -> str:
+        """One line, the same for the same stage."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str) -> Stage:
+        """The inverse of `as_json`."""
+        return Stage(**json.loads(text))
+
+
+def register_step(name: str, make: Callable[..., Step]) -> None:
+    """Let stages name a step; `make(**arguments)` makes one."""
+    _STEPS[name] = make

@@ -1,0 +1,98 @@
+"""A log of lists, for tests of the unit log: offsets with gaps, fencing, and a process that dies at a chosen call."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from spark_jobs.streaming.errors import Fenced, MessagesGone
+from spark_jobs.streaming.unitlog.log import Letter, Order
+from spark_jobs.streaming.unitlog.rounds import Extent
+from spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
+from spark_jobs.streaming.unitlog.step import Message
+
+
+class Killed(Exception):
+    """The process that spoke to the log died at this call."""
+
+
+class MemoryLog:
+    """Topics as lists of messages; every second message leaves a gap behind, as a commit marker would."""
+
+    def __init__(self, topics: Mapping[str, int]) -> None:
+        self.topics = {name: [[] for _ in range(units)] for name, units in topics.items()}
+        self.lows: dict[tuple[str, int], int] = defaultdict(int)
+        self.dies_in: int | None = None  # calls
+        self._next: dict[tuple[str, int], int] = defaultdict(int)
+        self._owners: dict[str, object] = {}
+
+    def put(self, topic: str, unit: int, value: bytes) -> None:
+        """A message from outside."""
+        self._append(Letter(topic, unit, value))
+
+    def extents(self, topic: str) -> dict[int, Extent]:
+        return {
+            unit: Extent(self.lows[topic, unit], self._next[topic, unit]) for unit in range(len(self.topics[topic]))
+        }
+
+    def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
+        self._call()
+        if start < self.lows[topic, unit]:
+            raise MessagesGone(f"{topic}[{unit}]: the messages from offset {start} on are not there any more")
+        yield from [message for message in self.topics[topic][unit] if start <= message.offset < to]
+
+    @contextmanager
+    def sending(self) -> Iterator[MemoryLog]:
+        yield self
+        self._call()
+
+    def send(self, letter: Letter) -> None:
+        self._call()
+        self._append(letter)
+
+    def publish(self, writer: str, order: Order, letters: Iterable[Letter], places: Sequence[tuple[str, int]]) -> None:
+        self._call()
+        stamps = [Stamp.decode(m.headers[HEADER]) for topic, unit in places for m in self.topics[topic][unit]]
+        if order > max(((stamp.incarnation, stamp.round) for stamp in stamps), default=(0, 0)):
+            for letter in list(letters):
+                self._append(letter)
+        self._call()
+
+    def appender(self, writer: str, topic: str) -> _Appender:
+        self._owners[writer] = appender = _Appender(self, writer, topic)
+        return appender
+
+    def owned(self, writer: str, by: object) -> bool:
+        """Whether nobody else has opened the writer's log since."""
+        return self._owners[writer] is by
+
+    def cut(self, topic: str) -> None:
+        """Delete all that is in a topic now."""
+        for unit in range(len(self.topics[topic])):
+            self.lows[topic, unit] = self._next[topic, unit]
+
+    def _append(self, letter: Letter) -> None:
+        place = (letter.topic, letter.unit)
+        messages = self.topics[letter.topic][letter.unit]
+        messages.append(Message(self._next[place], letter.value, 1.0, dict(letter.headers)))
+        self._next[place] += 1 + len(messages) % 2
+
+    def _call(self) -> None:
+        if self.dies_in is not None:
+            self.dies_in -= 1
+            if self.dies_in < 0:
+                raise Killed
+
+
+class _Appender:
+    def __init__(self, log: MemoryLog, writer: str, topic: str) -> None:
+        self._log, self._writer, self._topic = log, writer, topic
+
+    def append(self, values: Sequence[bytes]) -> None:
+        self._log._call()
+        if not self._log.owned(self._writer, self):
+            raise Fenced(f"{self._writer}: another driver of this job has taken over")
+        for value in values:
+            self._log.put(self._topic, 0, value)
+        self._log._call()
