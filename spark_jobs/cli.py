@@ -1,4 +1,4 @@
-"""The command line of the Spark jobs: what operations there are, run them, land files; every command speaks JSON."""
+"""The command line of the Spark jobs: list and run operations, land files, run streams; every command speaks JSON."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ from spark_jobs.operations import RegisteredOperation, Registry, load_operations
 from spark_jobs.produce import produce
 from spark_jobs.runner import make_runner
 from spark_jobs.settings import JobSettings
+from spark_jobs.streaming.cli import app as streams
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+app.add_typer(streams, name="streams")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON")]
 

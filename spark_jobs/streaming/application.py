@@ -21,6 +21,7 @@ from spark_jobs.streaming.jobs import Job
 from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.spark import Watched, start
+from spark_jobs.streaming.supervision import abandoned
 from spark_jobs.streaming.unitlog.recovery import recover
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.unit import Report
@@ -57,6 +58,7 @@ class Beats:
                 "state_bytes": sum(report.state_bytes for report in reports),
                 "seconds": max((sum(report.seconds.values()) for report in reports), default=0.0),
                 "newest": newest or before.get("newest", 0.0),
+                "behind": max((report.behind for report in reports), default=0),
             }
 
     def beat(self, state: str, error: str = "") -> None:
@@ -126,6 +128,8 @@ def _watch(queries: Sequence[StreamingQuery], folder: JobFolder, beats: Beats) -
                 error = query.exception()
                 raise StreamError(_said(error)) if error else StreamError(f"{query.name} ended by itself")
         beats.beat("running")
+        if abandoned(folder, time.time()):
+            folder.ask_to_stop()
         time.sleep(_BEAT_SECONDS)
         moving = not folder.stop_file.exists() or any(query.status["isTriggerActive"] for query in queries)
         resting = 0 if moving else resting + 1

@@ -13,13 +13,16 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from spark_jobs.streaming.errors import AlreadyRuns
 from spark_jobs.streaming.windows.registry import Registry
+
+_LOOKERS_SECONDS = 1.0  # who only looks whether a job runs holds its lock for a moment
 
 
 class JobFolder:
@@ -30,6 +33,8 @@ class JobFolder:
         self.registry_file = path / "registry.json"
         self.stop_file = path / "stop"
         self.log_file = path / "log"
+        self.lease_file = path / "lease"
+        self.starts_file = path / "starts.json"
 
     def checkpoint(self, stage: str) -> Path:
         """Where Spark keeps its log of a stage."""
@@ -72,7 +77,7 @@ class JobFolder:
         """Whether an application of this job lives on this machine."""
         try:
             with (self.path / "lock").open("r+") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 return False
         except FileNotFoundError:
             return False
@@ -84,11 +89,20 @@ class JobFolder:
         """Be the job's application while inside; raises `AlreadyRuns`."""
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / "lock").open("a+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise AlreadyRuns(f"the application of job {self.path.name!r} runs already: {self.path}") from None
+            until = time.monotonic() + _LOOKERS_SECONDS
+            while not _locked(lock):
+                if time.monotonic() > until:
+                    raise AlreadyRuns(f"the application of job {self.path.name!r} runs already: {self.path}")
+                time.sleep(0.02)
             yield
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
 
 
 def write_json(path: Path, told: Any) -> None:

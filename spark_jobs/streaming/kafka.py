@@ -35,6 +35,11 @@ _READERS = 64  # consumers that a process keeps
 _TAIL = 64  # offsets from the end in which the last message of a writer is looked for first
 _FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
 _GONE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+_PASSING = {  # of a broker that is being restarted, of a topic that is being made
+    KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+}  # fmt: skip
 _MISSING = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 
 
@@ -117,6 +122,13 @@ class Kafka:
                     raise LogUnavailable(f"{name}: could not be created at {self._cluster.servers}: {error}") from error
 
     def extents(self, topic: str) -> Mapping[int, Extent]:
+        try:
+            found: dict[int, Extent] = _retried(lambda: self._extents(topic), self._patience)
+            return found
+        except KafkaException as error:
+            raise self._unavailable(topic, error) from error
+
+    def _extents(self, topic: str) -> dict[int, Extent]:
         places = [TopicPartition(topic, unit) for unit in self._units_of(topic)]
         lows, highs = (
             self._admin.list_offsets(
@@ -124,15 +136,9 @@ class Kafka:
                 isolation_level=IsolationLevel.READ_COMMITTED,
                 request_timeout=self._patience,
             )
-            for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
+            for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
         )
-        try:
-            found = {
-                place.partition: Extent(lows[place].result().offset, highs[place].result().offset) for place in places
-            }
-        except KafkaException as error:
-            raise self._unavailable(topic, error) from error
-        return dict(sorted(found.items()))
+        return {at.partition: Extent(lows[at].result().offset, highs[at].result().offset) for at in places}
 
     def delete(self, topic: str, before: Mapping[int, int]) -> None:
         """Delete the messages of each unit before an offset."""
@@ -377,8 +383,7 @@ def _retried(call: Callable[[], Any], patience: float) -> Any:
             return call()
         except KafkaException as error:
             told = cast("KafkaError", error.args[0])
-            away = told.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN)
-            if not (told.retriable() or away) or told.fatal() or time.monotonic() > until:
+            if not (told.retriable() or told.code() in _PASSING) or told.fatal() or time.monotonic() > until:
                 raise
             time.sleep(0.1)
 

@@ -71,7 +71,7 @@ def newest_complete(stage: Stage, history: History) -> Plan | None:
     """The newest round after which every unit's state is there."""
     for order in sorted(history.plans, reverse=True):
         plan = history.plans[order]
-        if plan.number == 0 or all(Versions(stage.folder(u)).notes(*order) is not None for u in plan.ranges):
+        if plan.number == 0 or all(Versions(stage.folder(unit)).whole(*order) for unit in plan.ranges):
             return plan
     return None
 

@@ -46,9 +46,10 @@ def recover(stage: Stage, log: Log, fetch: Fetch = no_persisted) -> list[Rebuilt
     units = Units(stage, log)
     rebuilt = []
     for unit in sorted(last.ranges):
-        if _is_there(stage, unit, last.order):
+        versions = Versions(stage.folder(unit))
+        if versions.whole(*last.order):
             continue
-        if not _is_there(stage, unit, last.before):
+        if not versions.whole(*last.before):
             rebuilt.append(_rebuild(stage, units, history, unit, last.before, fetch))
         units.run(last, history.contents_of(last), unit)
     return rebuilt
@@ -58,8 +59,9 @@ def _rebuild(stage: Stage, units: Units, history: History, unit: int, wanted: tu
     """Bring back the state after the round `wanted`; what the rounds sent has arrived, since others followed."""
     missing: list[Plan] = []
     order = wanted
+    versions = Versions(stage.folder(unit))
     persisted = fetch(stage, unit, wanted)
-    while order != persisted and not _is_there(stage, unit, order):
+    while order != persisted and not versions.whole(*order):
         if order not in history.plans:
             raise MissingVersion(
                 f"{stage.id}, unit {unit}: neither the state after round {order[1]} is there nor the plan of that round"
@@ -70,7 +72,3 @@ def _rebuild(stage: Stage, units: Units, history: History, unit: int, wanted: tu
         if unit in plan.ranges:
             units.replay(plan, history.contents_of(plan), unit)
     return Rebuilt(stage.id, unit, order, wanted, len(missing))
-
-
-def _is_there(stage: Stage, unit: int, order: tuple[int, int]) -> bool:
-    return order[1] == 0 or Versions(stage.folder(unit)).notes(*order) is not None

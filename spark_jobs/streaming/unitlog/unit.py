@@ -28,8 +28,8 @@ _PRUNE_EVERY = 16
 class Report:
     """What became of a round in a unit: what the step counted, bytes of state, seconds of each part.
 
-    `newest` is when the newest message of the range was appended; 0 for none. `again` tells that the round had been
-    run before.
+    `newest` is when the newest message of the range was appended; 0 for none. `behind` is how many messages the stage
+    has not admitted yet. `again` tells that the round had been run before.
     """
 
     unit: int
@@ -38,6 +38,7 @@ class Report:
     state_bytes: int = 0
     newest: float = 0.0
     seconds: Mapping[str, float] = field(default_factory=dict)
+    behind: int = 0
     again: bool = False
 
 
@@ -57,8 +58,8 @@ class Units:
         raises; then the round can be run again.
         """
         versions = Versions(self.stage.folder(unit))
-        if (notes := versions.notes(*plan.order)) is not None:
-            return Report(unit, plan.number, notes["counts"], again=True)
+        if (notes := versions.notes(*plan.order)) is not None and versions.whole(*plan.order):
+            return Report(unit, plan.number, notes["counts"], behind=plan.behind, again=True)
         begun = time.monotonic()
         before = self._before(versions, plan, unit)
         reading = _Reading(self._log.fetch(self.stage.topic, unit, *plan.ranges[unit]))
@@ -73,7 +74,7 @@ class Units:
             versions.prune((), before=(plan.incarnation, plan.number - _KEPT_ROUNDS))
         ended = time.monotonic()
         seconds = {"step": stepped - begun, "send": arrived - stepped, "save": ended - arrived}
-        return Report(unit, plan.number, output.counts, after.bytes, reading.newest, seconds)
+        return Report(unit, plan.number, output.counts, after.bytes, reading.newest, seconds, plan.behind)
 
     def replay(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> Version:
         """Run a round for its state alone: what it sends has arrived long ago, and is discarded."""

@@ -87,6 +87,17 @@ class Versions:
         except MissingVersion:
             return None
 
+    def whole(self, incarnation: int, number: int) -> bool:
+        """Whether the version after a round is there with all its runs."""
+        if number == 0:
+            return True
+        try:
+            told = self._manifest(incarnation, number)
+            runs = (run for listed in told["runs"].values() for run in listed)
+            return all((self.folder / _RUNS / run["file"]).stat().st_size == run["bytes"] for run in runs)
+        except (MissingVersion, FileNotFoundError):
+            return False
+
     def save(
         self, before: Version, state: State, order: tuple[int, int], notes: Mapping[str, Any] | None = None
     ) -> Version:
@@ -120,6 +131,13 @@ class Versions:
         folder = self.folder / str(incarnation)
         found = (path.stem for path in folder.glob("*.json")) if folder.is_dir() else ()
         return tuple(sorted(int(stem) for stem in found))
+
+    def newest(self) -> tuple[int, int] | None:
+        """The incarnation and round of the newest version; None if there is none."""
+        for folder in sorted(self._incarnations(), key=lambda folder: int(folder.name), reverse=True):
+            if rounds := self.rounds(int(folder.name)):
+                return int(folder.name), rounds[-1]
+        return None
 
     def prune(self, keep: Collection[tuple[int, int]], *, before: tuple[int, int]) -> int:
         """Remove the versions before (incarnation, round) that are not in `keep`, and runs of no version; how many."""

@@ -28,7 +28,7 @@ def grown(versions: Versions, rounds: int) -> Version:
     version = versions.load(1, 0)
     for number in range(1, rounds + 1):
         runs = (*version.state.runs.get("rows", ()), batch(number))
-        version = versions.save(version, State({"seen": number}, {"rows": runs}), number)
+        version = versions.save(version, State({"seen": number}, {"rows": runs}), (1, number))
     return version
 
 
@@ -49,7 +49,7 @@ def test_a_run_that_is_kept_is_not_written_again(versions: Versions) -> None:
     """Neither when it was just made, nor when it was loaded."""
     grown(versions, 2)
     loaded = versions.load(1, 2)
-    after = versions.save(loaded, State({}, {"rows": (*loaded.state.runs["rows"], batch(9))}), 3)
+    after = versions.save(loaded, State({}, {"rows": (*loaded.state.runs["rows"], batch(9))}), (1, 3))
     assert after.runs["rows"][:2] == loaded.runs["rows"]
     assert len(list((versions.folder / "runs").iterdir())) == 3
 
@@ -66,7 +66,7 @@ def test_a_round_that_comes_out_otherwise_is_an_error_and_the_first_stands(versi
     """Its step looked at a clock, or at the order of a set."""
     grown(versions, 1)
     with pytest.raises(NotDeterministic, match=r"1\.json: round 1 was run before"):
-        versions.save(versions.load(1, 0), State({"seen": "later"}), 1)
+        versions.save(versions.load(1, 0), State({"seen": "later"}), (1, 1))
     assert versions.load(1, 1).state.scalars == {"seen": 1}
 
 
@@ -98,7 +98,7 @@ def test_a_damaged_file_is_named(versions: Versions, keep_length: bool) -> None:
 def test_old_versions_go_and_what_newer_ones_name_stays(versions: Versions) -> None:
     """Runs are shared; one that is kept by name stays whole, and one that is being written is left alone."""
     version = grown(versions, 4)
-    version = versions.save(version, State({}, {"rows": (batch(1, 2, 3, 4),)}), 5)
+    version = versions.save(version, State({}, {"rows": (batch(1, 2, 3, 4),)}), (1, 5))
     (versions.folder / "runs" / "6-rows-half.arrow").write_bytes(b"")
     assert versions.prune({(1, 2)}, before=(1, 5)) == 3
     assert versions.rounds(1) == (2, 5)
@@ -111,6 +111,16 @@ def test_a_new_incarnation_has_rounds_of_its_own(versions: Versions) -> None:
     """After a rewind the same round may come out otherwise; the earlier history stays until it is pruned."""
     grown(versions, 3)
     back = versions.load(1, 2)
-    again = versions.save(Version(2, 2, back.state, back.runs), State({"seen": "anew"}, back.state.runs), 3)
+    again = versions.save(back, State({"seen": "anew"}, back.state.runs), (2, 3))
     assert versions.load(2, 3).state.scalars == {"seen": "anew"} and again.files == back.files
     assert versions.load(1, 3).state.scalars == {"seen": 3}
+    assert versions.newest() == (2, 3)
+
+
+def test_a_version_is_whole_with_all_its_runs_and_not_otherwise(versions: Versions) -> None:
+    """A manifest alone is no state; the beginning always is there."""
+    assert versions.whole(1, 0) and not versions.whole(1, 1) and versions.newest() is None
+    saved = grown(versions, 2)
+    assert versions.whole(1, 2) and versions.notes(1, 2) == {}
+    (versions.folder / "runs" / max(saved.files)).unlink()
+    assert not versions.whole(1, 2) and versions.notes(1, 3) is None

@@ -1,0 +1,23 @@
+"""One DAG for each job of streams.toml: its run lives as long as the stream; ending the run stops the stream."""
+
+from datetime import datetime, timedelta
+
+from airflow.sdk import DAG, Param
+
+from spark_jobs.streaming.jobs import read_jobs
+from spark_jobs.streaming.settings import StreamSettings
+from springline_airflow.streams import StreamOperator
+
+for name, job in read_jobs(StreamSettings().declarations).items():
+    with DAG(
+        f"stream_{name}",
+        schedule=None,
+        start_date=datetime(2013, 1, 1),
+        max_active_runs=1,
+        default_args={"retries": 3, "retry_delay": timedelta(seconds=10)},
+        params={"queries": Param({}, type="object", description="Queries to register or to change, SQL by name")},
+        render_template_as_native_obj=True,
+        doc_md=f"{__doc__}\n\nReads the topic `{job.topic}`, writes `{job.results}`.",
+        tags=["springline", "stream"],
+    ):
+        StreamOperator(task_id="supervise", job=name, queries="{{ params.queries }}")

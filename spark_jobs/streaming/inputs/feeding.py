@@ -1,0 +1,65 @@
+"""Sends rows to a topic: the flights of 2013 at a chosen speed, or net flows at a chosen rate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
+
+from spark_jobs.streaming.inputs import flights
+from spark_jobs.streaming.inputs.flights import Due
+from spark_jobs.streaming.inputs.flows import Flows
+from spark_jobs.streaming.unitlog.log import Letter, Log
+
+_FLOWS = 1_000_000
+_AT_ONCE = 500  # messages that are waited for together
+
+
+class Source(StrEnum):
+    """What there is to send."""
+
+    FLIGHTS = "flights"
+    FLOWS = "flows"
+
+
+def messages_of(source: Source, *, rows: int | None, size: int, speed: float) -> Iterator[Due]:
+    """Messages of `size` rows of a source, and when each is due; with a speed of 0, all at once."""
+    if source is Source.FLIGHTS:
+        for due in flights.messages(size=size, speed=speed or 1.0, rows=rows):
+            yield Due(due.seconds if speed else 0.0, due.value)
+        return
+    start = time.time() if speed else Flows(0).start
+    flows = Flows(rows or _FLOWS, rate=speed or Flows(0).rate, start=start)
+    for number, value in enumerate(flows.messages(size=size)):
+        yield Due((number + 1) * size / speed if speed else 0.0, value)
+
+
+def send(
+    log: Log,
+    topic: str,
+    messages: Iterable[Due],
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> int:
+    """Send messages when they are due, to the units in turn; how many there were."""
+    units = sorted(log.extents(topic))
+    begun, sent = clock(), 0
+    held: list[Letter] = []
+
+    def flush() -> None:
+        with log.sending() as sending:
+            for letter in held:
+                sending.send(letter)
+        held.clear()
+
+    for due in messages:
+        ahead = due.seconds - (clock() - begun)
+        if held and (ahead > 0 or len(held) >= _AT_ONCE):
+            flush()
+        if ahead > 0:
+            sleep(ahead)
+        held.append(Letter(topic, units[sent % len(units)], due.value))
+        sent += 1
+    flush()
+    return sent

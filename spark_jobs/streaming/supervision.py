@@ -1,0 +1,128 @@
+"""Keeps a job's application running within limits: decides from what is seen, then starts it or ends it.
+
+There is one application a job: whoever starts a second one is refused by the lock in the job's folder, and one on
+another machine is fenced off by Kafka. An application that is supervised ends by itself at a round's boundary when
+nobody has renewed its lease for long: then its DAG run is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+
+from spark_jobs.streaming.folder import JobFolder, write_json
+from spark_jobs.streaming.watching import Seen
+
+LEASE = "SPRINGLINE_STREAM_LEASE"  # seconds; in the environment of an application that is supervised
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a job is given up: more than `restarts` within `within` seconds; and when it is thought stuck.
+
+    An application that has not beaten, or of which no stage has ended a round, for `silent` seconds is ended and
+    started again.
+    """
+
+    restarts: int = 5
+    within: float = 600.0
+    silent: float = 120.0
+
+
+class Verdict(StrEnum):
+    """What is to be done with a job."""
+
+    WAIT = "wait"
+    START = "start"
+    RESTART = "restart"  # end what hangs first
+    DONE = "done"
+    GIVE_UP = "give up"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is to be done with a job, and why, in words."""
+
+    verdict: Verdict
+    why: str
+
+
+def decide(seen: Seen, starts: Sequence[float], now: float, limits: Limits) -> Decision:
+    """What is to be done with a job that is wanted; `starts` are the times at which it was started for this run."""
+    if seen.state == "stopped" and starts:
+        return Decision(Verdict.DONE, "it was asked to stop")
+    if seen.state in ("starting", "running", "silent"):
+        moved = max((told["at"] for told in seen.stages.values()), default=seen.began)
+        if moved is not None and now - moved > limits.silent:
+            return _again(Verdict.RESTART, f"no round has ended for {now - moved:.0f} s", starts, now, limits)
+        return Decision(Verdict.WAIT, f"it is {seen.state}")
+    return _again(Verdict.START, seen.error or f"it is {seen.state}", starts, now, limits)
+
+
+def _again(verdict: Verdict, why: str, starts: Sequence[float], now: float, limits: Limits) -> Decision:
+    lately = sum(start > now - limits.within for start in starts)
+    if lately > limits.restarts:
+        return Decision(Verdict.GIVE_UP, f"{why}; started {lately} times within {limits.within:g} s")
+    return Decision(verdict, why)
+
+
+def launch(job: str, folder: JobFolder, *, lease: float = 0.0) -> None:
+    """Start a job's application as a process of its own, that outlives the caller; `lease` seconds: supervised."""
+    folder.path.mkdir(parents=True, exist_ok=True)
+    environment: Mapping[str, str] = os.environ | ({LEASE: str(lease)} if lease else {})
+    renew(folder)
+    with folder.log_file.open("ab") as log:
+        subprocess.Popen(
+            [sys.executable, "-m", "spark_jobs", "streams", "run", job],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def end(seen: Seen, folder: JobFolder, *, patience: float = 20.0) -> None:
+    """Kill an application that hangs, with all that it started."""
+    if seen.pid is not None and folder.runs():
+        with suppress(ProcessLookupError):
+            os.killpg(os.getpgid(seen.pid), signal.SIGKILL)
+    until = time.monotonic() + patience
+    while folder.runs() and time.monotonic() < until:
+        time.sleep(0.1)
+
+
+def renew(folder: JobFolder) -> None:
+    """Tell a supervised application that it is still wanted."""
+    folder.lease_file.touch()
+
+
+def abandoned(folder: JobFolder, now: float) -> bool:
+    """Whether this process is a supervised application whose lease has run out."""
+    lease = float(os.environ.get(LEASE, "0"))
+    with suppress(FileNotFoundError):
+        return bool(lease) and now - folder.lease_file.stat().st_mtime > lease
+    return False
+
+
+def starts_of(folder: JobFolder, run: str) -> list[float]:
+    """When the job was started for a run."""
+    with suppress(FileNotFoundError):
+        told = json.loads(folder.starts_file.read_bytes())
+        if told["run"] == run:
+            return [float(at) for at in told["starts"]]
+    return []
+
+
+def note_start(folder: JobFolder, run: str, at: float) -> None:
+    """Note that the job is started for a run."""
+    folder.path.mkdir(parents=True, exist_ok=True)
+    write_json(folder.starts_file, {"run": run, "starts": [*starts_of(folder, run), at]})

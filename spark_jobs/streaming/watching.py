@@ -1,0 +1,47 @@
+"""How a job is, as anybody can see it: its heartbeat, and whether its application lives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from spark_jobs.streaming.folder import JobFolder
+
+SILENT_SECONDS = 15.0  # without a heartbeat
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A job at a moment.
+
+    `state` is starting, running, silent (it lives, and has not beaten for `SILENT_SECONDS`), stopped, failed, dead (it
+    lives no more, and did not say why) or never started. `began` is when it was started, in seconds since 1970.
+    """
+
+    job: str
+    state: str
+    error: str = ""
+    began: float | None = None
+    stages: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    pid: int | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def look(job: str, folder: JobFolder, now: float) -> Seen:
+    """Look at a job; `now` in seconds since 1970."""
+    beat = folder.heartbeat()
+    lives = folder.runs()
+    if beat is None:
+        return Seen(job, "starting" if lives else "never started")
+    state = beat["state"]
+    if state in ("starting", "running"):
+        if not lives:
+            state = "dead"
+        elif now - beat["at"] > SILENT_SECONDS:
+            state = "silent"
+    began, pid = (beat["began"], beat["pid"]) if lives else (None, None)
+    return Seen(job, state, beat["error"], began, beat["stages"], pid)

@@ -1,0 +1,83 @@
+"""What can be declared of a job, and what a wrong declaration is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from persistence.profile import checkout
+from spark_jobs.streaming.errors import BadJob, StreamError, UnknownJob, UnknownStep
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.jobs import job_of, read_jobs
+from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.windows.errors import QueryExists
+
+STREAM = '[a.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    """A file of declarations."""
+    file = tmp_path / "streams.toml"
+    file.write_text(text)
+    return file
+
+
+def test_the_jobs_of_the_checkout_can_be_read() -> None:
+    """Their queries too."""
+    jobs = read_jobs(checkout() / "streams.toml")
+    assert "flights" in jobs
+    assert all(job.registry().queries() for job in jobs.values())
+
+
+def test_no_file_declares_no_job(tmp_path: Path) -> None:
+    """And asking for one says where it would be declared."""
+    assert read_jobs(tmp_path / "none.toml") == {}
+    with pytest.raises(UnknownJob, match=r"no job 'a'.*none\.toml"):
+        job_of(tmp_path / "none.toml", "a")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[a", "not TOML"),
+        ("[a]\n", r"needs a topic and a table \[a.stream\]"),
+        (f'[a]\ntopic = "t"\nreducer = 3\n{STREAM}', "reducer means nothing here; known: admitted"),
+        (f'[a]\ntopic = "t"\nreducers = 0\n{STREAM}', "reducers must be a whole number above 0"),
+        (f'[a]\ntopic = "t"\nfrom = "now"\n{STREAM}', "from = 'now'; write earliest or latest"),
+        (f'[A]\ntopic = "t"\n{STREAM}', "small letters"),
+        ('[a]\ntopic = "t"\n[a.stream]\ntime = "x"\nfields = [["t", "float"]]\n', "its time, 'x', is none of"),
+    ],
+)  # fmt: skip
+def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, told: str) -> None:
+    """The file, the job, and what is known instead."""
+    with pytest.raises((BadJob, StreamError), match=told):
+        read_jobs(written(tmp_path, text))
+
+
+def test_the_stages_of_a_job_have_topics_and_folders_of_their_own(tmp_path: Path) -> None:
+    """Nothing of one job is another's."""
+    job = read_jobs(written(tmp_path, f'[a]\ntopic = "rows"\nreducers = 3\n{STREAM}'))["a"]
+    mapping, reducing = job.stages(2, tmp_path)
+    assert job.topics(2) == {"a.partials": 3, "a.results": 3, "a.dead": 2, "a.map.rounds": 1, "a.reduce.rounds": 1}
+    assert (mapping.topic, mapping.downstream, reducing.topic) == ("rows", "a.partials", "a.partials")
+    assert mapping.folder(0) != reducing.folder(0)
+    assert Stage.from_json(mapping.as_json()).as_json() == mapping.as_json() and mapping.make_step()
+
+
+def test_a_stage_of_an_unknown_step_says_which_there_are() -> None:
+    """By name."""
+    with pytest.raises(UnknownStep, match=r"job.map: no step 'windows.mop'"):
+        Stage("job", "map", "windows.mop", "rows", "state", modules=["spark_jobs.streaming.windows.steps"]).make_step()
+
+
+def test_a_change_of_queries_that_is_refused_changes_nothing(tmp_path: Path) -> None:
+    """And one that is made is there for whoever looks next."""
+    job = read_jobs(written(tmp_path, f'[a]\ntopic = "rows"\n{STREAM}'))["a"]
+    folder = JobFolder(tmp_path / "job")
+    sql = "SELECT k, count(*) AS n FROM a GROUP BY k WINDOWING 5 s"
+    folder.change(lambda known: (known or job.registry()).register("q", sql))
+    with pytest.raises(QueryExists):
+        folder.change(lambda known: (known or job.registry()).register("q", sql))
+    registry = folder.registry()
+    assert registry is not None and registry.text("q") == sql and registry.version == 1

@@ -1,0 +1,93 @@
+"""When a job is waited for, started, started again, and given up; and that there is one application of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.streaming.errors import AlreadyRuns
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.supervision import LEASE, Limits, Verdict, abandoned, decide, note_start, renew, starts_of
+from spark_jobs.streaming.watching import SILENT_SECONDS, Seen, look
+
+LIMITS = Limits(restarts=2, within=100.0, silent=30.0)
+
+
+def verdict(state: str, *, starts: tuple[float, ...] = (), now: float = 1000.0, **seen: object) -> Verdict:
+    """What is decided about a job in that state."""
+    return decide(Seen("job", state, **seen), starts, now, LIMITS).verdict  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("state", ["never started", "failed", "dead"])
+def test_a_job_that_does_not_live_is_started(state: str) -> None:
+    """Whatever it ended of."""
+    assert verdict(state) is Verdict.START
+
+
+def test_a_stopped_job_is_started_by_a_new_run_and_done_in_the_run_that_had_it_started() -> None:
+    """Who asks for a stop ends the run."""
+    assert verdict("stopped") is Verdict.START
+    assert verdict("stopped", starts=(990.0,)) is Verdict.DONE
+
+
+def test_a_job_that_lives_and_moves_is_waited_for() -> None:
+    """Also while it starts."""
+    assert verdict("starting", began=990.0) is Verdict.WAIT
+    assert verdict("running", began=0.0, stages={"map": {"at": 999.0}}) is Verdict.WAIT
+
+
+def test_a_job_of_which_no_round_ends_is_ended_and_started_again() -> None:
+    """A heartbeat alone is no sign of health."""
+    assert verdict("running", began=0.0, stages={"map": {"at": 969.0}, "reduce": {"at": 960.0}}) is Verdict.RESTART
+    assert verdict("starting", began=960.0) is Verdict.RESTART
+
+
+def test_a_job_is_given_up_after_too_many_starts_in_a_while() -> None:
+    """Starts of long ago do not count."""
+    assert verdict("dead", starts=(10.0, 20.0, 905.0, 910.0)) is Verdict.START
+    assert verdict("dead", starts=(901.0, 905.0, 910.0)) is Verdict.GIVE_UP
+
+
+def test_starts_are_counted_for_each_run(tmp_path: Path) -> None:
+    """Another run begins anew."""
+    folder = JobFolder(tmp_path / "job")
+    note_start(folder, "a", 1.0)
+    note_start(folder, "a", 2.0)
+    assert starts_of(folder, "a") == [1.0, 2.0] and starts_of(folder, "b") == []
+
+
+def test_one_application_holds_a_job(tmp_path: Path) -> None:
+    """A second one is refused, and who looks disturbs neither."""
+    folder = JobFolder(tmp_path / "job")
+    assert not folder.runs()
+    with folder.held():
+        assert JobFolder(tmp_path / "job").runs()
+        with pytest.raises(AlreadyRuns, match="job"), JobFolder(tmp_path / "job").held():
+            pass
+    assert not folder.runs()
+
+
+def test_what_a_job_said_last_counts_only_while_it_lives(tmp_path: Path) -> None:
+    """A heartbeat of a process that was killed is no life."""
+    folder = JobFolder(tmp_path / "job")
+    assert look("job", folder, 0.0).state == "never started"
+    with folder.held():
+        folder.beat({"state": "running", "error": "", "at": 10.0, "began": 5.0, "pid": 1, "stages": {}})
+        assert look("job", folder, 11.0).state == "running"
+        assert look("job", folder, 11.0 + SILENT_SECONDS).state == "silent"
+    assert look("job", folder, 11.0).state == "dead"
+
+
+def test_an_application_is_abandoned_when_nobody_has_renewed_its_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that nobody supervises has none, and lives on."""
+    folder = JobFolder(tmp_path / "job")
+    folder.path.mkdir()
+    renew(folder)
+    os.utime(folder.lease_file, (100.0, 100.0))
+    assert not abandoned(folder, 10_000.0)
+    monkeypatch.setenv(LEASE, "60")
+    assert not abandoned(folder, 159.0) and abandoned(folder, 161.0)
