@@ -39,8 +39,9 @@ requirements: $(READY)  ## compile requirements.in to requirements.txt
 demo: $(READY)  ## run three days of the workflow and show what became of them; PROFILE=cluster: on the real servers
 	@$(if $(PROFILE),SPRINGLINE_PROFILE=$(PROFILE)) $(PY) -m services.demo
 
-stop: $(READY)  ## end every server that was started here, of every profile
-	@for profile in "" $(basename $(notdir $(wildcard profiles/*.env))); do SPRINGLINE_PROFILE=$$profile $(PY) -m services down; done
+stop: $(READY)  ## end every stream and every server that was started here, of every profile
+	@for profile in "" $(basename $(notdir $(wildcard profiles/*.env))); do \
+		SPRINGLINE_PROFILE=$$profile $(PY) -m spark_jobs streams stop --quiet; SPRINGLINE_PROFILE=$$profile $(PY) -m services down; done
 
 check: $(READY)  ## format, lint, types, imports
 	@$(VENV)/bin/ruff format --check .

@@ -18,11 +18,13 @@ from persistence.settings import Settings
 from persistence.wording import say_bytes, say_seconds
 from services.settings import ServiceSettings
 from spark_jobs.settings import JobSettings
+from spark_jobs.streaming.settings import StreamSettings
 
 _ROOT = Path(__file__).resolve().parent.parent
 _CLASSES: tuple[tuple[str, type[BaseSettings]], ...] = (
     ("Datasets and how they are persisted (`persistence`)", Settings),
     ("Spark and the operations (`spark_jobs`)", JobSettings),
+    ("Streams (`spark_jobs/streaming`)", StreamSettings),
     ("The servers that are started here (`services`)", ServiceSettings),
 )
 _INTRO = """\

@@ -18,7 +18,7 @@ class ServiceSettings(ProfiledSettings):
     """Where the servers listen and what they may use."""
 
     servers: Names = Field(
-        default=("spark-connect", "airflow"), description="Servers that the demo starts, separated by commas"
+        default=("kafka", "spark-connect", "airflow"), description="Servers that the demo starts, separated by commas"
     )
     jars: str = Field(default="", description="Folder of the servers' jars, shared by all homes; empty: var/jars here")
     maven: str = Field(

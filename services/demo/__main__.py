@@ -16,6 +16,7 @@ from persistence.runner import NoRunner
 from persistence.telling import dataset_table, say_risk, worst_moment
 from persistence.wording import say_seconds
 from services.airflow_api import AirflowApi
+from services.demo import stream
 from services.demo.failure import told_failure
 from services.demo.progress import RunProgress
 from services.errors import ServiceError
@@ -51,6 +52,7 @@ def run(console: Console) -> None:
     if "airflow" not in settings.servers:
         raise ServiceError("SPRINGLINE_SERVERS names no airflow, and the demo runs its workflow there")
     os.environ["SPRINGLINE_HOME"] = str(settings.home)
+    os.environ.setdefault("SPRINGLINE_KAFKA", f"127.0.0.1:{settings.kafka_port}")
     say(console, "1  Servers")
     servers = make_servers(settings.servers, settings)
     supervisor = Supervisor(settings.home, say=lambda text: console.print(f"  {text}", highlight=False))
@@ -62,10 +64,15 @@ def run(console: Console) -> None:
         how = "" if landed.fresh else " (was there)"
         console.print(f"  {landed.path}: {landed.manifest.rows:,} rows{how}", highlight=False)
 
+    api = AirflowApi(address, USER, password(settings.home))
+    api.await_dags((DAG_ID, "persister", "maintenance", stream.DAG_ID))
+    replay = None
+    if "kafka" in settings.servers:
+        say(console, f"   Stream {stream.JOB}: January 2013 is replayed meanwhile, under the DAG {stream.DAG_ID}")
+        replay = stream.begin(api)
+
     say(console, f"3  Workflow {DAG_ID}, {DAYS[0]} to {DAYS[-1]}, as a backfill")
     started_at = time.time()
-    api = AirflowApi(address, USER, password(settings.home))
-    api.await_dags((DAG_ID, "persister", "maintenance"))
     for dag_id in (DAG_ID, "persister"):
         api.pause(dag_id, False)
     api.end_backfills(DAG_ID)
@@ -82,10 +89,14 @@ def run(console: Console) -> None:
         show(platform, console, started_at)
     finally:
         platform.close()
+    if replay is not None:
+        say(console, f"6  What the stream {stream.JOB} has counted")
+        stream.show(replay, console, lambda: check_servers(supervisor))
     console.print(
         f"\nThe runs took {say_seconds(ran)}, everything {say_seconds(time.monotonic() - begun)}.\n"
         f"Look around at {address}/dags/{DAG_ID} (user {USER}, password {password(settings.home)}).\n"
-        f"Ask why with `.venv/bin/python -m persistence explain etl/{DAYS[0]}/clean`; `make stop` ends the servers.",
+        f"Ask why with `.venv/bin/python -m persistence explain etl/{DAYS[0]}/clean`; watch the stream with "
+        f"`.venv/bin/python -m spark_jobs streams`; `make stop` ends all.",
         highlight=False,
     )
     if "hdfs" in settings.servers:

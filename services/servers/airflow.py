@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from persistence.profile import checkout
+from services.java import find_java
 from services.server import Once, Process, Server
 from services.servers.postgres import url
 from services.settings import ServiceSettings
@@ -53,6 +54,7 @@ def airflow(settings: ServiceSettings) -> Server:
 def environment(settings: ServiceSettings, folder: Path, address: str) -> dict[str, str]:
     """Airflow's settings, and what the tasks that it runs need."""
     root = checkout()
+    path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
     spark = f'{{"conn_type": "spark_connect", "host": "sc://127.0.0.1", "port": {settings.connect_port}}}'
     return {
         "AIRFLOW_HOME": str(folder),
@@ -74,10 +76,11 @@ def environment(settings: ServiceSettings, folder: Path, address: str) -> dict[s
         **_database(settings, folder),
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         "AIRFLOW_CONN_SPRINGLINE_SPARK": spark,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
+        **find_java(os.environ, settings.home).environment(path),  # streams bring a Spark of their own
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": f"{root}:{root / 'plugins'}",
         "SPRINGLINE_HOME": str(settings.home),
+        "SPRINGLINE_KAFKA": os.environ.get("SPRINGLINE_KAFKA", f"127.0.0.1:{settings.kafka_port}"),
     }
 
 

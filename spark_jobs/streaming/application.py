@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,8 +26,9 @@ from spark_jobs.streaming.unitlog.recovery import recover
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.unit import Report
 
-_BEAT_SECONDS = 0.5
-"""Between two heartbeats."""
+Told = Callable[[Stage, list[Report]], None]
+
+_BEAT_SECONDS = 0.5  # between two heartbeats
 
 
 @dataclass
@@ -78,22 +79,29 @@ class Beats:
             )
 
 
-def run_job(job: Job, settings: StreamSettings) -> None:
-    """Run a job until it is asked to stop; raises what stops it otherwise, and `AlreadyRuns`."""
+def run_job(job: Job, settings: StreamSettings, told: Told = lambda stage, reports: None) -> None:
+    """Run a job until it is asked to stop; raises what stops it otherwise, and `AlreadyRuns`.
+
+    `told` gets the reports of each round when it is committed, in the thread of its stage.
+    """
     folder = JobFolder(settings.jobs_folder / job.name)
     with folder.held():
         folder.stop_file.unlink(missing_ok=True)
         beats = Beats(job.name, folder)
         beats.beat("starting")
         try:
-            _run(job, settings, folder, beats)
+            _run(job, settings, folder, beats, told)
         except BaseException as error:
             beats.beat("failed", str(error).partition("\n")[0] or type(error).__name__)
             raise
         beats.beat("stopped")
 
 
-def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) -> None:
+def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats, told: Told) -> None:
+    def note(stage: Stage, reports: list[Report]) -> None:
+        beats.note(stage, reports)
+        told(stage, reports)
+
     log = Kafka(settings.cluster)
     mappers = len(log.extents(job.topic))
     log.create(job.topics(mappers))
@@ -109,7 +117,7 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         watched = Watched({"queries": str(folder.registry_file)}, str(folder.stop_file))
         queries = [
             start(
-                session, stage, settings.cluster, watched, folder.checkpoint(stage.name), beats.note,
+                session, stage, settings.cluster, watched, folder.checkpoint(stage.name), note,
                 tasks=settings.stream_tasks, latest=job.latest,
             )
             for stage in stages

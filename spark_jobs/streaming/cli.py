@@ -90,17 +90,19 @@ def start(job: JobName, patience: Annotated[float, typer.Option(help="Seconds to
 def stop(
     jobs: Annotated[list[str] | None, typer.Argument(help="Jobs; none: all")] = None,
     patience: Annotated[float, typer.Option(help="Seconds to wait until each has ended")] = 60.0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing of jobs that do not run")] = False,
 ) -> None:
     """End jobs' applications when the rounds that are planned are through."""
     settings = StreamSettings()
     for job in jobs or sorted(read_jobs(settings.declarations)):
-        _stop(job, _job(job)[1], patience)
+        _, folder = _job(job)
+        if folder.runs():
+            _stop(job, folder, patience)
+        elif not quiet:
+            print(f"{job}: does not run")
 
 
 def _stop(job: str, folder: JobFolder, patience: float) -> None:
-    if not folder.runs():
-        print(f"{job}: does not run")
-        return
     folder.ask_to_stop()
     until = time.monotonic() + patience
     while folder.runs():

@@ -129,7 +129,7 @@ class StreamJob:
         driver = psutil.Process(self._application.pid)
         below = driver.children(recursive=True)
         jvms = [each for each in below if each.name() == "java"]
-        daemons = [each for each in below if "pyspark.daemon" in " ".join(each.cmdline())]
+        daemons = [each for each in below if "pyspark.daemon" in _command(each)]
         workers = [each for each in daemons if any(each.ppid() == other.pid for other in daemons)]
         return {"driver": [driver], "jvm": jvms, "worker": workers}[kind]
 
@@ -149,6 +149,12 @@ class StreamJob:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
         self._application.wait(10)
+
+
+def _command(process: psutil.Process) -> str:
+    with suppress(psutil.NoSuchProcess):  # it may be a zombie
+        return " ".join(process.cmdline())
+    return ""
 
 
 def expected(flows: Flows) -> Counter[str]:
