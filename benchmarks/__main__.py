@@ -18,6 +18,7 @@ NAMES = {
     "services": "what every server of the cluster takes: seconds until it is ready, and memory",
     "stores": "bytes a second to and from HDFS and Alluxio, by each of the ways that there are",
     "window_kernels": "the steps of windowed statistics on one core, without broker and Spark",
+    "windows": "windowed statistics from Kafka to Kafka, beside DuckDB, Polars and PySpark",
     "wipes": "what each strategy loses when the cache is wiped, and how long recovery takes",
     "policies": "the orders of persisting compared on the same lineages, by simulation with many faults",
 }

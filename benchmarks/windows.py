@@ -34,8 +34,7 @@ from spark_jobs.streaming.inputs.flows import FIELDS, Flows, declared
 from spark_jobs.streaming.jobs import Job
 from spark_jobs.streaming.kafka import Cluster, Kafka
 from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.unit import Report as Reported
+from spark_jobs.streaming.unitlog.report import Report as Reported
 from spark_jobs.streaming.unitlog.versions import Versions
 from spark_jobs.streaming.windows.stream import Form
 
@@ -152,60 +151,62 @@ def _ours(place: Place, case: Case) -> Callable[[int], float]:
         name = f"w{abs(hash(case.topic)) % 10**8}_{turn}_{os.getpid()}"
         stream = declared(case.form)
         queries = {f"q{number}": sql.format("flows") for number, sql in enumerate(case.queries)}
-        per_round = max(1, 400_000 // case.size)
+        per_round = max(1, 1_600_000 // case.size)
         job = Job(name, case.topic, stream, queries, reducers=_UNITS, admitted=per_round)
         settings = StreamSettings(
             home=place.folder / name, kafka=place.kafka, stream_state=place.folder / "state", stream_master="local[4,4]"
         )
         watch = _Watch(case.flows.rows, JobFolder(settings.jobs_folder / name), place.folder / "state" / name)
-        run_job(job, settings, watch)
+        watch.start()
+        run_job(job, settings)
         return watch.rate()
 
     return measured
 
 
-class _Watch:
+class _Watch(threading.Thread):
     """Notes when a tenth of the rows, and when all of them, were through; then lets the job stop."""
 
     def __init__(self, rows: int, folder: JobFolder, state: Path) -> None:
+        super().__init__(daemon=True)
         self._rows = rows
         self._folder = folder
         self._state = state
-        self._lock = threading.Lock()
-        self._mapped = 0
-        self._begun: tuple[float, int] | None = None
-        self._last: int | None = None
-        self._ended: float | None = None
-        threading.Timer(_PATIENCE, folder.ask_to_stop).start()
+        self._marks: list[tuple[float, int]] = []
 
-    def __call__(self, stage: Stage, reports: list[Reported]) -> None:
-        now = time.monotonic()
-        with self._lock:
-            if stage.name == "map":
-                self._mapped += sum(report.counts.get("rows", 0) for report in reports)
-                if self._begun is None and self._mapped >= self._rows / 10:
-                    self._begun = (now, self._mapped)
-                if self._last is None and self._mapped >= self._rows:
-                    self._last = reports[0].round
-            if stage.name == "reduce" and self._last is not None and self._ended is None and self._taken():
-                self._ended = now
-                self._folder.ask_to_stop()
+    def run(self) -> None:
+        until = time.monotonic() + _PATIENCE
+        last: int | None = None
+        while time.monotonic() < until and not (last is not None and self._taken(last)):
+            reports = self._mapped()
+            mapped = sum(report.counts.get("rows", 0) for report in reports)
+            if not self._marks and mapped >= self._rows / 10:
+                self._marks.append((time.monotonic(), mapped))
+            if last is None and mapped >= self._rows:
+                last = max(report.round for report in reports)
+            time.sleep(0.005)
+        self._marks.append((time.monotonic(), mapped))
+        self._folder.ask_to_stop()
 
     def rate(self) -> float:
         """Rows a second."""
-        if self._begun is None or self._ended is None:
-            raise RuntimeError(f"the job did not come to its end; {self._mapped:,} of {self._rows:,} rows were mapped")
-        return (self._rows - self._begun[1]) / (self._ended - self._begun[0])
+        (begun, before), (ended, after) = self._marks
+        if after < self._rows:
+            raise RuntimeError(f"the job did not come to its end: {after:,} of {self._rows:,} rows were mapped")
+        return (after - before) / (ended - begun)
 
-    def _taken(self) -> bool:
+    def _mapped(self) -> list[Reported]:
+        found = (Reported.read(self._state / "map" / str(unit)) for unit in range(_UNITS))
+        return [report for report in found if report is not None]
+
+    def _taken(self, last: int) -> bool:
         """Whether every reducer has taken the last round with rows of every mapper."""
-        assert self._last is not None
         for unit in range(_UNITS):
             versions = Versions(self._state / "reduce" / str(unit))
             newest = versions.newest()
             notes = versions.notes(*newest) if newest else None
             taken = (notes or {}).get("taken", {})
-            if len(taken) < _UNITS or any(told[0] < self._last or not told[2] for told in taken.values()):
+            if len(taken) < _UNITS or any(told[0] < last or not told[2] for told in taken.values()):
                 return False
         return True
 
@@ -222,7 +223,7 @@ def _duckdb(content: bytes, rows: int) -> float:
         read = f"read_csv('{file.name}', header = false, columns = {columns}, auto_detect = false)"
         with duckdb.connect(config={"threads": 2}) as connection:
             begun = time.monotonic()
-            connection.execute(_PEER.format(read)).fetch_arrow_table()
+            connection.execute(_PEER.format(read)).to_arrow_table()
             return rows / (time.monotonic() - begun)
 
 

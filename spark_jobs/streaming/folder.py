@@ -36,10 +36,6 @@ class JobFolder:
         self.lease_file = path / "lease"
         self.starts_file = path / "starts.json"
 
-    def checkpoint(self, stage: str) -> Path:
-        """Where Spark keeps its log of a stage."""
-        return self.path / "checkpoint" / stage
-
     def registry(self) -> Registry | None:
         """The queries as they are now; None before the job first started."""
         try:

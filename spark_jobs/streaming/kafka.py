@@ -99,6 +99,10 @@ class Kafka:
         self._writers: dict[str, _Writer] = {}
         self._units: dict[str, tuple[float, list[int]]] = {}
 
+    def connect(self) -> None:
+        """Make what sends, which takes half a second until it can, while something else is done."""
+        _ = self._producer
+
     # ---- what is there
 
     def create(self, topics: Mapping[str, int], **config: str) -> None:

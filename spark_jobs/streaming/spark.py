@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gc
 import json
+import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.streaming.query import StreamingQuery
@@ -20,10 +20,15 @@ from spark_jobs.streaming.kafka import Cluster, Kafka
 from spark_jobs.streaming.unitlog.planner import Contents, Planner
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.unit import Report, Units
+from spark_jobs.streaming.unitlog.unit import Units
 
 FORMAT = "springline-units"
-_SCHEMA = "unit int, report string"
+_SCHEMA = "unit int"  # of rows that there are none of
+_ASYNCHRONOUS = {
+    "asyncProgressTrackingEnabled": "true",
+    "asyncProgressTrackingCheckpointIntervalMs": "10000",
+    "_asyncProgressTrackingOverrideSinkSupportCheck": "true",
+}
 _LOOK_SECONDS = 0.005  # between two looks for messages
 _WAIT_SECONDS = 0.2  # a planner looks for so long before it says that there is nothing
 _FROZEN_AT = 3  # task of a worker at which its objects are taken out of garbage collection
@@ -45,7 +50,7 @@ class Watched:
 
 
 class UnitSource(DataSource):
-    """The units of a stage as a stream of reports; options: stage, cluster, watched (JSON), tasks, latest."""
+    """The units of a stage as a stream without rows; options: stage, cluster, watched (JSON), tasks, latest."""
 
     @classmethod
     def name(cls) -> str:
@@ -103,15 +108,14 @@ class UnitReader(DataSourceStreamReader):
         tasks = min(self._tasks, len(units)) or 1
         return [_Share(plan.encode(), contents, tuple(units[task::tasks])) for task in range(tasks)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
         assert isinstance(partition, _Share)
         _spare_the_collector()
         units = _units_here(self._stage_text, self._cluster_text)
         plan = Plan.decode(partition.plan)
         for unit in partition.units:
-            report = units.run(plan, partition.contents, unit)
-            columns = [pa.array([unit], pa.int32()), pa.array([json.dumps(asdict(report))])]
-            yield pa.RecordBatch.from_arrays(columns, ["unit", "report"])
+            units.run(plan, partition.contents, unit)
+        return iter(())
 
     def _planning(self) -> Planner:
         if self._planner is None:
@@ -127,19 +131,16 @@ def start(
     stage: Stage,
     cluster: Cluster,
     watched: Watched,
-    checkpoint: Path,
-    told: Callable[[Stage, list[Report]], None],
     *,
     tasks: int,
     latest: bool = False,
 ) -> StreamingQuery:
-    """Start a stage as a query of its own; `told` gets the reports of each round when it is committed."""
+    """Start a stage as a query of its own, going on where the rounds log and the states are.
+
+    Spark's own log of rounds is begun anew: it could not tell more than ours.
+    """
+    shutil.rmtree(stage.checkpoint, ignore_errors=True)
     session.dataSource.register(UnitSource)
-
-    def committed(batch: DataFrame, number: int) -> None:
-        rows = batch.collect()  # one full action: every unit has reported
-        told(stage, [Report(**json.loads(row.report)) for row in rows])
-
     options = {
         "stage": stage.as_json(),
         "cluster": cluster.as_json(),
@@ -148,8 +149,8 @@ def start(
         "latest": str(latest).lower(),
     }
     reading = session.readStream.format(FORMAT).options(**options).load()
-    writing = reading.writeStream.queryName(stage.id).foreachBatch(committed)
-    return writing.option("checkpointLocation", str(checkpoint)).start()
+    writing = reading.writeStream.queryName(stage.id).format("noop").options(**_ASYNCHRONOUS)
+    return writing.option("checkpointLocation", str(stage.checkpoint)).start()
 
 
 def _offset(plan: Plan) -> dict[str, Any]:
@@ -159,7 +160,9 @@ def _offset(plan: Plan) -> dict[str, Any]:
 
 def _units_here(stage: str, cluster: str) -> Units:
     if (stage, cluster) not in _units:
-        _units[stage, cluster] = Units(Stage.from_json(stage), Kafka(Cluster.from_json(cluster)))
+        log = Kafka(Cluster.from_json(cluster))
+        log.connect()
+        _units[stage, cluster] = Units(Stage.from_json(stage), log)
     return _units[stage, cluster]
 
 

@@ -60,8 +60,8 @@ def decide(seen: Seen, starts: Sequence[float], now: float, limits: Limits) -> D
     if seen.state == "stopped" and starts:
         return Decision(Verdict.DONE, "it was asked to stop")
     if seen.state in ("starting", "running", "silent"):
-        moved = max((told["at"] for told in seen.stages.values()), default=seen.began)
-        if moved is not None and now - moved > limits.silent:
+        moved = max([seen.began or now, *(told["at"] for told in seen.stages.values())])
+        if now - moved > limits.silent:
             return _again(Verdict.RESTART, f"no round has ended for {now - moved:.0f} s", starts, now, limits)
         return Decision(Verdict.WAIT, f"it is {seen.state}")
     return _again(Verdict.START, seen.error or f"it is {seen.state}", starts, now, limits)

@@ -1,4 +1,4 @@
-"""Net-flow rows as in the paper: 25 fields, some 150 bytes of CSV, the same for the same seed.
+"""Net-flow rows as in the paper: 25 fields, some 150 bytes of CSV or 90 of Arrow, the same for the same seed.
 
 Rows come in blocks that are drawn by themselves, so any part of a long stream can be made without the rest.
 """
@@ -83,7 +83,8 @@ class Flows:
             "type": pa.array([f"t{i}" for i in range(self.types)]).take(pa.array(self._ranks(drawn, self.types))),
             "dip": self._destinations.take(pa.array(drawn.integers(0, 65_536, BLOCK))),
         }
-        columns |= {name: drawn.integers(0, limit, BLOCK) for name, limit in _NUMBERS.items()}
+        for name, limit in _NUMBERS.items():
+            columns[name] = drawn.integers(0, limit, BLOCK).astype(np.min_scalar_type(limit - 1))
         return pa.table(columns)
 
     def _ranks(self, drawn: np.random.Generator, values: int) -> npt.NDArray[np.int64]:

@@ -52,6 +52,11 @@ class Stage:
         """Where the versions of a unit's state lie."""
         return Path(self.state) / self.name / str(unit)
 
+    @property
+    def checkpoint(self) -> Path:
+        """Where Spark keeps its own log of rounds: in memory too, since the rounds log tells what is lost with it."""
+        return Path(self.state) / "checkpoints" / self.name
+
     def make_step(self) -> Step:
         """The step, ready to run; raises `UnknownStep`."""
         for module in self.modules:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from spark_jobs.streaming.unitlog.letters import dead_letters, letters_of, results_of
 from spark_jobs.streaming.unitlog.log import Letter, Log
+from spark_jobs.streaming.unitlog.report import Report
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.stamps import End, Stamp, Taken, accept
@@ -22,24 +22,6 @@ from spark_jobs.streaming.unitlog.versions import Version, Versions
 
 _KEPT_ROUNDS = 4  # newest versions that pruning leaves
 _PRUNE_EVERY = 16
-
-
-@dataclass(frozen=True)
-class Report:
-    """What became of a round in a unit: what the step counted, bytes of state, seconds of each part.
-
-    `newest` is when the newest message of the range was appended; 0 for none. `behind` is how many messages the stage
-    has not admitted yet. `again` tells that the round had been run before.
-    """
-
-    unit: int
-    round: int
-    counts: Mapping[str, int]
-    state_bytes: int = 0
-    newest: float = 0.0
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    behind: int = 0
-    again: bool = False
 
 
 class Units:
@@ -51,15 +33,15 @@ class Units:
         self._log = log
         self._kept: dict[int, Version] = {}
 
-    def run(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> Report:
-        """Run a round in a unit; `contents` is what the plan's versions stand for.
+    def run(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> None:
+        """Run a round in a unit, and leave a report; `contents` is what the plan's versions stand for.
 
         Raises `MissingVersion` where the state of the round before is not there, and whatever the log or the step
         raises; then the round can be run again.
         """
         versions = Versions(self.stage.folder(unit))
-        if (notes := versions.notes(*plan.order)) is not None and versions.whole(*plan.order):
-            return Report(unit, plan.number, notes["counts"], behind=plan.behind, again=True)
+        if versions.whole(*plan.order):
+            return
         begun = time.monotonic()
         before = self._before(versions, plan, unit)
         reading = _Reading(self._log.fetch(self.stage.topic, unit, *plan.ranges[unit]))
@@ -67,25 +49,23 @@ class Units:
         stepped = time.monotonic()
         sent = self._send(plan, unit, output, before)
         arrived = time.monotonic()
-        notes = {"taken": taken, "sent": sent, "counts": dict(output.counts)}
-        after = versions.save(before, output.state, plan.order, notes)
+        after = versions.save(before, output.state, plan.order, _notes(before, taken, sent, output))
         self._kept[unit] = after
         if plan.number % _PRUNE_EVERY == 0:
             versions.prune((), before=(plan.incarnation, plan.number - _KEPT_ROUNDS))
-        ended = time.monotonic()
-        seconds = {"step": stepped - begun, "send": arrived - stepped, "save": ended - arrived}
-        return Report(unit, plan.number, output.counts, after.bytes, reading.newest, seconds, plan.behind)
+        seconds = {"step": stepped - begun, "send": arrived - stepped, "save": time.monotonic() - arrived}
+        Report(
+            unit, plan.number, after.notes["counts"], after.bytes, plan.behind, reading.newest, seconds, time.time()
+        ).write(versions.folder)  # fmt: skip
 
-    def replay(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> Version:
+    def replay(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> None:
         """Run a round for its state alone: what it sends has arrived long ago, and is discarded."""
         versions = Versions(self.stage.folder(unit))
         before = self._before(versions, plan, unit)
         reading = _Reading(self._log.fetch(self.stage.topic, unit, *plan.ranges[unit]))
         output, taken = self._stepped(before, plan, contents, unit, reading)
-        letters = letters_of(self.stage, unit, plan.order, output)
-        notes = {"taken": taken, "sent": _added(before.notes.get("sent", {}), letters), "counts": dict(output.counts)}
-        self._kept[unit] = versions.save(before, output.state, plan.order, notes)
-        return self._kept[unit]
+        sent = _added(before.notes.get("sent", {}), letters_of(self.stage, unit, plan.order, output))
+        self._kept[unit] = versions.save(before, output.state, plan.order, _notes(before, taken, sent, output))
 
     def _before(self, versions: Versions, plan: Plan, unit: int) -> Version:
         # Taken out: an attempt that fails must not leave a state behind that others go on from.
@@ -134,6 +114,13 @@ class _Reading:
         for message in self._messages:
             self.newest = max(self.newest, message.timestamp)
             yield message
+
+
+def _notes(before: Version, taken: Mapping[str, Any], sent: Mapping[str, int], output: Output) -> dict[str, Any]:
+    """What is remembered beside the step's state: how far the unit is, and all that it has counted so far."""
+    counts = Counter(before.notes.get("counts", {}))
+    counts.update(output.counts)
+    return {"taken": taken, "sent": sent, "counts": dict(sorted(counts.items()))}
 
 
 def _added(sent: Mapping[str, int], letters: Iterable[Letter]) -> dict[str, int]:

@@ -40,7 +40,7 @@ def test_nothing_is_lost_or_doubled_by_faults(job: StreamJob, kafka: Running) ->
         break_broker,
         lambda: job.kill("driver"),
         lambda: shutil.rmtree(job.state / job.name),
-        lambda: shutil.rmtree(job.folder.path / "checkpoint"),
+        lambda: shutil.rmtree(job.state / job.name / "checkpoints"),
     ]
     drawn.shuffle(faults)
     job.start()

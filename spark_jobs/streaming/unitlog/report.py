@@ -1,0 +1,43 @@
+"""What a unit tells of itself after a round: a small file beside its state, for whoever watches."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+_FILE = "report.json"
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a unit is: its newest round, all that it has counted since the job began, bytes of its state.
+
+    `behind` is how many messages the stage had not admitted yet, `newest` when the newest message that it has read was
+    appended (0: the round had none), `seconds` what the parts of the round took, `at` when it ended (both since 1970).
+    """
+
+    unit: int
+    round: int
+    counts: Mapping[str, int]
+    state_bytes: int
+    behind: int
+    newest: float
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    at: float = 0.0
+
+    def write(self, folder: Path) -> None:
+        """Leave it in a unit's folder, in place of the one before."""
+        half = folder / f".{_FILE}.{os.getpid()}"
+        half.write_text(json.dumps(asdict(self)))
+        half.replace(folder / _FILE)
+
+    @staticmethod
+    def read(folder: Path) -> Report | None:
+        """The newest one in a unit's folder; None before its first round here."""
+        try:
+            return Report(**json.loads((folder / _FILE).read_bytes()))
+        except FileNotFoundError:
+            return None
