@@ -19,6 +19,7 @@ from benchmarks.report import Goal, Report
 from benchmarks.trials import MB
 from persistence.model import Strategy
 from services.jars import Jars
+from services.servers.spark_connect import ALLUXIO_CLIENT
 from spark_jobs.runner import SparkRunner
 
 _SEED = 20130108
@@ -112,10 +113,7 @@ def _spark(servers: Cluster, batch: int) -> AbstractContextManager[tuple[SparkRu
     conf = {
         "spark.log.level": "OFF",  # what fails under a strike is told by the trial
         "spark.driver.extraClassPath": str(Jars(servers.settings).folder("spark") / "*"),
-        "spark.hadoop.fs.alluxio.impl": "alluxio.hadoop.FileSystem",
-        "spark.hadoop.alluxio.user.rpc.retry.max.duration": "10s",
-        "spark.hadoop.alluxio.user.block.read.retry.max.duration": "5s",
-        "spark.hadoop.alluxio.user.block.write.retry.max.duration": "5s",
+        **ALLUXIO_CLIENT,
     }
     return spark(batch=batch, batches=1, memory="1g", conf=conf)
 

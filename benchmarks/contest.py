@@ -192,15 +192,27 @@ class Trial:
         seen, self._strike = self._seen, None
         seen.struck_at, seen.away_seconds, seen.finished = strike.at, strike.away_seconds, len(seen.digests)
         begun = time.monotonic()
-        lost = set(self._side.lost())
-        seen.lost = [name for name in seen.digests if name in lost]
-        seen.lost_for_good = gone(seen.lost, self._recipes)
-        for name in seen.lost_for_good:
+        for left in reversed(range(_TRIES)):
+            try:
+                self._bring_back()
+                break
+            except (PersistenceError, FileNotFoundError):  # more was lost than the side knew of just after the strike
+                if not left:
+                    raise
+                time.sleep(SAMPLE_SECONDS)
+        seen.recovery_seconds = time.monotonic() - begun if seen.lost else 0.0
+
+    def _bring_back(self) -> None:
+        seen, lost = self._seen, set(self._side.lost())
+        lost_now = [name for name in seen.digests if name in lost]
+        gone_now = gone(lost_now, self._recipes)
+        seen.lost += [name for name in lost_now if name not in seen.lost]
+        seen.lost_for_good += [name for name in gone_now if name not in seen.lost_for_good]
+        for name in gone_now:
             self._side.make(name)
-        for name in self._side.bring_back([name for name in seen.lost if name not in seen.lost_for_good]):
+        for name in self._side.bring_back([name for name in lost_now if name not in gone_now]):
             self._side.make(name)
             seen.lost_for_good.append(name)
-        seen.recovery_seconds = time.monotonic() - begun if seen.lost else 0.0
 
     def _drain(self, until: float) -> None:
         while waiting := self._side.waiting():

@@ -12,6 +12,20 @@ from services.java import find_java, spark_home
 from services.server import Process, Server
 from services.settings import ServiceSettings
 
+# Alluxio inside Spark. A read that a worker died under is given up after seconds (3 minutes otherwise), and a write
+# goes to a worker that need not evict for it, by news of a second ago.
+ALLUXIO_CLIENT = {
+    "spark.hadoop.fs.alluxio.impl": "alluxio.hadoop.FileSystem",
+    "spark.hadoop.alluxio.user.rpc.retry.max.duration": "10s",
+    "spark.hadoop.alluxio.user.streaming.data.read.timeout": "5s",
+    "spark.hadoop.alluxio.user.streaming.data.write.timeout": "5s",
+    "spark.hadoop.alluxio.user.block.read.retry.max.duration": "5s",
+    "spark.hadoop.alluxio.user.block.write.retry.max.duration": "5s",
+    "spark.hadoop.alluxio.user.block.write.location.policy.class":
+        "alluxio.client.block.policy.LocalFirstAvoidEvictionPolicy",
+    "spark.hadoop.alluxio.user.worker.list.refresh.interval": "1s",
+}  # fmt: skip
+
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
@@ -73,10 +87,9 @@ def _alluxio(settings: ServiceSettings) -> dict[str, str]:
     return {
         "spark.driver.extraClassPath": client,
         "spark.executor.extraClassPath": client,
-        "spark.hadoop.fs.alluxio.impl": "alluxio.hadoop.FileSystem",
         "spark.hadoop.alluxio.user.file.writetype.default": "ASYNC_THROUGH",
         "spark.hadoop.alluxio.user.file.persistence.initial.wait.time": "-1",
-        "spark.hadoop.alluxio.user.rpc.retry.max.duration": "30s",
+        **ALLUXIO_CLIENT,
     }
 
 
