@@ -238,7 +238,7 @@ def _polars(content: bytes, rows: int) -> float:
     schema = {field.name: kinds[field.type] for field in FIELDS}
     begun = time.monotonic()
     frame = pl.scan_csv(io.BytesIO(content), has_header=False, schema=schema)
-    keys = [(pl.col("timestamp") // 60).alias("w"), "sip", "type"]
+    keys = [(pl.col("timestamp") // 60).alias("w"), pl.col("sip"), pl.col("type")]
     frame.group_by(*keys).agg(pl.len(), pl.col("bytes").sum(), pl.col("packets").sum()).collect()
     return rows / (time.monotonic() - begun)
 
@@ -292,7 +292,7 @@ def _pyspark(place: Place, case: Case) -> Callable[[int], float]:
         batches = [each for each in query.recentProgress if each["numInputRows"]][1:]
         session.stop()
         spent = sum(each["durationMs"]["triggerExecution"] for each in batches) / 1000
-        return sum(_messages_of(each) for each in batches) * case.size / spent
+        return float(sum(_messages_of(each) for each in batches) * case.size / spent)
 
     return measured
 

@@ -104,8 +104,9 @@ class StreamOperator(BaseOperator):
         """Start the application, unless it runs."""
         run = str(context["run_id"])
         declared, folder = _job(self.job)
-        if isinstance(self.queries, dict) and self.queries:
-            changed = folder.change(lambda known: _with(known or declared.registry(), self.queries))
+        queries = self.queries if isinstance(self.queries, dict) else {}
+        if queries:
+            changed = folder.change(lambda known: _with(known or declared.registry(), queries))
             self.log.info("Queries of %s: version %s.", self.job, changed.version)
         return self._go_on(folder, run)
 

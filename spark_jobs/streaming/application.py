@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,16 +15,20 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from persistence.platform import open_platform
+from persistence.runner import NoRunner
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import Job
 from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.saving import SavedStates
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.spark import Watched, start
 from spark_jobs.streaming.supervision import abandoned
 from spark_jobs.streaming.unitlog.recovery import recover
 from spark_jobs.streaming.unitlog.report import Report
 from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.upkeep import Upkeep
 
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _BEAT_SECONDS = 0.5  # between two heartbeats
@@ -37,6 +42,7 @@ class Beats:
     folder: JobFolder
     stages: Sequence[tuple[Stage, int]] = ()  # with the number of its units
     rebuilt: list[str] = field(default_factory=list)
+    troubles: str = ""  # with saving states, which hold nobody up
     began: float = field(default_factory=time.time)
 
     def beat(self, state: str, error: str = "") -> None:
@@ -52,6 +58,7 @@ class Beats:
                 "at": time.time(),
                 "stages": {name: each for name, each in told.items() if each},
                 "rebuilt": self.rebuilt,
+                "troubles": self.troubles,
             }
         )
 
@@ -91,33 +98,30 @@ def run_job(job: Job, settings: StreamSettings) -> None:
 
 
 def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) -> None:
-    log = Kafka(settings.cluster)
-    mappers = len(log.extents(job.topic))
-    log.create(job.topics(mappers))
-    folder.change(lambda known: job.registry() if known is None else known)
-    stages = job.stages(mappers, settings.state_folder)
-    for stage in stages:
-        for found in recover(stage, log):
-            beats.rebuilt.append(f"{found.stage}[{found.unit}]: {found.rounds} rounds after {found.base[1]}")
-            print(f"state rebuilt: {beats.rebuilt[-1]}", flush=True)
-    beats.stages = tuple(zip(stages, (mappers, job.reducers), strict=True))
-    log.close()
-    session = _session(job, settings)
-    try:
+    with ExitStack() as leaving:
+        log = leaving.enter_context(closing(Kafka(settings.cluster)))
+        mappers = len(log.extents(job.topic))
+        log.create(job.topics(mappers))
+        folder.change(lambda known: job.registry() if known is None else known)
+        stages = tuple(zip(job.stages(mappers, settings.state_folder), (mappers, job.reducers), strict=True))
+        platform = leaving.enter_context(closing(open_platform(runner=NoRunner(), who=f"stream {job.name}")))
+        states = SavedStates(platform)
+        for stage, _ in stages:
+            for found in recover(stage, log, states.fetch):
+                beats.rebuilt.append(f"{found.stage}[{found.unit}]: {found.rounds} rounds after {found.base[1]}")
+                print(f"state rebuilt: {beats.rebuilt[-1]}", flush=True)
+        beats.stages = stages
+        session = _session(job, settings)
+        leaving.callback(session.stop)
         watched = Watched({"queries": str(folder.registry_file)}, str(folder.stop_file))
+        tasks = settings.stream_tasks
         queries = [
-            start(
-                session, stage, settings.cluster, watched,
-                tasks=settings.stream_tasks, latest=job.latest,
-            )
-            for stage in stages
-        ]  # fmt: skip
-        _watch(queries, folder, beats)
-    finally:
-        session.stop()
+            start(session, stage, settings.cluster, watched, tasks=tasks, latest=job.latest) for stage, _ in stages
+        ]
+        _watch(queries, folder, beats, Upkeep(stages, states, log, settings.stream_save))
 
 
-def _watch(queries: Sequence[StreamingQuery], folder: JobFolder, beats: Beats) -> None:
+def _watch(queries: Sequence[StreamingQuery], folder: JobFolder, beats: Beats, upkeep: Upkeep) -> None:
     """Beat until a query ends, or until all have come to rest after the job was asked to stop."""
     resting = 0
     while resting < 2:
@@ -125,6 +129,7 @@ def _watch(queries: Sequence[StreamingQuery], folder: JobFolder, beats: Beats) -
             if not query.isActive:
                 error = query.exception()
                 raise StreamError(_said(error)) if error else StreamError(f"{query.name} ended by itself")
+        beats.troubles = upkeep.turn(time.monotonic())
         beats.beat("running")
         if abandoned(folder, time.time()):
             folder.ask_to_stop()
@@ -133,6 +138,7 @@ def _watch(queries: Sequence[StreamingQuery], folder: JobFolder, beats: Beats) -
         resting = 0 if moving else resting + 1
     for query in queries:
         query.stop()
+    beats.troubles = upkeep.save()
 
 
 def _said(error: StreamingQueryException) -> str:

@@ -25,6 +25,9 @@ class StreamSettings(ProfiledSettings):
         default=None,
         description="Folder in memory for states of streams, shared by all workers; empty: in the cache",
     )
+    stream_save: float = Field(
+        default=60, ge=0, description="Seconds between two savings of a stream's states as datasets; 0: never"
+    )
     stream_master: str = Field(
         default="local[2,4]", description="Spark master of a stream's application: local[CORES,TRIES] or spark://…"
     )

@@ -75,6 +75,16 @@ class StreamJob:
         """Rows in all results so far."""
         return sum(int(line.split()[3]) * times for line, times in self.results().items())
 
+    def forget_rows(self) -> None:
+        """Delete the rows from their topic, as a retention by time would."""
+        with closing(Kafka(Cluster(self._kafka.address))) as log:
+            log.delete(self.name, {unit: extent.high for unit, extent in log.extents(self.name).items()})
+
+    def persist(self) -> None:
+        """Let a persister empty the queue."""
+        command = [sys.executable, "-m", "persistence", "persist", "--json"]
+        subprocess.run(command, env=self._environment, check=True, capture_output=True)
+
     # ---- running it
 
     def start(self) -> None:

@@ -20,6 +20,7 @@ from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.step import Message
 from spark_jobs.streaming.unitlog.versions import Versions
 
+CONTENTS_EVERY = 256  # rounds after which the log holds all contents again, so that what is before can be cut
 Contents = Mapping[str, Any]  # by name: the registry of queries, the ring, the routing table, settings
 
 
@@ -65,6 +66,26 @@ def read_history(stage: Stage, log: Log) -> History:
     """All that is in the rounds log of a stage."""
     extent = log.extents(stage.rounds)[0]
     return History.read(log.fetch(stage.rounds, 0, extent.low, extent.high))
+
+
+def cut_before(messages: Iterable[Message], order: tuple[int, int]) -> int | None:
+    """The offset before which a rounds log is not needed for the rounds after `order`; None if nothing can be cut.
+
+    It is where all contents were written again, before a round that is not after `order`.
+    """
+    found: int | None = None
+    begun: int | None = None  # where the lines began that belong to the next round
+    for message in messages:
+        begun = message.offset if begun is None else begun
+        told = json.loads(bytes(message.value))
+        if "hash" in told:
+            continue
+        if (told["incarnation"], told["round"]) > order:
+            break
+        if told["round"] and told["round"] % CONTENTS_EVERY == 0:
+            found = begun
+        begun = None
+    return found
 
 
 def newest_complete(stage: Stage, history: History) -> Plan | None:
@@ -120,7 +141,9 @@ class Planner:
         plan = next_round(last, extents, admitted, self._now(), versions, log=stage.topic)
         if plan is None:
             return None
-        new = {versions[name]: content for name, content in contents.items() if versions[name] not in history.contents}
+        again = plan.number % CONTENTS_EVERY == 0
+        new = {versions[name]: content for name, content in contents.items()
+               if again or versions[name] not in history.contents}  # fmt: skip
         lines = [json.dumps({"hash": digest, "content": content}) for digest, content in new.items()]
         appender.append([line.encode() for line in (*lines, plan.encode())])
         history.contents |= new

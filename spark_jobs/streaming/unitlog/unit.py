@@ -49,7 +49,9 @@ class Units:
         stepped = time.monotonic()
         sent = self._send(plan, unit, output, before)
         arrived = time.monotonic()
-        after = versions.save(before, output.state, plan.order, _notes(before, taken, sent, output))
+        after = versions.save(
+            before, output.state, plan.order, _notes(before, plan.ranges[unit][1], taken, sent, output)
+        )
         self._kept[unit] = after
         if plan.number % _PRUNE_EVERY == 0:
             versions.prune((), before=(plan.incarnation, plan.number - _KEPT_ROUNDS))
@@ -65,7 +67,9 @@ class Units:
         reading = _Reading(self._log.fetch(self.stage.topic, unit, *plan.ranges[unit]))
         output, taken = self._stepped(before, plan, contents, unit, reading)
         sent = _added(before.notes.get("sent", {}), letters_of(self.stage, unit, plan.order, output))
-        self._kept[unit] = versions.save(before, output.state, plan.order, _notes(before, taken, sent, output))
+        self._kept[unit] = versions.save(
+            before, output.state, plan.order, _notes(before, plan.ranges[unit][1], taken, sent, output)
+        )
 
     def _before(self, versions: Versions, plan: Plan, unit: int) -> Version:
         # Taken out: an attempt that fails must not leave a state behind that others go on from.
@@ -116,11 +120,13 @@ class _Reading:
             yield message
 
 
-def _notes(before: Version, taken: Mapping[str, Any], sent: Mapping[str, int], output: Output) -> dict[str, Any]:
+def _notes(
+    before: Version, offset: int, taken: Mapping[str, Any], sent: Mapping[str, int], output: Output
+) -> dict[str, Any]:
     """What is remembered beside the step's state: how far the unit is, and all that it has counted so far."""
     counts = Counter(before.notes.get("counts", {}))
     counts.update(output.counts)
-    return {"taken": taken, "sent": sent, "counts": dict(sorted(counts.items()))}
+    return {"offset": offset, "taken": taken, "sent": sent, "counts": dict(sorted(counts.items()))}
 
 
 def _added(sent: Mapping[str, int], letters: Iterable[Letter]) -> dict[str, int]:

@@ -65,6 +65,21 @@ class Version:
         return sum(run.bytes for runs in self.runs.values() for run in runs)
 
 
+@dataclass(frozen=True)
+class Packed:
+    """A version as bytes, to be kept elsewhere: its manifest, and its runs by file name."""
+
+    manifest: bytes
+    runs: Mapping[str, bytes]
+    notes: Mapping[str, Any]
+    rows: int
+
+    @property
+    def digest(self) -> str:
+        """The same for the same state: the names of runs hold the hashes of their content."""
+        return xxhash.xxh3_128_hexdigest(self.manifest)
+
+
 class Versions:
     """The versions of one unit's state in `folder`."""
 
@@ -139,6 +154,21 @@ class Versions:
                 return int(folder.name), rounds[-1]
         return None
 
+    def packed(self, incarnation: int, number: int) -> Packed:
+        """A version as bytes; raises `MissingVersion`, or FileNotFoundError where it is pruned meanwhile."""
+        told = self._manifest(incarnation, number)
+        listed = [Run(**run) for runs in told["runs"].values() for run in runs]
+        runs = {run.file: (self.folder / _RUNS / run.file).read_bytes() for run in listed}
+        content = self._path(incarnation, number).read_bytes()
+        return Packed(content, runs, told["notes"], sum(run.rows for run in listed))
+
+    def unpack(self, incarnation: int, number: int, manifest: bytes, runs: Mapping[str, bytes]) -> None:
+        """Put a packed version back; raises `NotDeterministic` if another one is there."""
+        (self.folder / _RUNS).mkdir(parents=True, exist_ok=True)
+        for name, content in runs.items():
+            self._put(name, content)
+        self._publish(incarnation, number, manifest)
+
     def prune(self, keep: Collection[tuple[int, int]], *, before: tuple[int, int]) -> int:
         """Remove the versions before (incarnation, round) that are not in `keep`, and runs of no version; how many."""
         removed = 0
@@ -166,8 +196,11 @@ class Versions:
         told = self._manifest(incarnation, number)
         return {run["file"] for runs in told["runs"].values() for run in runs}
 
+    def _path(self, incarnation: int, number: int) -> Path:
+        return self.folder / str(incarnation) / f"{number}.json"
+
     def _manifest(self, incarnation: int, number: int) -> dict[str, Any]:
-        path = self.folder / str(incarnation) / f"{number}.json"
+        path = self._path(incarnation, number)
         try:
             told: dict[str, Any] = json.loads(path.read_bytes())
         except FileNotFoundError:
@@ -194,18 +227,20 @@ class Versions:
             writer.write_batch(batch)
         content = sink.getvalue()
         file = f"{number}-{name}-{xxhash.xxh3_128_hexdigest(content)}.arrow"
+        self._put(file, content)
+        return Run(file, batch.num_rows, content.size)
+
+    def _put(self, file: str, content: bytes | pa.Buffer) -> None:
         target = self.folder / _RUNS / file
         if not target.exists():
             half = target.with_name(f".{uuid.uuid4().hex}")
             half.write_bytes(content)
             half.replace(target)
-        return Run(file, batch.num_rows, content.size)
 
     def _publish(self, incarnation: int, number: int, content: bytes) -> None:
-        folder = self.folder / str(incarnation)
-        folder.mkdir(parents=True, exist_ok=True)
-        target = folder / f"{number}.json"
-        half = folder / f".{uuid.uuid4().hex}"
+        target = self._path(incarnation, number)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        half = target.with_name(f".{uuid.uuid4().hex}")
         half.write_bytes(content)
         try:
             os.link(half, target)  # unlike a rename, this fails where somebody was first

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from persistence.platform import default_cache
 from spark_jobs.streaming.inputs.flows import Flows
 from tests.support.servers import Running
 from tests.support.stream_job import StreamJob, expected
@@ -18,16 +19,23 @@ FLOWS = Flows(300_000, seed=SEED, sips=200, types=5, rate=10_000, disorder=0.05)
 
 
 @pytest.fixture
-def job(kafka: Running, tmp_path: Path) -> Iterator[StreamJob]:
-    """The job on a topic with all rows."""
-    job = StreamJob(kafka, tmp_path / "home", admitted=3)
-    job.feed(FLOWS, size=1_000)
-    yield job
-    job.close()
+def make_job(kafka: Running, tmp_path: Path) -> Iterator[Callable[..., StreamJob]]:
+    """Makes the job, on a topic with all rows."""
+    made = []
+
+    def make(**settings: str) -> StreamJob:
+        made.append(StreamJob(kafka, tmp_path / f"home-{len(made)}", admitted=3, **settings))
+        made[-1].feed(FLOWS, size=1_000)
+        return made[-1]
+
+    yield make
+    for job in made:
+        job.close()
 
 
-def test_nothing_is_lost_or_doubled_by_faults(job: StreamJob, kafka: Running) -> None:
+def test_nothing_is_lost_or_doubled_by_faults(make_job: Callable[..., StreamJob], kafka: Running) -> None:
     """A worker, the driver, its JVM and the broker are killed, the states and the checkpoints deleted."""
+    job = make_job()
     drawn = random.Random(SEED)
 
     def break_broker() -> None:
@@ -52,3 +60,35 @@ def test_nothing_is_lost_or_doubled_by_faults(job: StreamJob, kafka: Running) ->
     job.await_rows(FLOWS.rows)
     job.stop()
     assert job.results() == expected(FLOWS)
+
+
+def test_a_state_comes_back_from_the_under_store_when_its_messages_are_gone(
+    make_job: Callable[..., StreamJob],
+) -> None:
+    """It was saved as a dataset, and persisted like any other; the results go on as if nothing had happened."""
+    job = make_job(SPRINGLINE_STREAM_SAVE="1000")
+    job.start()
+    job.await_round(5)
+    job.stop()  # which saves
+    job.persist()
+    shutil.rmtree(job.state)
+    shutil.rmtree(default_cache(job.home))
+    job.start()
+    job.await_rows(FLOWS.rows)
+    job.stop()
+    assert job.results() == expected(FLOWS)
+
+
+def test_a_state_that_cannot_be_rebuilt_is_an_error_that_names_topic_and_offset(
+    make_job: Callable[..., StreamJob],
+) -> None:
+    """It is never an empty one."""
+    job = make_job(SPRINGLINE_STREAM_SAVE="0")
+    job.start()
+    job.await_round(5)
+    job.stop()
+    shutil.rmtree(job.state)
+    job.forget_rows()
+    job.start()
+    seen = job.await_(lambda seen: seen.state == "failed", patience=60, again=False)
+    assert f"{job.name}[0]: the messages from offset 0 on are not there any more" in seen.error

@@ -1,0 +1,101 @@
+"""States of units as datasets: saved at intervals, persisted like any other, put back where they were lost.
+
+A saved state is a generation of `streams/JOB/STAGE/UNIT`: the runs of one version, its manifest, and in its report the
+round and the offset up to which the unit's log is not needed for it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from persistence.backends.spec import Backend
+from persistence.errors import PersistenceError
+from persistence.model import Dataset, Origin, Phase, Strategy, Written
+from persistence.platform import Platform
+from spark_jobs.streaming.errors import MissingVersion
+from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.versions import Versions
+
+_MANIFEST = "manifest.json"
+_TRIES = 3  # a version may be pruned while it is copied
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A state that was saved: after which round, and the first offset of its log that comes after it."""
+
+    order: tuple[int, int]
+    offset: int
+    persisted: bool
+
+
+class SavedStates:
+    """The saved states of jobs in one platform."""
+
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+
+    def save(self, stage: Stage, unit: int) -> Dataset | None:
+        """Save a unit's newest state; None if there is none, or it was saved before. Raises `PersistenceError`."""
+        for _ in range(_TRIES):
+            newest = Versions(stage.folder(unit)).newest()
+            if newest is None or any(saved.order >= newest for saved, _ in self._saved(stage, unit)):
+                return None
+            with suppress(MissingVersion, FileNotFoundError):
+                return self._save(stage, unit, newest)
+        return None
+
+    def fetch(self, stage: Stage, unit: int, until: tuple[int, int]) -> tuple[int, int] | None:
+        """Put the newest state back that was saved not after the round `until`; returns its round, or None."""
+        versions = Versions(stage.folder(unit))
+        for saved, dataset in self._saved(stage, unit):
+            if saved.order > until:
+                continue
+            with suppress(PersistenceError):  # lost for good: an older one may be there
+                self._put_back(versions, saved, dataset)
+                return saved.order
+        return None
+
+    def needed_from(self, stage: Stage, units: Iterable[int]) -> dict[int, Saved]:
+        """The newest persisted state of each unit: what its log holds before that is not needed any more."""
+        found = {}
+        for unit in units:
+            persisted = [saved for saved, _ in self._saved(stage, unit) if saved.persisted]
+            if persisted:
+                found[unit] = max(persisted, key=lambda saved: saved.order)
+        return found
+
+    def _save(self, stage: Stage, unit: int, order: tuple[int, int]) -> Dataset:
+        platform = self._platform
+        version = Versions(stage.folder(unit)).packed(*order)
+        report = {"incarnation": order[0], "round": order[1], "offset": version.notes["offset"]}
+        origin = Origin(f"stream_{stage.job}", task_id=f"{stage.name}-{unit}")
+        with platform.store.write(_path(stage, unit), strategy=Strategy.ASYNC_STORE, origin=origin) as writing:
+            backend = platform.under if writing.straight_down else platform.cache
+            for name, content in {**version.runs, _MANIFEST: version.manifest}.items():
+                with backend.create(writing.location, name, len(content)) as file:
+                    file.write(content)
+            writing.done(Written(version.rows, version.digest, 0.0, report))
+        return platform.catalog.get(writing.ref)
+
+    def _saved(self, stage: Stage, unit: int) -> Iterator[tuple[Saved, Dataset]]:
+        """What was saved of a unit, the newest first."""
+        for dataset in self._platform.catalog.find(path=_path(stage, unit), phase=Phase.COMMITTED, limit=20):
+            told = dataset.report or {}
+            order = (int(str(told["incarnation"])), int(str(told["round"])))
+            yield Saved(order, int(str(told["offset"])), dataset.persisted), dataset
+
+    def _put_back(self, versions: Versions, saved: Saved, dataset: Dataset) -> None:
+        with self._platform.store.read(dataset.ref.path, generation=dataset.ref.generation) as reading:
+            in_cache = reading.dataset.in_cache
+            backend: Backend = self._platform.cache if in_cache else self._platform.under
+            location = reading.dataset.cache_location if in_cache else reading.dataset.under_location
+            files = {file.name: b"".join(backend.chunks(location, file.name)) for file in backend.files(location)}
+        manifest = files.pop(_MANIFEST)
+        versions.unpack(*saved.order, manifest, files)
+
+
+def _path(stage: Stage, unit: int) -> str:
+    return f"streams/{stage.job}/{stage.name}/{unit}"

@@ -1,0 +1,97 @@
+"""States of units as datasets: saved once a version, persisted like others, put back not later than was asked for."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from persistence.platform import Platform
+from spark_jobs.streaming.saving import SavedStates
+from spark_jobs.streaming.unitlog.planner import CONTENTS_EVERY, cut_before
+from spark_jobs.streaming.unitlog.rounds import Plan
+from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.step import Message, State
+from spark_jobs.streaming.unitlog.versions import Versions
+from tests.support.states import wipe_cache
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    """A stage whose states lie in a folder of the test's."""
+    return Stage("job", "reduce", "windows.reduce", "job.partials", str(tmp_path / "states"), stamped=True)
+
+
+def run_to(stage: Stage, last: int) -> None:
+    """Let unit 0 have run rounds up to `last`; each adds a run of one row, and its log goes on by ten offsets."""
+    versions = Versions(stage.folder(0))
+    order = versions.newest() or (1, 0)
+    version = versions.load(*order)
+    for number in range(order[1] + 1, last + 1):
+        runs = (*version.state.runs.get("rows", ()), pa.RecordBatch.from_pydict({"n": [number]}))
+        version = versions.save(version, State({"seen": number}, {"rows": runs}), (1, number), {"offset": number * 10})
+
+
+def test_a_state_is_a_dataset_and_comes_back_as_it_was(platform: Platform, stage: Stage) -> None:
+    """Also from the under-store, when the cache and the states are gone."""
+    states = SavedStates(platform)
+    run_to(stage, 3)
+    saved = states.save(stage, 0)
+    assert saved is not None and saved.ref.path == "streams/job/reduce/0" and saved.rows == 3
+    assert platform.persister.drain().left == 0
+    before = Versions(stage.folder(0)).load(1, 3)
+    wipe_cache(platform)
+    shutil.rmtree(stage.folder(0))
+    assert states.fetch(stage, 0, (1, 5)) == (1, 3)
+    after = Versions(stage.folder(0)).load(1, 3)
+    assert after.state.scalars == before.state.scalars and after.runs == before.runs
+
+
+def test_a_state_is_saved_once(platform: Platform, stage: Stage) -> None:
+    """Nothing new: nothing saved; and before the first round there is nothing."""
+    states = SavedStates(platform)
+    assert states.save(stage, 0) is None
+    run_to(stage, 1)
+    assert states.save(stage, 0) is not None
+    assert states.save(stage, 0) is None
+
+
+def test_a_later_state_than_was_asked_for_is_not_put_back(platform: Platform, stage: Stage) -> None:
+    """What ran after it is not known to have arrived."""
+    states = SavedStates(platform)
+    run_to(stage, 2)
+    states.save(stage, 0)
+    run_to(stage, 4)
+    states.save(stage, 0)
+    shutil.rmtree(stage.folder(0))
+    assert states.fetch(stage, 0, (1, 3)) == (1, 2)
+    assert states.fetch(stage, 0, (1, 1)) is None
+
+
+def test_a_log_is_needed_from_the_newest_persisted_state_on(platform: Platform, stage: Stage) -> None:
+    """One that is only in the cache may be lost with it."""
+    states = SavedStates(platform)
+    run_to(stage, 2)
+    states.save(stage, 0)
+    assert states.needed_from(stage, [0]) == {}
+    platform.persister.drain()
+    run_to(stage, 5)
+    states.save(stage, 0)
+    assert states.needed_from(stage, [0])[0].offset == 20
+
+
+def test_a_rounds_log_is_cut_where_all_contents_were_written_again() -> None:
+    """So that what follows is whole without what was before."""
+    lines: list[str] = []
+    for number in range(2 * CONTENTS_EVERY + 2):
+        if number % CONTENTS_EVERY == 0 and number:
+            lines += [json.dumps({"hash": name, "content": name}) for name in "ab"]
+        lines.append(Plan(1, number, 0.0, {0: (0, 0)}).encode())
+    log = [Message(offset, line.encode()) for offset, line in enumerate(lines)]
+    assert cut_before(log, (1, CONTENTS_EVERY - 1)) is None
+    assert cut_before(log, (1, CONTENTS_EVERY)) == CONTENTS_EVERY
+    assert cut_before(log, (1, 2 * CONTENTS_EVERY - 1)) == CONTENTS_EVERY
+    assert cut_before(log, (1, 2 * CONTENTS_EVERY + 1)) == 2 * CONTENTS_EVERY + 2
