@@ -18,6 +18,7 @@ NAMES = {
     "services": "what every server of the cluster takes: seconds until it is ready, and memory",
     "stores": "bytes a second to and from HDFS and Alluxio, by each of the ways that there are",
     "window_kernels": "the steps of windowed statistics on one core, without broker and Spark",
+    "window_latency": "from the row that closes a window to the result that can be read, by load",
     "windows": "windowed statistics from Kafka to Kafka, beside DuckDB, Polars and PySpark",
     "wipes": "what each strategy loses when the cache is wiped, and how long recovery takes",
     "policies": "the orders of persisting compared on the same lineages, by simulation with many faults",
@@ -32,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(f"{name:12} {what}" for name, what in NAMES.items()),
+        epilog="\n".join(f"{name:15} {what}" for name, what in NAMES.items()),
     )
     parser.add_argument("name", choices=sorted(NAMES), metavar="NAME")
     parser.add_argument("--size", choices=("quick", "full"), default="quick", help="within 2 minutes, or within 15")

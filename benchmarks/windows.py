@@ -91,18 +91,18 @@ def run(size: str) -> Report:
         for each, share in ((1, 50), (10, 10), (100, 2), (1_000, 1), (50_000, 1)):
             cases.append(Case("keys", "arrow", Flows((warm + rows) // share), each))
     seen: dict[tuple[str, str, int], list[float]] = {}
-    with _place() as place:
+    with place() as where:
         for case in cases:
-            _feed(place, case)
+            _feed(where, case)
         content = b"".join(Flows(rows).messages("csv", size=_SIZE))
         sides: list[tuple[tuple[str, str, int], Callable[[int], float]]] = [
-            ((f"Springline, {case.name}", case.form, case.size), _ours(place, case, warm / (warm + rows)))
+            ((f"Springline, {case.name}", case.form, case.size), _ours(where, case, warm / (warm + rows)))
             for case in cases
         ]
         sides += [
             (("DuckDB, the bytes in memory", "csv", _SIZE), lambda turn: _duckdb(content, rows)),
             (("Polars, the bytes in memory", "csv", _SIZE), lambda turn: _polars(content, rows)),
-            (("PySpark, its Kafka source", "csv", _SIZE), _pyspark(place, cases[1])),
+            (("PySpark, its Kafka source", "csv", _SIZE), _pyspark(where, cases[1])),
         ]
         for turn in range(turns):
             for name, side in sides:
@@ -151,7 +151,7 @@ def _remarks(rows: int, warm: int) -> list[str]:
 # ---- ours
 
 
-def _ours(place: Place, case: Case, warm: float) -> Callable[[int], float]:
+def _ours(where: Place, case: Case, warm: float) -> Callable[[int], float]:
     def measured(turn: int) -> float:
         name = f"w{abs(hash(case.topic)) % 10**8}_{turn}_{os.getpid()}"
         stream = declared(case.form)
@@ -159,9 +159,9 @@ def _ours(place: Place, case: Case, warm: float) -> Callable[[int], float]:
         per_round = max(1, min(1_600_000, case.flows.rows // 6) // case.size)
         job = Job(name, case.topic, stream, queries, reducers=_UNITS, admitted=per_round)
         settings = StreamSettings(
-            home=place.folder / name, kafka=place.kafka, stream_state=place.folder / "state", stream_master="local[4,4]"
+            home=where.folder / name, kafka=where.kafka, stream_state=where.folder / "state", stream_master="local[4,4]"
         )
-        watch = _Watch(case.flows.rows, warm, JobFolder(settings.jobs_folder / name), place.folder / "state" / name)
+        watch = _Watch(case.flows.rows, warm, JobFolder(settings.jobs_folder / name), where.folder / "state" / name)
         watch.start()
         run_job(job, settings)
         return watch.rate()
@@ -243,14 +243,14 @@ def _polars(content: bytes, rows: int) -> float:
     return rows / (time.monotonic() - begun)
 
 
-def _pyspark(place: Place, case: Case) -> Callable[[int], float]:
+def _pyspark(where: Place, case: Case) -> Callable[[int], float]:
     """Spark's Kafka source, its own CSV reader and its own stateful windows, written to Kafka."""
 
     def measured(turn: int) -> float:
         from pyspark.sql import SparkSession
         from pyspark.sql import functions as f
 
-        jars = sorted(Jars(place.settings).folder("spark-kafka").glob("*.jar"))
+        jars = sorted(Jars(where.settings).folder("spark-kafka").glob("*.jar"))
         paths = [str(jar) for jar in jars]
         conf = {
             "spark.jars": ",".join(paths),
@@ -270,7 +270,7 @@ def _pyspark(place: Place, case: Case) -> Callable[[int], float]:
         schema = ", ".join(f"{field.name} {kinds[field.type]}" for field in FIELDS)
         messages = case.flows.rows // case.size
         rows = (
-            session.readStream.format("kafka").option("kafka.bootstrap.servers", place.kafka)
+            session.readStream.format("kafka").option("kafka.bootstrap.servers", where.kafka)
             .option("subscribe", case.topic).option("startingOffsets", "earliest")
             .option("maxOffsetsPerTrigger", str(max(messages // 10, 1))).load()
             .select(f.explode(f.split(f.col("value").cast("string"), "\n")).alias("line")).where("line != ''")
@@ -281,11 +281,11 @@ def _pyspark(place: Place, case: Case) -> Callable[[int], float]:
             .select(f.to_json(f.struct("*")).alias("value"))
         )  # fmt: skip
         topic = f"peer-{turn}-{os.getpid()}"
-        with closing(Kafka(Cluster(place.kafka))) as log:
+        with closing(Kafka(Cluster(where.kafka))) as log:
             log.create({topic: _UNITS})
         query = (
-            rows.writeStream.format("kafka").option("kafka.bootstrap.servers", place.kafka).option("topic", topic)
-            .option("checkpointLocation", str(place.folder / topic)).outputMode("append")
+            rows.writeStream.format("kafka").option("kafka.bootstrap.servers", where.kafka).option("topic", topic)
+            .option("checkpointLocation", str(where.folder / topic)).outputMode("append")
             .trigger(availableNow=True).start()
         )  # fmt: skip
         query.awaitTermination()
@@ -309,7 +309,7 @@ def _messages_of(progress: Any) -> int:
 
 
 @contextmanager
-def _place() -> Iterator[Place]:
+def place() -> Iterator[Place]:
     """A broker of the benchmark's own, and a folder in memory; both go afterwards."""
     with tempfile.TemporaryDirectory(prefix="springline-bench-") as home, \
          tempfile.TemporaryDirectory(prefix="springline-bench-", dir="/dev/shm") as folder:  # fmt: skip
@@ -323,7 +323,7 @@ def _place() -> Iterator[Place]:
             supervisor.down("kafka", 5)
 
 
-def _feed(place: Place, case: Case) -> None:
-    with closing(Kafka(Cluster(place.kafka))) as log:
+def _feed(where: Place, case: Case) -> None:
+    with closing(Kafka(Cluster(where.kafka))) as log:
         log.create({case.topic: _UNITS})
         send(log, case.topic, (Due(0.0, value) for value in case.flows.messages(case.form, size=case.size)))

@@ -167,6 +167,7 @@ def _session(job: Job, settings: StreamSettings) -> SparkSession:
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.python.worker.reuse": "true",
+        "spark.pyspark.python": sys.executable,
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
     if settings.stream_master.startswith("local"):

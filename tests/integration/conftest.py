@@ -16,7 +16,7 @@ from services.spare import beside
 from services.supervisor import Supervisor
 from tests.support.servers import Running
 
-SMALL = {"alluxio_memory": 256 << 20, "alluxio_workers": 2}
+SMALL = {"alluxio_memory": 256 << 20, "alluxio_workers": 2, "spark_workers": 2}
 
 
 @pytest.fixture(scope="session")

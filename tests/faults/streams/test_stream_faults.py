@@ -1,0 +1,112 @@
+"""Ten million rows through a stream that is killed again and again, alone and on a cluster with zombies."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from spark_jobs.streaming.inputs.flows import Flows
+from tests.support.servers import Running
+from tests.support.stream_job import StreamJob, expected
+
+MILLION = 1_000_000
+
+
+@pytest.fixture
+def make_job(kafka: Running, tmp_path: Path) -> Iterator[Callable[..., StreamJob]]:
+    """Makes the job, on a topic with all rows."""
+    made = []
+
+    def make(flows: Flows, *, admitted: int, **settings: str) -> StreamJob:
+        made.append(StreamJob(kafka, tmp_path / "home", admitted=admitted, **settings))
+        made[-1].feed(flows, size=5_000)
+        return made[-1]
+
+    yield make
+    for job in made:
+        job.close()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_every_row_is_counted_once_whatever_dies(make_job: Callable[..., StreamJob], kafka: Running, seed: int) -> None:
+    """Workers, drivers and brokers are killed three times each, states and checkpoints deleted, in a random order."""
+    flows = Flows(10 * MILLION, seed=seed, sips=500, rate=200_000, disorder=0.02)
+    job = make_job(flows, admitted=10)
+    drawn = random.Random(seed)
+
+    def break_broker() -> None:
+        kafka.kill("broker")
+        kafka.mend()
+
+    faults: list[Callable[[], None]] = [
+        *(3 * [lambda: job.kill("worker"), lambda: job.kill("jvm"), break_broker]),
+        lambda: shutil.rmtree(job.state / job.name),
+        lambda: shutil.rmtree(job.state / job.name / "checkpoints"),
+    ]
+    drawn.shuffle(faults)
+    job.start()
+    number = 0
+    for fault in faults:
+        number += drawn.randint(2, 8)
+        job.await_round(number)
+        fault()
+    job.await_rows(flows.rows, patience=400)
+    job.stop()
+    assert job.results() == expected(flows)
+
+
+def test_executors_that_were_given_up_and_wake_again_disturb_nobody(
+    make_job: Callable[..., StreamJob], spark: Running
+) -> None:
+    """On a cluster of two workers: executors are stopped beyond their heartbeat, and go on when others have taken over.
+
+    What a zombie sends and writes is dropped.
+    """
+    flows = Flows(3 * MILLION, seed=3, sips=500, rate=200_000)
+    conf = {
+        "spark.executor.cores": "1",
+        "spark.cores.max": "4",
+        "spark.executor.memory": "512m",
+        "spark.executor.heartbeatInterval": "1s",
+        "spark.network.timeout": "5s",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }
+    job = make_job(flows, admitted=6, SPRINGLINE_STREAM_MASTER=spark.address, SPRINGLINE_STREAM_CONF=json.dumps(conf))
+    job.start()
+    number = 0
+    for _ in range(3):
+        number += 4
+        job.await_round(number)
+        stopped = _executor(spark)
+        _signal(stopped, signal.SIGSTOP)
+        job.await_round(number + 4, patience=240)  # others have taken its units over
+        _signal(stopped, signal.SIGCONT)
+    job.await_rows(flows.rows, patience=400)
+    job.stop()
+    assert job.results() == expected(flows)
+
+
+def _executor(spark: Running) -> list[psutil.Process]:
+    """An executor that lives, with the Python processes that it started."""
+    for pid in spark.processes.values():
+        for process in psutil.Process(pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                backend = "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
+                if backend and process.status() != psutil.STATUS_STOPPED:
+                    return [process, *process.children(recursive=True)]
+    raise AssertionError("no executor lives")
+
+
+def _signal(processes: list[psutil.Process], number: signal.Signals) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
