@@ -1,0 +1,117 @@
+"""The unit log on the real Kafka: gaps, fencing, what is written once, and what is not there any more."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from spark_jobs.streaming.errors import Fenced, LogUnavailable, MessagesGone, NoTopic
+from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.unitlog.log import Letter
+from spark_jobs.streaming.unitlog.stamps import Stamp
+from tests.support.servers import Running
+from tests.support.stream_job import read_committed
+
+
+@pytest.fixture
+def log(kafka: Running) -> Iterator[Kafka]:
+    """A log of this test's own connections."""
+    log = Kafka(Cluster(kafka.address), patience=20)
+    yield log
+    log.close()
+
+
+@pytest.fixture
+def topic(log: Kafka) -> str:
+    """A topic of one unit that nobody else has."""
+    name = f"t-{uuid.uuid4().hex}"
+    log.create({name: 1})
+    return name
+
+
+def sent(log: Kafka, topic: str, *values: bytes) -> None:
+    """Send messages, and wait until they have arrived."""
+    with log.sending() as sending:
+        for value in values:
+            sending.send(Letter(topic, 0, value, {"n": value}))
+
+
+def values(log: Kafka, topic: str) -> list[bytes]:
+    """All that can be fetched."""
+    extent = log.extents(topic)[0]
+    return [bytes(message.value) for message in log.fetch(topic, 0, extent.low, extent.high)]
+
+
+def test_what_was_sent_is_fetched_with_headers_and_times(log: Kafka, topic: str) -> None:
+    """In order, from any offset to any other."""
+    sent(log, topic, b"a", b"b", b"c")
+    messages = list(log.fetch(topic, 0, 1, 3))
+    assert [(m.offset, bytes(m.value), m.headers["n"]) for m in messages] == [(1, b"b", b"b"), (2, b"c", b"c")]
+    assert all(message.timestamp > 1_700_000_000 for message in messages)
+    assert [bytes(m.value) for m in log.fetch(topic, 0, 0, 2)] == [b"a", b"b"]
+
+
+def test_offsets_with_gaps_and_aborted_messages_are_passed_over(log: Kafka, topic: str, kafka: Running) -> None:
+    """Markers of transactions take offsets too; what was aborted is never seen, nor what is not committed yet."""
+    producer = Producer({"bootstrap.servers": kafka.address, "transactional.id": topic})
+    producer.init_transactions(20)
+    for value, commit in ((b"a", True), (b"gone", False), (b"b", True)):
+        producer.begin_transaction()
+        producer.produce(topic, value, partition=0)
+        producer.commit_transaction(20) if commit else (producer.flush(20), producer.abort_transaction(20))
+    producer.begin_transaction()
+    producer.produce(topic, b"open", partition=0)
+    producer.flush(20)
+    assert values(log, topic) == [b"a", b"b"]
+    producer.abort_transaction(20)
+
+
+def test_a_round_is_published_once_whoever_tries(log: Kafka, topic: str, kafka: Running) -> None:
+    """By another process, after it, and by the first one again, which was fenced off meanwhile."""
+    other = Kafka(Cluster(kafka.address), patience=20)
+
+    def letter(number: int) -> Letter:
+        return Letter(topic, 0, f"round {number}".encode(), Stamp(1, 0, number, 0).header())
+
+    log.publish("w", (1, 1), [letter(1)], [(topic, 0)])
+    other.publish("w", (1, 1), [letter(1)], [(topic, 0)])
+    other.publish("w", (1, 2), [letter(2)], [(topic, 0)])
+    log.publish("w", (1, 2), [letter(2)], [(topic, 0)])
+    log.publish("w", (1, 3), [letter(3)], [(topic, 0)])
+    other.close()
+    assert list(read_committed(kafka.address, topic)) == [b"round 1", b"round 2", b"round 3"]
+
+
+def test_whoever_opens_a_log_later_fences_the_first_one_off(log: Kafka, topic: str) -> None:
+    """The first one's next line is refused."""
+    first = log.appender(topic, topic)
+    first.append([b"1", b"2"])
+    second = log.appender(topic, topic)
+    second.append([b"3"])
+    with pytest.raises(Fenced, match="another driver of this job has taken over"):
+        first.append([b"4"])
+    assert values(log, topic) == [b"1", b"2", b"3"]
+
+
+def test_messages_that_were_deleted_are_an_error_that_names_unit_and_offset(log: Kafka, topic: str) -> None:
+    """They are never passed over."""
+    sent(log, topic, b"a", b"b", b"c")
+    log.delete(topic, {0: 2})
+    assert log.extents(topic)[0].low == 2
+    with pytest.raises(MessagesGone, match=rf"{topic}\[0\]: the messages from offset 0 on"):
+        list(log.fetch(topic, 0, 0, 3))
+
+
+def test_a_topic_that_is_not_there_is_named(log: Kafka) -> None:
+    """With the address of the broker."""
+    with pytest.raises(NoTopic, match=r"nowhere is not there at 127\.0\.0\.1"):
+        log.extents("nowhere")
+
+
+def test_a_broker_that_does_not_answer_is_named() -> None:
+    """After the patience that was asked for."""
+    with pytest.raises(LogUnavailable, match=r"127\.0\.0\.1:1"):
+        Kafka(Cluster("127.0.0.1:1"), patience=2).extents("any")

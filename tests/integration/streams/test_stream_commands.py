@@ -1,0 +1,71 @@
+"""The commands that docs/streams.md and the README show, on the real Kafka."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from persistence.profile import checkout
+from services.java import find_java
+from tests.support.servers import Running
+
+
+@pytest.fixture
+def environment(kafka: Running, tmp_path: Path) -> dict[str, str]:
+    """A home of the test's own, with the jobs of the checkout."""
+    java = find_java(os.environ, tmp_path).environment(os.environ.get("PATH", ""))
+    chosen = {"SPRINGLINE_HOME": str(tmp_path), "SPRINGLINE_KAFKA": kafka.address, "COLUMNS": "140"}
+    return {**os.environ, **java, **chosen, "SPRINGLINE_STREAM_STATE": str(tmp_path / "state")}
+
+
+def run(environment: dict[str, str], command: str) -> str:
+    """What a command prints."""
+    words = [sys.executable if word == "python" else word for word in shlex.split(command)]
+    done = subprocess.run(words, env=environment, cwd=checkout(), capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def shown(document: str) -> list[str]:
+    """The commands about streams in a document."""
+    text = (checkout() / document).read_text()
+    return re.findall(r"^python -m spark_jobs streams .+$", text, re.MULTILINE)
+
+
+def test_the_commands_that_are_shown_work(environment: dict[str, str]) -> None:
+    """In the order in which they stand; the job is stopped last."""
+    commands = shown("docs/streams.md")
+    last = next(command for command in commands if " stop " in command)
+    told = {}
+    try:
+        for command in (*(each for each in commands if each != last), *shown("README.md")[1:]):
+            told[command.split()[4]] = run(environment, command)
+    finally:
+        run(environment, last)
+    assert "flights" in told["--once"] and "running" in told["--once"]
+    assert all("origin" in json.loads(line) or "carrier" in json.loads(line) for line in told["results"].splitlines())
+    assert "JFK" in told["ask"] and "departures" in told["queries"]
+
+
+def test_a_wrong_query_is_told_with_its_place_and_changes_nothing(environment: dict[str, str]) -> None:
+    """Also without a job that runs."""
+    command = [
+        sys.executable,
+        "-m",
+        "spark_jobs",
+        "streams",
+        "register",
+        "flights",
+        "bad",
+        "SELECT nothing FROM flights",
+    ]
+    done = subprocess.run(command, env=environment, cwd=checkout(), capture_output=True, text=True)
+    assert done.returncode == 1 and "'bad'" in done.stderr and "nothing" in done.stderr
+    assert "bad" not in run(environment, "python -m spark_jobs streams queries flights")
