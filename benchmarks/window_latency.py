@@ -154,7 +154,7 @@ def _running(where: Place) -> Iterator[None]:
         command = [sys.executable, "-m", "spark_jobs", "streams", "run", _JOB]
         process = subprocess.Popen(command, env=os.environ | chosen, stdout=log_file, stderr=log_file)
         try:
-            while look(_JOB, folder, time.time()).stages.keys() != {"map", "reduce"}:
+            while not look(_JOB, folder, time.time()).works:
                 if process.poll() is not None:
                     raise RuntimeError(Path(log_file.name).read_text()[-2000:])
                 time.sleep(0.2)

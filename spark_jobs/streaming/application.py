@@ -56,7 +56,7 @@ class Beats:
                 "pid": os.getpid(),
                 "began": self.began,
                 "at": time.time(),
-                "stages": {name: each for name, each in told.items() if each},
+                "stages": told,
                 "rebuilt": self.rebuilt,
                 "troubles": self.troubles,
             }
@@ -64,21 +64,19 @@ class Beats:
 
 
 def _told(stage: Stage, units: int) -> dict[str, Any]:
-    """A stage, from the reports of its units; nothing before its first round."""
+    """A stage, from the reports of its units; all is 0 before its first round."""
     reports = [found for unit in range(units) if (found := Report.read(stage.folder(unit)))]
-    if not reports:
-        return {}
     counts: Counter[str] = Counter()
     for report in reports:
         counts.update(report.counts)
     return {
-        "round": max(report.round for report in reports),
-        "at": max(report.at for report in reports),
+        "round": max((report.round for report in reports), default=0),
+        "at": max((report.at for report in reports), default=0),
         "counts": dict(sorted(counts.items())),
         "state_bytes": sum(report.state_bytes for report in reports),
-        "seconds": max(sum(report.seconds.values()) for report in reports),
-        "newest": max(report.newest for report in reports),
-        "behind": max(report.behind for report in reports),
+        "seconds": max((sum(report.seconds.values()) for report in reports), default=0),
+        "newest": max((report.newest for report in reports), default=0),
+        "behind": max((report.behind for report in reports), default=0),
     }
 
 

@@ -34,6 +34,7 @@ QueryName = Annotated[str, typer.Argument(help="The query's name")]
 Sql = Annotated[str, typer.Argument(help="SELECT … GROUP BY … WINDOWING 60 s")]
 
 _REFRESH_SECONDS = 1.0
+_BEGIN_SECONDS = 10.0  # until an application that was started holds its job
 
 
 @app.callback()
@@ -72,16 +73,16 @@ def run(job: JobName) -> None:
 
 @app.command()
 def start(job: JobName, patience: Annotated[float, typer.Option(help="Seconds to wait until it runs")] = 120.0) -> None:
-    """Start a job's application in the background, without a DAG."""
+    """Start a job's application in the background, without a DAG; returns when every stage has ended a round."""
     _, folder = _job(job)
     if not folder.runs():
         launch(job, folder)
     until = time.monotonic() + patience
-    while (seen := look(job, folder, time.time())).state != "running":
-        if seen.state in ("failed", "dead") and seen.began is None and time.monotonic() > until - patience + 5:
-            raise StreamError(f"{job}: {seen.error or 'it ended at once'}; its log: {folder.log_file}")
-        if time.monotonic() > until:
-            raise StreamError(f"{job}: started, and not running after {patience:g} s; its log: {folder.log_file}")
+    while not (seen := look(job, folder, time.time())).works:
+        ended = seen.began is None and time.monotonic() > until - patience + _BEGIN_SECONDS
+        if ended or time.monotonic() > until:
+            why = seen.error or f"it is {seen.state} after {patience - until + time.monotonic():.0f} s"
+            raise StreamError(f"{job}: {why}; its log: {folder.log_file}")
         time.sleep(0.2)
     print(f"{job}: running, process {seen.pid}")
 

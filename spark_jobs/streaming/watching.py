@@ -26,6 +26,12 @@ class Seen:
     stages: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     pid: int | None = None
 
+    @property
+    def works(self) -> bool:
+        """Whether it runs, and every stage has ended a round since it was started."""
+        began = self.began or 0.0
+        return self.state == "running" and bool(self.stages) and all(s["at"] > began for s in self.stages.values())
+
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
         return asdict(self)
