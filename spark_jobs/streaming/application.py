@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from persistence.platform import open_platform
 from persistence.runner import NoRunner
+from persistence.settings import Settings
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import Job
@@ -31,6 +32,7 @@ from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.upkeep import Upkeep
 
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_PATIENCE = 30.0  # seconds that a saving goes on trying
 _BEAT_SECONDS = 0.5  # between two heartbeats
 
 
@@ -42,7 +44,6 @@ class Beats:
     folder: JobFolder
     stages: Sequence[tuple[Stage, int]] = ()  # with the number of its units
     rebuilt: list[str] = field(default_factory=list)
-    troubles: str = ""  # with saving states, which hold nobody up
     began: float = field(default_factory=time.time)
 
     def beat(self, state: str, error: str = "") -> None:
@@ -58,7 +59,6 @@ class Beats:
                 "at": time.time(),
                 "stages": told,
                 "rebuilt": self.rebuilt,
-                "troubles": self.troubles,
             }
         )
 
@@ -102,7 +102,9 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         log.create(job.topics(mappers))
         folder.change(lambda known: job.registry() if known is None else known)
         stages = tuple(zip(job.stages(mappers, settings.state_folder), (mappers, job.reducers), strict=True))
-        platform = leaving.enter_context(closing(open_platform(runner=NoRunner(), who=f"stream {job.name}")))
+        chosen = Settings(sync_patience=_PATIENCE)  # a stop does not wait for ever for the under-store
+        platform = open_platform(chosen, runner=NoRunner(), who=f"stream {job.name}")
+        leaving.callback(platform.close)
         states = SavedStates(platform)
         for stage, _ in stages:
             for found in recover(stage, log, states.fetch):
@@ -116,7 +118,8 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         queries = [
             start(session, stage, settings.cluster, watched, tasks=tasks, latest=job.latest) for stage, _ in stages
         ]
-        _watch(queries, folder, beats, Upkeep(stages, states, log, settings.stream_save))
+        upkeep = leaving.enter_context(Upkeep(stages, states, settings.cluster, settings.stream_save))
+        _watch(queries, folder, beats, upkeep)
 
 
 def _watch(queries: Sequence[StreamingQuery], folder: JobFolder, beats: Beats, upkeep: Upkeep) -> None:
@@ -127,8 +130,7 @@ def _watch(queries: Sequence[StreamingQuery], folder: JobFolder, beats: Beats, u
             if not query.isActive:
                 error = query.exception()
                 raise StreamError(_said(error)) if error else StreamError(f"{query.name} ended by itself")
-        beats.troubles = upkeep.turn(time.monotonic())
-        beats.beat("running")
+        beats.beat("running", upkeep.trouble)
         if abandoned(folder, time.time()):
             folder.ask_to_stop()
         time.sleep(_BEAT_SECONDS)
@@ -136,7 +138,6 @@ def _watch(queries: Sequence[StreamingQuery], folder: JobFolder, beats: Beats, u
         resting = 0 if moving else resting + 1
     for query in queries:
         query.stop()
-    beats.troubles = upkeep.save()
 
 
 def _said(error: StreamingQueryException) -> str:

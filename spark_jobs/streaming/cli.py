@@ -224,11 +224,7 @@ def _table(jobs: list[Seen], settings: StreamSettings) -> Table:
     for seen in jobs:
         stages: list[tuple[str, dict[str, Any]]] = list(seen.stages.items()) or [("", {})]
         for number, (stage, told) in enumerate(stages):
-            first = (
-                (seen.job, seen.state, "" if seen.began is None else _span(time.time() - seen.began))
-                if not number
-                else ("", "", "")
-            )
+            first = (seen.job, seen.state, _span(seen.began)) if not number else ("", "", "")
             counts = told.get("counts", {})
             table.add_row(
                 *first, stage, *(f"{told[key]:,}" if key in told else "" for key in ("round",)),

@@ -1,7 +1,8 @@
 """States of units as datasets: saved at intervals, persisted like any other, put back where they were lost.
 
 A saved state is a generation of `streams/JOB/STAGE/UNIT`: the runs of one version, its manifest, and in its report the
-round and the offset up to which the unit's log is not needed for it any more.
+round and the offset up to which the unit's log is not needed for it any more. No operation makes it, so under
+Async&Sync it is in the under-store before it counts.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class SavedStates:
         version = Versions(stage.folder(unit)).packed(*order)
         report = {"incarnation": order[0], "round": order[1], "offset": version.notes["offset"]}
         origin = Origin(f"stream_{stage.job}", task_id=f"{stage.name}-{unit}")
-        with platform.store.write(_path(stage, unit), strategy=Strategy.ASYNC_STORE, origin=origin) as writing:
+        with platform.store.write(_path(stage, unit), strategy=Strategy.ASYNC_AND_SYNC, origin=origin) as writing:
             backend = platform.under if writing.straight_down else platform.cache
             for name, content in {**version.runs, _MANIFEST: version.manifest}.items():
                 with backend.create(writing.location, name, len(content)) as file:

@@ -80,11 +80,6 @@ class StreamJob:
         with closing(Kafka(Cluster(self._kafka.address))) as log:
             log.delete(self.name, {unit: extent.high for unit, extent in log.extents(self.name).items()})
 
-    def persist(self) -> None:
-        """Let a persister empty the queue."""
-        command = [sys.executable, "-m", "persistence", "persist", "--json"]
-        subprocess.run(command, env=self._environment, check=True, capture_output=True)
-
     # ---- running it
 
     def start(self) -> None:

@@ -23,6 +23,7 @@ from persistence.settings import Settings
 from persistence.transitions import START, TRANSITIONS, Event, State
 from services.settings import ServiceSettings
 from spark_jobs.settings import JobSettings
+from spark_jobs.streaming.settings import StreamSettings
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -188,7 +189,8 @@ def test_the_map_names_every_package_and_every_suite():
 @every_document
 def test_every_setting_that_is_named_is_one(document):
     """`SPRINGLINE_…` in prose and in commands."""
-    declared = {"profile", *Settings.model_fields, *JobSettings.model_fields, *ServiceSettings.model_fields}
+    classes = (Settings, JobSettings, StreamSettings, ServiceSettings)
+    declared = {"profile", *(name for each in classes for name in each.model_fields)}
     assert {name.lower() for name in re.findall(r"SPRINGLINE_([A-Z_]+)", read(document))} <= declared
 
 

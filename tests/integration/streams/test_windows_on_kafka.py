@@ -65,12 +65,11 @@ def test_nothing_is_lost_or_doubled_by_faults(make_job: Callable[..., StreamJob]
 def test_a_state_comes_back_from_the_under_store_when_its_messages_are_gone(
     make_job: Callable[..., StreamJob],
 ) -> None:
-    """It was saved as a dataset, and persisted like any other; the results go on as if nothing had happened."""
+    """It was saved as a dataset, in the under-store; the results go on as if nothing had happened."""
     job = make_job(SPRINGLINE_STREAM_SAVE="1000")
     job.start()
     job.await_round(5)
     job.stop()  # which saves
-    job.persist()
     shutil.rmtree(job.state)
     shutil.rmtree(default_cache(job.home))
     job.start()

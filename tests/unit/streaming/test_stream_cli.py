@@ -1,0 +1,74 @@
+"""What the live view of streams tells of jobs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from spark_jobs.streaming.cli import app
+from spark_jobs.streaming.folder import JobFolder
+
+DECLARED = '[ticks]\ntopic = "ticks"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
+    """The folder of the job `ticks`."""
+    (tmp_path / "streams.toml").write_text(DECLARED)
+    for name, value in (("HOME", tmp_path), ("STREAMS", tmp_path / "streams.toml")):
+        monkeypatch.setenv(f"SPRINGLINE_{name}", str(value))
+    monkeypatch.setenv("COLUMNS", "140")
+    return JobFolder(tmp_path / "streams" / "ticks")
+
+
+def told(*arguments: str) -> str:
+    """What a command prints."""
+    done = CliRunner().invoke(app, list(arguments))
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_job_that_never_ran_is_told_as_such(folder: JobFolder) -> None:
+    """And in JSON too."""
+    assert "never started" in told("--once")
+    assert '"state": "never started"' in told("--json")
+
+
+def test_a_job_that_runs_is_told_with_its_stages(folder: JobFolder) -> None:
+    """How long, how far, how far behind."""
+    stage = {"round": 7, "at": time.time(), "counts": {"rows": 1234, "late": 5}, "state_bytes": 2_000_000,
+             "seconds": 0.25, "newest": 0.0, "behind": 42}  # fmt: skip
+    with folder.held():
+        began = time.time() - 3725
+        folder.beat(
+            {"state": "running", "error": "", "at": time.time(), "began": began, "pid": 7, "stages": {"map": stage}}
+        )
+        words = told("--once").split()
+    for word in ("ticks", "running", "1:02:05", "map", "7", "1,234", "42", "250", "2", "MB", "5"):
+        assert word in words, word
+
+
+def test_a_job_that_failed_is_told_with_its_error(folder: JobFolder) -> None:
+    """In the line below it."""
+    folder.path.mkdir(parents=True)
+    folder.beat({"state": "failed", "error": "no topic", "at": 1.0, "began": 0.0, "pid": 7, "stages": {}})
+    assert "failed" in told("--once") and "no topic" in told("--once")
+
+
+def test_a_query_that_is_cancelled_is_listed_no_more(folder: JobFolder) -> None:
+    """Registering, changing and cancelling each make a new version."""
+    sql = "SELECT k, count(*) AS n FROM ticks GROUP BY k WINDOWING 5 s"
+    assert "version 1" in told("register", "ticks", "q", sql)
+    assert "version 2" in told("change", "ticks", "q", sql.replace("5 s", "6 s"))
+    assert "6 s" in told("queries", "ticks")
+    assert "version 3" in told("cancel", "ticks", "q")
+    assert "6 s" not in told("queries", "ticks")
+
+
+def test_stopping_tells_of_jobs_that_do_not_run_unless_asked_to_be_quiet(folder: JobFolder) -> None:
+    """`make stop` asks for that."""
+    assert "ticks: does not run" in told("stop")
+    assert told("stop", "--quiet") == ""
