@@ -60,7 +60,8 @@ def decide(seen: Seen, starts: Sequence[float], now: float, limits: Limits) -> D
     if seen.state == "stopped" and starts:
         return Decision(Verdict.DONE, "it was asked to stop")
     if seen.state in ("starting", "running", "silent"):
-        moved = max([seen.began or now, *(told["at"] for told in seen.stages.values())])
+        began = now if seen.began is None else seen.began
+        moved = max([began, *(told["at"] for told in seen.stages.values())])
         if now - moved > limits.silent:
             return _again(Verdict.RESTART, f"no round has ended for {now - moved:.0f} s", starts, now, limits)
         return Decision(Verdict.WAIT, f"it is {seen.state}")
