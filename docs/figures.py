@@ -131,7 +131,7 @@ def figures(name: str, folder: Path = RESULTS) -> str:
     parts = [
         f"Measured on {result['when'][:10]}{size} on {machine['cores']} cores of {machine['processor']} with "
         f"{machine['memory_gb']} GB of memory, by `{command.replace('full', result['size'])}`.",
-        _goals(result["goals"]),
+        _goals(result["goals"]) if result["goals"] else "",
         *(_shown(part, result["rows"]) for part in SHOWN.get(name, (_everything(result["rows"]),))),
         "\n".join(f"- {remark}" for remark in result["remarks"]),
     ]
