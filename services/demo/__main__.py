@@ -68,8 +68,9 @@ def run(console: Console) -> None:
     api.await_dags((DAG_ID, "persister", "maintenance", stream.DAG_ID))
     replay = None
     if "kafka" in settings.servers:
-        say(console, f"   Stream {stream.JOB}: January 2013 is replayed meanwhile, under the DAG {stream.DAG_ID}")
         replay = stream.begin(api)
+        what = "January 2013 is replayed meanwhile" if replay.needed else "January 2013 was replayed before"
+        say(console, f"   Stream {stream.JOB}, under the DAG {stream.DAG_ID}: {what}")
 
     say(console, f"3  Workflow {DAG_ID}, {DAYS[0]} to {DAYS[-1]}, as a backfill")
     started_at = time.time()

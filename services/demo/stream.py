@@ -31,7 +31,7 @@ _UNITS = 2
 
 
 class Replay:
-    """Sends the flights while the demo goes on; `end` waits for it."""
+    """Sends the flights while the demo goes on, unless a demo before has sent them; `end` waits for it."""
 
     def __init__(self, settings: StreamSettings, job: Job) -> None:
         self._settings = settings
@@ -40,11 +40,14 @@ class Replay:
         self._thread = threading.Thread(target=self._send, name="replay", daemon=True)
         with closing(Kafka(settings.cluster)) as log:
             log.create({job.topic: _UNITS})
-        self._thread.start()
+            self.needed = not any(extent.high for extent in log.extents(job.topic).values())
+        if self.needed:
+            self._thread.start()
 
     def end(self) -> None:
         """Return when all flights are sent; raises what went wrong."""
-        self._thread.join()
+        if self.needed:
+            self._thread.join()
         if self._error:
             raise self._error
 

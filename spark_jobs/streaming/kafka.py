@@ -31,6 +31,7 @@ PATIENCE = 60.0  # seconds without an answer: a broker that was killed is back b
 _AT_ONCE = 256  # messages taken from the client's queue in one call
 _WAIT = 0.02  # seconds: a call waits so long for messages that are not there
 _PARTITIONS_SECONDS = 5.0  # after which the number of partitions is asked again
+_LOWS_SECONDS = 1.0  # after which the first offsets are asked again: they move by deletion alone
 _READERS = 64  # consumers that a process keeps
 _TAIL = 64  # offsets from the end in which the last message of a writer is looked for first
 _FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
@@ -98,6 +99,7 @@ class Kafka:
         self._readers: dict[tuple[str, int], _Reader] = {}
         self._writers: dict[str, _Writer] = {}
         self._units: dict[str, tuple[float, list[int]]] = {}
+        self._lows: dict[str, tuple[float, dict[int, int]]] = {}
 
     def connect(self) -> None:
         """Make what sends, which takes half a second until it can, while something else is done."""
@@ -134,18 +136,24 @@ class Kafka:
 
     def _extents(self, topic: str) -> dict[int, Extent]:
         places = [TopicPartition(topic, unit) for unit in self._units_of(topic)]
-        lows, highs = (
-            self._admin.list_offsets(
-                dict.fromkeys(places, spec),
-                isolation_level=IsolationLevel.READ_COMMITTED,
-                request_timeout=self._patience,
-            )
-            for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        asked_at, lows = self._lows.get(topic, (float("-inf"), {}))
+        if time.monotonic() - asked_at > _LOWS_SECONDS or len(lows) < len(places):
+            lows = self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+            self._lows[topic] = (time.monotonic(), lows)
+        highs = self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        return {unit: Extent(lows[unit], highs[unit]) for unit in sorted(highs)}
+
+    def _offsets(self, places: Sequence[TopicPartition], spec: Any) -> dict[int, int]:
+        asked = self._admin.list_offsets(
+            dict.fromkeys(places, spec),
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=self._patience,
         )
-        return {at.partition: Extent(lows[at].result().offset, highs[at].result().offset) for at in places}
+        return {place.partition: told.result().offset for place, told in asked.items()}
 
     def delete(self, topic: str, before: Mapping[int, int]) -> None:
         """Delete the messages of each unit before an offset."""
+        self._lows.pop(topic, None)
         wanted = [TopicPartition(topic, unit, offset) for unit, offset in before.items()]
         for done in self._admin.delete_records(wanted, request_timeout=self._patience).values():
             try:

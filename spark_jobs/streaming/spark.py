@@ -29,7 +29,9 @@ _ASYNCHRONOUS = {
     "asyncProgressTrackingCheckpointIntervalMs": "10000",
     "_asyncProgressTrackingOverrideSinkSupportCheck": "true",
 }
-_LOOK_SECONDS = 0.005  # between two looks for messages
+_LOOK_SECONDS = 0.005  # between two looks for messages, while there are some
+_REST_SECONDS = 0.03  # and when none have come for a while
+_BUSY_SECONDS = 2.0  # since the last messages
 _WAIT_SECONDS = 0.2  # a planner looks for so long before it says that there is nothing
 _FROZEN_AT = 3  # task of a worker at which its objects are taken out of garbage collection
 
@@ -82,6 +84,7 @@ class UnitReader(DataSourceStreamReader):
         self._tasks = int(options["tasks"])
         self._latest = options.get("latest") == "true"
         self._planner: Planner | None = None
+        self._busy_until = 0.0
 
     def initialOffset(self) -> dict[str, Any]:
         return _offset(self._planning().begin())
@@ -94,11 +97,14 @@ class UnitReader(DataSourceStreamReader):
         last = Plan.decode(json.dumps(start))
         until = time.monotonic() + _WAIT_SECONDS
         while not stop.exists():
-            if (plan := self._planning().after(last)) is not None:
+            plan = self._planning().after(last)
+            now = time.monotonic()
+            if plan is not None:
+                self._busy_until = now + _BUSY_SECONDS if plan.messages else self._busy_until
                 return _offset(plan)
-            if time.monotonic() > until:
+            if now > until:
                 break
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_LOOK_SECONDS if now < self._busy_until else _REST_SECONDS)
         return start
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
