@@ -18,6 +18,7 @@ from spark_jobs.streaming.unitlog.recovery import recover
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.unit import Units
+from spark_jobs.streaming.unitlog.versions import Packed, Versions
 from spark_jobs.streaming.windows.stream import Field, Stream
 from tests.support.memory_log import Killed, MemoryLog
 
@@ -29,7 +30,10 @@ JOB = Job("job", "rows", STREAM, QUERIES, reducers=2, admitted=2)
 
 FAULTS = st.lists(
     st.tuples(
-        st.sampled_from(["die", "die", "die", "lose state", "lose checkpoint", "second driver"]), st.integers(0, 60)
+        st.sampled_from(
+            ["die", "die", "die", "lose state", "lose checkpoint", "second driver", "save", "save, cut, lose"]
+        ),
+        st.integers(0, 60),
     ),
     max_size=6,
 )
@@ -45,6 +49,7 @@ class World:
         for index in range(0, len(ROWS), 10):
             self.log.put(JOB.topic, index // 10 % MAPPERS, "".join(ROWS[index : index + 10]).encode())
         self.clock = 0.0
+        self.saved: dict[tuple[str, int], tuple[tuple[int, int], Packed]] = {}
         self.committed: dict[str, Plan] = {}  # what Spark's checkpoint knows: the last round that was committed,
         self.planned: dict[str, Plan] = {}  # and the one that was planned, which is run again as it was
         self.start()
@@ -53,12 +58,30 @@ class World:
         """A driver and workers without memory."""
         self.log.dies_in = None
         for stage in self.stages:
-            recover(stage, self.log)
+            recover(stage, self.log, self.fetch)
         registry = JOB.registry().as_json()
         self.planners = {
             stage.name: Planner(stage, self.log, self.time, lambda: {"queries": registry}) for stage in self.stages
         }
         self.units = {stage.name: Units(stage, self.log) for stage in self.stages}
+
+    def save(self) -> None:
+        """Keep the newest state of every unit elsewhere, and cut the log between the stages accordingly."""
+        for stage, units in zip(self.stages, (MAPPERS, JOB.reducers), strict=True):
+            for unit in range(units):
+                versions = Versions(stage.folder(unit))
+                if (newest := versions.newest()) is not None:
+                    self.saved[stage.name, unit] = newest, versions.packed(*newest)
+                    if stage.stamped:
+                        self.log.lows[stage.topic, unit] = self.saved[stage.name, unit][1].notes["offset"]
+
+    def fetch(self, stage: Stage, unit: int, until: tuple[int, int]) -> tuple[int, int] | None:
+        """Put the state back that was kept, if it is not later."""
+        order, packed = self.saved.get((stage.name, unit), (None, None))
+        if order is None or packed is None or order > until:
+            return None
+        Versions(stage.folder(unit)).unpack(*order, packed.manifest, packed.runs)
+        return order
 
     def time(self) -> float:
         """A clock that goes on with every look."""
@@ -109,8 +132,10 @@ def _run(faults: list[tuple[str, int]]) -> Counter[str]:
             except Killed:
                 world.start()
             world.log.dies_in = None
-            if fault == "lose state":
-                shutil.rmtree(folder / "job")
+            if fault.startswith("save"):
+                world.save()
+            if fault in ("lose state", "save, cut, lose"):
+                shutil.rmtree(folder / "job", ignore_errors=True)
                 world.start()
             elif fault == "lose checkpoint":
                 world.committed.clear()
@@ -149,7 +174,7 @@ def test_a_run_without_faults_counts_every_row_once() -> None:
 
 
 @given(FAULTS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_no_result_is_lost_or_doubled_whatever_dies(faults: list[tuple[str, int]]) -> None:
-    """Workers and drivers that die at any call, lost states, a lost checkpoint, a second driver."""
+    """Workers and drivers that die at any call, lost states and logs that were cut, no checkpoint, a second driver."""
     assert _run(faults) == CLEAN

@@ -34,10 +34,10 @@ def no_persisted(stage: Stage, unit: int, until: tuple[int, int]) -> None:
 def recover(stage: Stage, log: Log, fetch: Fetch = no_persisted) -> list[Rebuilt]:
     """Make sure that the state after the newest planned round is there in every unit.
 
-    That round itself is run as ever, since nobody knows whether all that it sends has arrived. `fetch` puts the newest
-    persisted version not after a round into the unit's folder, and returns its order, or None. Raises `MessagesGone`
-    where rounds would have to be run again whose messages are not in the log any more, `MissingVersion` where their
-    plans are not.
+    Unless its state is there, that round itself is run as ever, since nobody knows whether all that it sends has
+    arrived. `fetch` puts the newest persisted version not after a round into the unit's folder, and returns its order,
+    or None. Raises `MessagesGone` where rounds would have to be run again whose messages are not in the log any more,
+    `MissingVersion` where their plans are not.
     """
     history = read_history(stage, log)
     last = history.last
@@ -47,7 +47,7 @@ def recover(stage: Stage, log: Log, fetch: Fetch = no_persisted) -> list[Rebuilt
     rebuilt = []
     for unit in sorted(last.ranges):
         versions = Versions(stage.folder(unit))
-        if versions.whole(*last.order):
+        if versions.whole(*last.order) or fetch(stage, unit, last.order) == last.order:
             continue
         if not versions.whole(*last.before):
             rebuilt.append(_rebuild(stage, units, history, unit, last.before, fetch))
