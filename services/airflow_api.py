@@ -43,7 +43,8 @@ class AirflowApi:
         pause: Callable[[float], None] = time.sleep,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._client = httpx.Client(base_url=address, timeout=60, transport=transport)
+        # Longer than Airflow itself waits for its SQLite, which answers then.
+        self._client = httpx.Client(base_url=address, timeout=120, transport=transport)
         self._login = {"username": user, "password": password}
         self._pause = pause
 

@@ -80,7 +80,8 @@ def live() -> Iterator[Live]:
     ]
     spark, plain = make_servers(["spark-connect", "airflow"], settings)
     more = {"AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles)}
-    airflow = replace(plain, environment={**plain.environment, **more})
+    quiet = {"SPRINGLINE_STREAMS": str(home / "no-streams.toml")}  # a DAG less to be parsed again and again
+    airflow = replace(plain, environment={**plain.environment, **more, **quiet})
     supervisor = Supervisor(home, say=lambda text: None)
     supervisor.up([spark, airflow], settings.start_patience)
     api = AirflowApi(airflow.address, USER, password(home))
