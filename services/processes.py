@@ -27,9 +27,14 @@ def start_time(pid: int) -> float | None:
     """When process `pid` began, or None if there is none (one that has ended and is not yet reaped is none)."""
     try:
         process = psutil.Process(pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
+        return None if _ended(process) else float(process.create_time())
     except psutil.Error:
         return None
+
+
+def _ended(process: psutil.Process) -> bool:
+    """It waits only to be reaped. Killed, its first thread may be there while others still hold its ports."""
+    return bool(process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1)
 
 
 def leads(started: Started) -> bool:
@@ -46,7 +51,7 @@ def members(record: Record) -> tuple[psutil.Process, ...]:
     for process in psutil.process_iter():
         try:
             session = os.getsid(process.pid)
-            if session not in alive or process.status() == psutil.STATUS_ZOMBIE:
+            if session not in alive or _ended(process):
                 continue
             if session in ours or (alive[session] is None and _descends(process, record)):
                 found.append(process)
@@ -126,6 +131,6 @@ def _signal(processes: Iterable[psutil.Process], stops: Mapping[int, int]) -> No
 
 def _lives(process: psutil.Process) -> bool:
     try:
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+        return bool(process.is_running() and not _ended(process))
     except psutil.Error:
         return False

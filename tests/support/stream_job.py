@@ -133,7 +133,7 @@ class StreamJob:
         assert self._application is not None
         driver = psutil.Process(self._application.pid)
         below = driver.children(recursive=True)
-        jvms = [each for each in below if each.name() == "java"]
+        jvms = [each for each in below if _command(each).partition(" ")[0].endswith("java")]
         daemons = [each for each in below if "pyspark.daemon" in _command(each)]
         workers = [each for each in daemons if any(each.ppid() == other.pid for other in daemons)]
         return {"driver": [driver], "jvm": jvms, "worker": workers}[kind]

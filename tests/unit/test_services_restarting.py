@@ -16,6 +16,7 @@ import pytest
 
 from services.errors import NotReady, PortTaken, UnknownServer
 from services.ports import free_port, is_free, to_wait_for
+from services.processes import start_time
 from services.server import Process, Server
 from services.supervisor import Supervisor
 
@@ -33,6 +34,14 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 signal.signal(signal.SIGINT, lambda *_: sys.exit(pathlib.Path("said goodbye").touch()))
 pathlib.Path("ready").touch()
 time.sleep(600)
+"""
+
+# Its first thread ends, and another one goes on listening.
+HALF_GONE = """
+import ctypes, socket, threading, time
+listening = socket.create_server(("127.0.0.1", {port}))
+threading.Thread(target=time.sleep, args=(600,)).start()
+ctypes.CDLL(None).pthread_exit(None)
 """
 
 
@@ -197,3 +206,20 @@ def test_a_port_with_half_closed_clients_of_a_killed_server_is_free():
     with client:
         assert client.recv(1) == b""  # the other half is closed
         assert is_free(port)
+
+
+def test_a_killed_process_lives_until_its_last_thread_is_gone(tmp_path):
+    """Its first thread may have ended, as a zombie has, while another still listens."""
+    port = free_port()
+    process = subprocess.Popen([sys.executable, "-c", HALF_GONE.format(port=port)])
+    try:
+        until = time.monotonic() + 30
+        while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < until
+        assert not is_free(port)
+        assert start_time(process.pid) is not None
+        process.kill()
+        process.wait()
+        assert start_time(process.pid) is None
+    finally:
+        process.kill()
