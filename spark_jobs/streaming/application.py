@@ -113,7 +113,7 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         beats.stages = stages
         session = _session(job, settings)
         leaving.callback(session.stop)
-        watched = Watched({"queries": str(folder.registry_file)}, str(folder.stop_file))
+        watched = Watched({"queries": str(folder.registry_file)}, [str(folder.stop_file)])
         tasks = settings.stream_tasks
         queries = [
             start(session, stage, settings.cluster, watched, tasks=tasks, latest=job.latest) for stage, _ in stages

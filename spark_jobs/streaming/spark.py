@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_jobs.streaming.kafka import Cluster, Kafka
-from spark_jobs.streaming.unitlog.planner import Contents, Planner
+from spark_jobs.streaming.unitlog.planner import Content, Planner
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.unit import Units
@@ -41,14 +41,34 @@ _tasks = 0
 
 @dataclass(frozen=True)
 class Watched:
-    """Files that a planner looks at: what rounds are to name, and one whose presence ends the planning."""
+    """Files that a planner looks at: what rounds are to name, and some in whose presence nothing is planned."""
 
     contents: Mapping[str, str]
-    stop: str
+    holds: Sequence[str]
 
-    def read(self) -> Contents:
+
+class _Watching:
+    """Looks at the watched files, and reads those again that were replaced."""
+
+    def __init__(self, watched: Watched) -> None:
+        self._paths = {name: Path(path) for name, path in watched.contents.items()}
+        self._holds = [Path(hold) for hold in watched.holds]
+        self._read: dict[str, tuple[tuple[int, int], Content]] = {}
+
+    def contents(self) -> dict[str, Content]:
         """The contents as they are now."""
-        return {name: json.loads(Path(path).read_bytes()) for name, path in self.contents.items()}
+        return {name: self._content(name, path) for name, path in self._paths.items()}
+
+    def held(self) -> bool:
+        """Whether nothing is to be planned."""
+        return any(hold.exists() for hold in self._holds)
+
+    def _content(self, name: str, path: Path) -> Content:
+        status = path.stat()
+        known = (status.st_ino, status.st_mtime_ns)
+        if name not in self._read or self._read[name][0] != known:
+            self._read[name] = (known, Content.of(json.loads(path.read_bytes())))
+        return self._read[name][1]
 
 
 class UnitSource(DataSource):
@@ -69,8 +89,8 @@ class UnitSource(DataSource):
 class _Share(InputPartition):
     """The units that one task runs, one after another."""
 
-    plan: str
-    contents: Contents
+    plan: Plan
+    contents: Mapping[str, Any]
     units: tuple[int, ...]
 
 
@@ -80,55 +100,52 @@ class UnitReader(DataSourceStreamReader):
     def __init__(self, options: Mapping[str, str]) -> None:
         self._stage_text = options["stage"]
         self._cluster_text = options["cluster"]
-        self._watched_text = options["watched"]
         self._tasks = int(options["tasks"])
         self._latest = options.get("latest") == "true"
         self._planner: Planner | None = None
+        self._watching = _Watching(Watched(**json.loads(options["watched"])))
         self._busy_until = 0.0
 
     def initialOffset(self) -> dict[str, Any]:
-        return _offset(self._planning().begin())
+        return self._planning().begin().as_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        stop = Path(Watched(**json.loads(self._watched_text)).stop)
-        last = Plan.decode(json.dumps(start))
+        last = Plan.from_json(start)
         until = time.monotonic() + _WAIT_SECONDS
-        while not stop.exists():
+        while not self._watching.held():
             plan = self._planning().after(last)
             now = time.monotonic()
             if plan is not None:
                 self._busy_until = now + _BUSY_SECONDS if plan.messages else self._busy_until
-                return _offset(plan)
+                return plan.as_json()
             if now > until:
                 break
             time.sleep(_LOOK_SECONDS if now < self._busy_until else _REST_SECONDS)
         return start
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        plan = Plan.decode(json.dumps(end))
+        plan = Plan.from_json(end)
         contents = self._planning().contents_of(plan)
         units = sorted(plan.ranges)
         tasks = min(self._tasks, len(units)) or 1
-        return [_Share(plan.encode(), contents, tuple(units[task::tasks])) for task in range(tasks)]
+        return [_Share(plan, contents, tuple(units[task::tasks])) for task in range(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
         assert isinstance(partition, _Share)
         _spare_the_collector()
         units = _units_here(self._stage_text, self._cluster_text)
-        plan = Plan.decode(partition.plan)
         for unit in partition.units:
-            units.run(plan, partition.contents, unit)
+            units.run(partition.plan, partition.contents, unit)
         return iter(())
 
     def _planning(self) -> Planner:
         if self._planner is None:
             stage = Stage.from_json(self._stage_text)
-            watched = Watched(**json.loads(self._watched_text))
             log = Kafka(Cluster.from_json(self._cluster_text))
-            self._planner = Planner(stage, log, time.time, watched.read, latest=self._latest)
+            self._planner = Planner(stage, log, time.time, self._watching.contents, latest=self._latest)
         return self._planner
 
 
@@ -157,11 +174,6 @@ def start(
     reading = session.readStream.format(FORMAT).options(**options).load()
     writing = reading.writeStream.queryName(stage.id).format("noop").options(**_ASYNCHRONOUS)
     return writing.option("checkpointLocation", str(stage.checkpoint)).start()
-
-
-def _offset(plan: Plan) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(plan.encode())
-    return found
 
 
 def _units_here(stage: str, cluster: str) -> Units:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.streaming.errors import Fenced
 from spark_jobs.streaming.jobs import Job
-from spark_jobs.streaming.unitlog.planner import Planner
+from spark_jobs.streaming.unitlog.planner import Content, Planner
 from spark_jobs.streaming.unitlog.recovery import recover
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.stage import Stage
@@ -59,10 +59,8 @@ class World:
         self.log.dies_in = None
         for stage in self.stages:
             recover(stage, self.log, self.fetch)
-        registry = JOB.registry().as_json()
-        self.planners = {
-            stage.name: Planner(stage, self.log, self.time, lambda: {"queries": registry}) for stage in self.stages
-        }
+        queries = {"queries": Content.of(JOB.registry().as_json())}
+        self.planners = {stage.name: Planner(stage, self.log, self.time, lambda: queries) for stage in self.stages}
         self.units = {stage.name: Units(stage, self.log) for stage in self.stages}
 
     def save(self) -> None:

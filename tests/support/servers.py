@@ -22,6 +22,11 @@ class Running:
         """Kill one of its processes with -9."""
         self.supervisor.kill(self.name, process)
 
+    def restart(self, process: str) -> None:
+        """Kill one of its processes with -9, and start it again."""
+        self.kill(process)
+        self.mend()
+
     def mend(self) -> None:
         """Start what has ended of it, and wait until it is ready."""
         self.supervisor.up(make_servers([self.name], self.settings), 240)

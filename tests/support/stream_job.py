@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -11,7 +12,7 @@ import sys
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -144,6 +145,23 @@ class StreamJob:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
 
+    def lose_states(self) -> None:
+        """Delete the states and Spark's checkpoints, while they are written to or not."""
+        _lose(self.state / self.name)
+
+    def lose_checkpoints(self) -> None:
+        """Delete Spark's own log of rounds."""
+        _lose(self.state / self.name / "checkpoints")
+
+    def go_through(self, faults: Sequence[Callable[[], None]], drawn: random.Random) -> None:
+        """Run, with the faults in a random order, some rounds apart."""
+        self.start()
+        number = 0
+        for fault in drawn.sample(faults, len(faults)):
+            number += drawn.randint(2, 8)
+            self.await_round(number)
+            fault()
+
     def kill_all(self) -> None:
         """kill -9 of the application and all that it started."""
         assert self._application is not None
@@ -154,6 +172,14 @@ class StreamJob:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
         self._application.wait(10)
+
+
+def _lose(folder: Path) -> None:
+    """Delete a folder at once: whoever writes meanwhile writes to a new one."""
+    gone = folder.with_name(f"gone-{uuid.uuid4().hex}")
+    with suppress(FileNotFoundError):  # lost already, and not there again
+        folder.rename(gone)
+        shutil.rmtree(gone)
 
 
 def _command(process: psutil.Process) -> str:

@@ -15,13 +15,25 @@ import xxhash
 
 from spark_jobs.streaming.errors import MissingVersion
 from spark_jobs.streaming.unitlog.log import Appender, Log
-from spark_jobs.streaming.unitlog.rounds import Plan, beginning, next_round
+from spark_jobs.streaming.unitlog.rounds import Plan, beginning, next_round, starts_of
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.step import Message
 from spark_jobs.streaming.unitlog.versions import Versions
 
 CONTENTS_EVERY = 256  # rounds after which the log holds all contents again, so that what is before can be cut
-Contents = Mapping[str, Any]  # by name: the registry of queries, the ring, the routing table, settings
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Something that rounds name by its hash: the registry of queries, the ring, the routing table, settings."""
+
+    hash: str
+    value: Any
+
+    @staticmethod
+    def of(value: Any) -> Content:
+        """A JSON value with its hash."""
+        return Content(xxhash.xxh3_128_hexdigest(json.dumps(value, sort_keys=True).encode()), value)
 
 
 @dataclass
@@ -40,7 +52,7 @@ class History:
             if "hash" in told:
                 found.contents[told["hash"]] = told["content"]
             else:
-                plan = Plan.decode(bytes(message.value))
+                plan = Plan.from_json(told)
                 found.plans[plan.order] = plan
         return found
 
@@ -89,10 +101,13 @@ def cut_before(messages: Iterable[Message], order: tuple[int, int]) -> int | Non
 
 
 def newest_complete(stage: Stage, history: History) -> Plan | None:
-    """The newest round after which every unit's state is there."""
+    """The newest round after which every unit's state is there, of the newest incarnation."""
+    last = history.last
     for order in sorted(history.plans, reverse=True):
         plan = history.plans[order]
-        if plan.number == 0 or all(Versions(stage.folder(unit)).whole(*order) for unit in plan.ranges):
+        if last is None or plan.incarnation < last.incarnation:
+            break
+        if all(Versions(stage.folder(unit)).whole(*order) for unit in plan.ranges):
             return plan
     return None
 
@@ -105,7 +120,7 @@ class Planner:
         stage: Stage,
         log: Log,
         now: Callable[[], float],
-        contents: Callable[[], Contents],
+        contents: Callable[[], Mapping[str, Content]],
         *,
         latest: bool = False,
     ) -> None:
@@ -123,8 +138,8 @@ class Planner:
             return plan
         if history.plans:
             return history.plans[min(history.plans)]
-        plan = beginning(self._log.extents(self._stage.topic), latest=self._latest)
-        appender.append([plan.encode().encode()])
+        plan = beginning(starts_of(self._log.extents(self._stage.topic), latest=self._latest))
+        appender.append([plan.encode()])
         history.plans[plan.order] = plan
         return plan
 
@@ -136,16 +151,15 @@ class Planner:
         stage = self._stage
         extents = self._log.extents(stage.topic)
         contents = self._contents()
-        versions = {name: _hash(content) for name, content in contents.items()}
+        versions = {name: content.hash for name, content in contents.items()}
         admitted = dict.fromkeys(extents, stage.admitted)
         plan = next_round(last, extents, admitted, self._now(), versions, log=stage.topic)
         if plan is None:
             return None
         again = plan.number % CONTENTS_EVERY == 0
-        new = {versions[name]: content for name, content in contents.items()
-               if again or versions[name] not in history.contents}  # fmt: skip
+        new = {each.hash: each.value for each in contents.values() if again or each.hash not in history.contents}
         lines = [json.dumps({"hash": digest, "content": content}) for digest, content in new.items()]
-        appender.append([line.encode() for line in (*lines, plan.encode())])
+        appender.append([*(line.encode() for line in lines), plan.encode()])
         history.contents |= new
         history.plans = {last.order: last, plan.order: plan}
         return plan
@@ -159,7 +173,3 @@ class Planner:
             appender = self._log.appender(self._stage.rounds, self._stage.rounds)  # first: nobody else appends then
             self._opened = (appender, read_history(self._stage, self._log))
         return self._opened
-
-
-def _hash(content: Any) -> str:
-    return xxhash.xxh3_128_hexdigest(json.dumps(content, sort_keys=True).encode())

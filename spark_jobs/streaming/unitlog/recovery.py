@@ -6,32 +6,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from spark_jobs.streaming.errors import MissingVersion
-from spark_jobs.streaming.unitlog.log import Log
+from spark_jobs.streaming.unitlog.log import Log, Order
 from spark_jobs.streaming.unitlog.planner import History, read_history
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.unit import Units
 from spark_jobs.streaming.unitlog.versions import Versions
 
-Fetch = Callable[[Stage, int, tuple[int, int]], tuple[int, int] | None]
+Fetch = Callable[[Stage, int, Order], Order | None]
 
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """A unit's state that was brought back: up to which round, from which one on rounds were run again."""
+    """A unit's state that was brought back: from which one on, and how many rounds were run again."""
 
     stage: str
     unit: int
-    base: tuple[int, int]
-    to: tuple[int, int]
+    base: Order
     rounds: int
 
 
-def no_persisted(stage: Stage, unit: int, until: tuple[int, int]) -> None:
-    """The `fetch` of a job whose states are not persisted."""
-
-
-def recover(stage: Stage, log: Log, fetch: Fetch = no_persisted) -> list[Rebuilt]:
+def recover(stage: Stage, log: Log, fetch: Fetch) -> list[Rebuilt]:
     """Make sure that the state after the newest planned round is there in every unit.
 
     Unless its state is there, that round itself is run as ever, since nobody knows whether all that it sends has
@@ -41,34 +36,42 @@ def recover(stage: Stage, log: Log, fetch: Fetch = no_persisted) -> list[Rebuilt
     """
     history = read_history(stage, log)
     last = history.last
-    if last is None or last.number == 0:
+    if last is None:
         return []
     units = Units(stage, log)
     rebuilt = []
     for unit in sorted(last.ranges):
         versions = Versions(stage.folder(unit))
-        if versions.whole(*last.order) or fetch(stage, unit, last.order) == last.order:
+        if versions.whole(*last.order):
             continue
+        persisted = fetch(stage, unit, last.order)
+        if persisted == last.order:
+            continue
+        if last.begins:
+            raise _missing(stage, unit, last.order)
         if not versions.whole(*last.before):
-            rebuilt.append(_rebuild(stage, units, history, unit, last.before, fetch))
+            rebuilt.append(_rebuild(units, history, unit, last.before, persisted))
         units.run(last, history.contents_of(last), unit)
     return rebuilt
 
 
-def _rebuild(stage: Stage, units: Units, history: History, unit: int, wanted: tuple[int, int], fetch: Fetch) -> Rebuilt:
+def _rebuild(units: Units, history: History, unit: int, wanted: Order, persisted: Order | None) -> Rebuilt:
     """Bring back the state after the round `wanted`; what the rounds sent has arrived, since others followed."""
     missing: list[Plan] = []
     order = wanted
-    versions = Versions(stage.folder(unit))
-    persisted = fetch(stage, unit, wanted)
+    versions = Versions(units.stage.folder(unit))
     while order != persisted and not versions.whole(*order):
-        if order not in history.plans:
-            raise MissingVersion(
-                f"{stage.id}, unit {unit}: neither the state after round {order[1]} is there nor the plan of that round"
-            )
+        if order not in history.plans or history.plans[order].begins:
+            raise _missing(units.stage, unit, order)
         missing.append(history.plans[order])
         order = missing[-1].before
     for plan in reversed(missing):
         if unit in plan.ranges:
             units.replay(plan, history.contents_of(plan), unit)
-    return Rebuilt(stage.id, unit, order, wanted, len(missing))
+    return Rebuilt(units.stage.id, unit, order, len(missing))
+
+
+def _missing(stage: Stage, unit: int, order: Order) -> MissingVersion:
+    return MissingVersion(
+        f"{stage.id}, unit {unit}: neither the state after round {order[1]} is there nor the plan of that round"
+    )

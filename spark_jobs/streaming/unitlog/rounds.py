@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from spark_jobs.streaming.errors import MessagesGone
 
@@ -15,9 +16,9 @@ TICK_SECONDS = 1.0  # between two rounds of a stage that gets no messages: time 
 class Plan:
     """A round of a stage: the offsets [from, to) of every unit, empty ones too, the clock, and what versions hold.
 
-    `versions` maps a name (queries, ring, table, settings, code) to the hash of its content. Round 0 is the
-    beginning: each unit at the offset that it starts from. `follows` is the incarnation of the round before, where
-    that is another one. `behind` is how many offsets were there and not admitted.
+    `versions` maps a name (queries, ring, table, settings, code) to the hash of its content. With `begins` it is where
+    an incarnation begins: each unit at the offset that it starts from, with the state of that number, which is empty
+    for number 0 and a savepoint's else. `behind` is how many offsets were there and not admitted.
     """
 
     incarnation: int
@@ -25,7 +26,7 @@ class Plan:
     clock: float
     ranges: Mapping[int, tuple[int, int]]
     versions: Mapping[str, str] = field(default_factory=dict)
-    follows: int = 0
+    begins: bool = False
     behind: int = 0
 
     @property
@@ -36,33 +37,35 @@ class Plan:
     @property
     def before(self) -> tuple[int, int]:
         """The order of the round before."""
-        return (self.follows or self.incarnation, self.number - 1)
+        return (self.incarnation, self.number - 1)
 
     @property
     def messages(self) -> int:
         """Offsets in all ranges; there may be fewer messages, since offsets have gaps."""
         return sum(to - start for start, to in self.ranges.values())
 
-    def encode(self) -> str:
-        """One line of JSON, the same for the same round."""
-        told = {
+    def as_json(self) -> dict[str, Any]:
+        """Plain values, the same for the same round."""
+        return {
             "incarnation": self.incarnation,
             "round": self.number,
             "clock": self.clock,
             "ranges": {str(unit): list(self.ranges[unit]) for unit in sorted(self.ranges)},
             "versions": dict(sorted(self.versions.items())),
-            "follows": self.follows,
+            "begins": self.begins,
             "behind": self.behind,
         }
-        return json.dumps(told, separators=(",", ":"))
+
+    def encode(self) -> bytes:
+        """One line of JSON."""
+        return json.dumps(self.as_json(), separators=(",", ":")).encode()
 
     @staticmethod
-    def decode(text: str | bytes) -> Plan:
-        """The inverse of `encode`."""
-        told = json.loads(text)
+    def from_json(told: Mapping[str, Any]) -> Plan:
+        """The inverse of `as_json`."""
         ranges = {int(unit): (start, to) for unit, (start, to) in told["ranges"].items()}
         order = told["incarnation"], told["round"]
-        return Plan(*order, told["clock"], ranges, told["versions"], told["follows"], told["behind"])
+        return Plan(*order, told["clock"], ranges, told["versions"], told["begins"], told["behind"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +76,14 @@ class Extent:
     high: int
 
 
-def beginning(extents: Mapping[int, Extent], *, incarnation: int = 1, latest: bool = False) -> Plan:
-    """Round 0: each unit at the first message that it has, or behind the last."""
-    starts = {unit: (e.high if latest else e.low) for unit, e in extents.items()}
-    return Plan(incarnation, 0, 0.0, {unit: (at, at) for unit, at in starts.items()})
+def beginning(starts: Mapping[int, int], order: tuple[int, int] = (1, 0), clock: float = 0.0) -> Plan:
+    """Where an incarnation begins: each unit at an offset, with the state of that order."""
+    return Plan(*order, clock, {unit: (at, at) for unit, at in starts.items()}, begins=True)
+
+
+def starts_of(extents: Mapping[int, Extent], *, latest: bool = False) -> dict[int, int]:
+    """The first message that each unit has, or behind the last."""
+    return {unit: (extent.high if latest else extent.low) for unit, extent in extents.items()}
 
 
 def next_round(

@@ -116,19 +116,12 @@ class Accepted:
         return {unit: taken.watermark for unit, taken in self.taken.items() if taken.watermark is not None}
 
 
-def accept(
-    messages: Iterable[Message],
-    taken: Mapping[int, Taken],
-    incarnation: int,
-    *,
-    log: str,
-    cuts: Mapping[str, int] | None = None,
-) -> Accepted:
+def accept(messages: Iterable[Message], taken: Mapping[int, Taken], incarnation: int, *, log: str) -> Accepted:
     """Keep the successors and drop what was taken before, or was undone by going back in time.
 
-    `cuts` tells, of incarnations, the upstream round that each goes on after: what earlier ones sent later is undone.
-    A unit upstream that is not in `taken` begins with its round 1. Raises `Gap`, naming `log`, where a message is
-    missing: it will not come any more, since a round begins when all that the one before sent has arrived.
+    What an earlier incarnation sent is dropped: it was taken before the savepoint that this one went back to, or is
+    undone. A unit upstream that is not in `taken` begins with its round 1. Raises `Gap`, naming `log`, where a message
+    is missing: it will not come any more, since a round begins when all that the one before sent has arrived.
     """
     now = dict(taken)
     kept = []
@@ -139,7 +132,7 @@ def accept(
         except (KeyError, NoStamp) as error:
             raise NoStamp(f"{log}, offset {message.offset}: a message without a stamp of ours: {error}") from error
         last = now.get(stamp.unit, Taken())
-        if _undone(stamp, incarnation, cuts or {}) or last.knows(stamp):
+        if stamp.incarnation < incarnation or last.knows(stamp):
             dropped += 1
             continue
         if stamp.incarnation > incarnation or not last.follows(stamp):
@@ -157,7 +150,3 @@ def accept(
         if stamp.end is None:
             kept.append(message)
     return Accepted(tuple(kept), now, dropped)
-
-
-def _undone(stamp: Stamp, incarnation: int, cuts: Mapping[str, int]) -> bool:
-    return any(stamp.round > cuts.get(str(later), -1) for later in range(stamp.incarnation + 1, incarnation + 1))

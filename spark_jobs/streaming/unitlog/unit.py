@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from spark_jobs.streaming.unitlog.letters import dead_letters, letters_of, results_of
@@ -39,72 +41,91 @@ class Units:
         Raises `MissingVersion` where the state of the round before is not there, and whatever the log or the step
         raises; then the round can be run again.
         """
-        versions = Versions(self.stage.folder(unit))
-        if versions.whole(*plan.order):
+        if Versions(self.stage.folder(unit)).whole(*plan.order):
             return
         begun = time.monotonic()
-        before = self._before(versions, plan, unit)
-        reading = _Reading(self._log.fetch(self.stage.topic, unit, *plan.ranges[unit]))
-        output, taken = self._stepped(before, plan, contents, unit, reading)
+        done = self._stepped(plan, contents, unit)
         stepped = time.monotonic()
-        sent = self._send(plan, unit, output, before)
+        self._send(done)
         arrived = time.monotonic()
-        after = versions.save(
-            before, output.state, plan.order, _notes(before, plan.ranges[unit][1], taken, sent, output)
-        )
-        self._kept[unit] = after
+        after = self._save(done)
         if plan.number % _PRUNE_EVERY == 0:
-            versions.prune((), before=(plan.incarnation, plan.number - _KEPT_ROUNDS))
+            done.versions.prune((), before=(plan.incarnation, plan.number - _KEPT_ROUNDS))
         seconds = {"step": stepped - begun, "send": arrived - stepped, "save": time.monotonic() - arrived}
-        Report(
-            unit, plan.number, after.notes["counts"], after.bytes, plan.behind, reading.newest, seconds, time.time()
-        ).write(versions.folder)  # fmt: skip
+        counts = after.notes["counts"]
+        Report(unit, plan.number, counts, after.bytes, plan.behind, done.newest, seconds, time.time()).write(
+            done.versions.folder
+        )
 
     def replay(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> None:
         """Run a round for its state alone: what it sends has arrived long ago, and is discarded."""
-        versions = Versions(self.stage.folder(unit))
-        before = self._before(versions, plan, unit)
-        reading = _Reading(self._log.fetch(self.stage.topic, unit, *plan.ranges[unit]))
-        output, taken = self._stepped(before, plan, contents, unit, reading)
-        sent = _added(before.notes.get("sent", {}), letters_of(self.stage, unit, plan.order, output))
-        self._kept[unit] = versions.save(
-            before, output.state, plan.order, _notes(before, plan.ranges[unit][1], taken, sent, output)
-        )
+        self._save(self._stepped(plan, contents, unit))
 
-    def _before(self, versions: Versions, plan: Plan, unit: int) -> Version:
+    def _stepped(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> _Stepped:
+        """What the step makes of the round."""
+        versions = Versions(self.stage.folder(unit))
         # Taken out: an attempt that fails must not leave a state behind that others go on from.
         kept = self._kept.pop(unit, None)
-        return kept if kept is not None and kept.order == plan.before else versions.load(*plan.before)
-
-    def _stepped(
-        self, before: Version, plan: Plan, contents: Mapping[str, Any], unit: int, messages: Iterable[Message]
-    ) -> tuple[Output, dict[str, Any]]:
-        """What the step makes of the round, and how far the unit is with each unit upstream."""
+        before = kept if kept is not None and kept.order == plan.before else versions.load(*plan.before)
+        reading = _Reading(self._log.fetch(self.stage.topic, unit, *plan.ranges[unit]))
         taken = {int(u): Taken.from_json(told) for u, told in before.notes.get("taken", {}).items()}
+        messages: Iterable[Message] = reading
         watermarks: Mapping[int, float] = {}
         if self.stage.stamped:
-            where = f"{self.stage.topic}[{unit}]"
-            accepted = accept(messages, taken, plan.incarnation, log=where, cuts=contents.get("cuts", {}))
+            accepted = accept(reading, taken, plan.incarnation, log=f"{self.stage.topic}[{unit}]")
             messages, taken, watermarks = accepted.messages, dict(accepted.taken), accepted.watermarks
         now = Round(plan.incarnation, plan.number, plan.clock, contents)
         output = self._step(before.state, Input(self.stage.name, unit, now, messages, watermarks))
-        return output, {str(u): taken[u].as_json() for u in sorted(taken)}
+        letters = tuple(letters_of(self.stage, unit, plan.order, output))
+        return _Stepped(plan, unit, versions, before, output, letters, taken, reading.newest)
 
-    def _send(self, plan: Plan, unit: int, output: Output, before: Version) -> dict[str, int]:
-        """Send what the step made; returns the bytes sent so far to each unit downstream."""
-        stage = self.stage
-        letters = list(letters_of(stage, unit, plan.order, output))
-        sent = _added(before.notes.get("sent", {}), letters)
+    def _send(self, done: _Stepped) -> None:
+        """Send what the step made, and the ends of the round; returns when all has arrived."""
+        stage, plan = self.stage, done.plan
         if stage.downstream:
-            counts = Counter(letter.unit for letter in letters)
             with self._log.sending() as sending:
-                for letter in (*letters, *_ends(stage, unit, plan, output.watermark, counts, sent)):
+                for letter in (*done.letters, *_ends(stage, done)):
                     sending.send(letter)
-        outside = [*results_of(stage, unit, plan.order, output), *dead_letters(stage, unit, plan.order, output)]
-        if outside:
-            places = [(topic, unit) for topic in (stage.results, stage.dead) if topic]
-            self._log.publish(f"{stage.id}.{unit}", plan.order, outside, places)
-        return sent
+        made = (stage, done.unit, plan.order, done.output)
+        if outside := [*results_of(*made), *dead_letters(*made)]:
+            places = [(topic, done.unit) for topic in (stage.results, stage.dead) if topic]
+            self._log.publish(f"{stage.id}.{done.unit}", plan.order, outside, places)
+
+    def _save(self, done: _Stepped) -> Version:
+        """Write the new state, and what is remembered beside it: how far the unit is, all that it has counted."""
+        counts = Counter(done.before.notes.get("counts", {}))
+        counts.update(done.output.counts)
+        notes = {
+            "offset": done.plan.ranges[done.unit][1],
+            "taken": {str(unit): done.taken[unit].as_json() for unit in sorted(done.taken)},
+            "sent": done.sent,
+            "counts": dict(sorted(counts.items())),
+        }
+        after = done.versions.save(done.before, done.output.state, done.plan.order, notes)
+        self._kept[done.unit] = after
+        return after
+
+
+@dataclass(frozen=True)
+class _Stepped:
+    """A round of a unit whose step has run: its state before, what came of it, `taken` and `newest` of its messages."""
+
+    plan: Plan
+    unit: int
+    versions: Versions
+    before: Version
+    output: Output
+    letters: Sequence[Letter]  # to the next stage
+    taken: Mapping[int, Taken]
+    newest: float
+
+    @cached_property
+    def sent(self) -> dict[str, int]:
+        """The bytes sent so far to each unit downstream, with this round's."""
+        found = Counter(self.before.notes.get("sent", {}))
+        for letter in self.letters:
+            found[str(letter.unit)] += len(letter.value)
+        return dict(found)
 
 
 class _Reading:
@@ -120,28 +141,10 @@ class _Reading:
             yield message
 
 
-def _notes(
-    before: Version, offset: int, taken: Mapping[str, Any], sent: Mapping[str, int], output: Output
-) -> dict[str, Any]:
-    """What is remembered beside the step's state: how far the unit is, and all that it has counted so far."""
-    counts = Counter(before.notes.get("counts", {}))
-    counts.update(output.counts)
-    return {"offset": offset, "taken": taken, "sent": sent, "counts": dict(sorted(counts.items()))}
-
-
-def _added(sent: Mapping[str, int], letters: Iterable[Letter]) -> dict[str, int]:
-    """The bytes sent so far to each unit downstream, with more letters."""
-    found = dict(sent)
-    for letter in letters:
-        found[str(letter.unit)] = found.get(str(letter.unit), 0) + len(letter.value)
-    return found
-
-
-def _ends(
-    stage: Stage, unit: int, plan: Plan, watermark: float | None, counts: Mapping[int, int], sent: Mapping[str, int]
-) -> Iterator[Letter]:
+def _ends(stage: Stage, done: _Stepped) -> Iterator[Letter]:
     """The end markers of a round, one for each unit downstream."""
+    counts = Counter(letter.unit for letter in done.letters)
     for to in range(stage.units):
-        end = End(counts[to], watermark, sent.get(str(to), 0))
-        stamp = Stamp(plan.incarnation, unit, plan.number, counts[to], end)
+        end = End(counts[to], done.output.watermark, done.sent.get(str(to), 0))
+        stamp = Stamp(done.plan.incarnation, done.unit, done.plan.number, counts[to], end)
         yield Letter(stage.downstream, to, b"", stamp.header())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -40,24 +39,8 @@ def test_every_row_is_counted_once_whatever_dies(make_job: Callable[..., StreamJ
     """Workers, drivers and brokers are killed three times each, states and checkpoints deleted, in a random order."""
     flows = Flows(10 * MILLION, seed=seed, sips=500, rate=200_000, disorder=0.02)
     job = make_job(flows, admitted=10)
-    drawn = random.Random(seed)
-
-    def break_broker() -> None:
-        kafka.kill("broker")
-        kafka.mend()
-
-    faults: list[Callable[[], None]] = [
-        *(3 * [lambda: job.kill("worker"), lambda: job.kill("jvm"), break_broker]),
-        lambda: shutil.rmtree(job.state / job.name),
-        lambda: shutil.rmtree(job.state / job.name / "checkpoints"),
-    ]
-    drawn.shuffle(faults)
-    job.start()
-    number = 0
-    for fault in faults:
-        number += drawn.randint(2, 8)
-        job.await_round(number)
-        fault()
+    three_times = [lambda: job.kill("worker"), lambda: job.kill("jvm"), lambda: kafka.restart("broker")]
+    job.go_through([*(3 * three_times), job.lose_states, job.lose_checkpoints], random.Random(seed))
     job.await_rows(flows.rows, patience=400)
     job.stop()
     assert job.results() == expected(flows)

@@ -36,27 +36,15 @@ def make_job(kafka: Running, tmp_path: Path) -> Iterator[Callable[..., StreamJob
 def test_nothing_is_lost_or_doubled_by_faults(make_job: Callable[..., StreamJob], kafka: Running) -> None:
     """A worker, the driver, its JVM and the broker are killed, the states and the checkpoints deleted."""
     job = make_job()
-    drawn = random.Random(SEED)
-
-    def break_broker() -> None:
-        kafka.kill("broker")
-        kafka.mend()
-
-    faults: list[Callable[[], None]] = [
+    faults = [
         lambda: job.kill("worker"),
         lambda: job.kill("jvm"),
-        break_broker,
         lambda: job.kill("driver"),
-        lambda: shutil.rmtree(job.state / job.name),
-        lambda: shutil.rmtree(job.state / job.name / "checkpoints"),
+        lambda: kafka.restart("broker"),
+        job.lose_states,
+        job.lose_checkpoints,
     ]
-    drawn.shuffle(faults)
-    job.start()
-    number = 0
-    for fault in faults:
-        number += drawn.randint(2, 8)
-        job.await_round(number)
-        fault()
+    job.go_through(faults, random.Random(SEED))
     job.await_rows(FLOWS.rows)
     job.stop()
     assert job.results() == expected(FLOWS)

@@ -82,12 +82,12 @@ def test_a_log_is_needed_from_the_newest_saved_state_on(platform: Platform, stag
 
 def test_a_rounds_log_is_cut_where_all_contents_were_written_again() -> None:
     """So that what follows is whole without what was before."""
-    lines: list[str] = []
+    lines: list[bytes] = []
     for number in range(2 * CONTENTS_EVERY + 2):
         if number % CONTENTS_EVERY == 0 and number:
-            lines += [json.dumps({"hash": name, "content": name}) for name in "ab"]
+            lines += [json.dumps({"hash": name, "content": name}).encode() for name in "ab"]
         lines.append(Plan(1, number, 0.0, {0: (0, 0)}).encode())
-    log = [Message(offset, line.encode()) for offset, line in enumerate(lines)]
+    log = [Message(offset, line) for offset, line in enumerate(lines)]
     assert cut_before(log, (1, CONTENTS_EVERY - 1)) is None
     assert cut_before(log, (1, CONTENTS_EVERY)) == CONTENTS_EVERY
     assert cut_before(log, (1, 2 * CONTENTS_EVERY - 1)) == CONTENTS_EVERY
