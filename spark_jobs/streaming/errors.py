@@ -39,6 +39,14 @@ class LogUnavailable(StreamError):
     """The log did not answer in time."""
 
 
+class NeverRan(StreamError):
+    """A job has not run a round yet."""
+
+
+class NoSavepoint(StreamError):
+    """No savepoint of this name is there, or it could not be made."""
+
+
 class Fenced(StreamError):
     """Another driver of the same job has taken over."""
 

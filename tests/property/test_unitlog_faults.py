@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.streaming.errors import Fenced
+from spark_jobs.streaming.errors import Fenced, MessagesGone, NeverRan
 from spark_jobs.streaming.jobs import Job
 from spark_jobs.streaming.unitlog.planner import Content, Planner
 from spark_jobs.streaming.unitlog.recovery import recover
 from spark_jobs.streaming.unitlog.rounds import Plan
+from spark_jobs.streaming.unitlog.savepoints import BEGINNING, Savepoint, pack, rewind
 from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
 from spark_jobs.streaming.unitlog.unit import Units
 from spark_jobs.streaming.unitlog.versions import Packed, Versions
 from spark_jobs.streaming.windows.stream import Field, Stream
@@ -31,7 +34,7 @@ JOB = Job("job", "rows", STREAM, QUERIES, reducers=2, admitted=2)
 FAULTS = st.lists(
     st.tuples(
         st.sampled_from(
-            ["die", "die", "die", "lose state", "lose checkpoint", "second driver", "save", "save, cut, lose"]
+            ["die", "die", "die", "lose state", "lose checkpoint", "second driver", "save", "save, cut, lose", "rewind"]
         ),
         st.integers(0, 60),
     ),
@@ -52,6 +55,7 @@ class World:
         self.saved: dict[tuple[str, int], tuple[tuple[int, int], Packed]] = {}
         self.committed: dict[str, Plan] = {}  # what Spark's checkpoint knows: the last round that was committed,
         self.planned: dict[str, Plan] = {}  # and the one that was planned, which is run again as it was
+        self.savepoint: Savepoint = BEGINNING
         self.start()
 
     def start(self) -> None:
@@ -80,6 +84,25 @@ class World:
             return None
         Versions(stage.folder(unit)).unpack(*order, packed.manifest, packed.runs)
         return order
+
+    def keep(self) -> None:
+        """Make a savepoint: the mappers wait until the reducers have come up with them."""
+        for _ in range(20):
+            if (found := pack(self.stages, self.log)) is not None:
+                self.savepoint = found
+                return
+            self._round(self.stages[1])
+
+    def rewind(self) -> None:
+        """Go back to the last savepoint, or to the beginning; what was sent in between lies about."""
+        rewind(self.stages, self.log, self.savepoint, self.clock)
+        self.saved.clear()
+        self.committed.clear()
+        self.planned.clear()
+        for stage, part in ((stage, self.savepoint.get(stage.name)) for stage in self.stages):
+            for unit, packed in part.units.items() if part else ():
+                self.saved[stage.name, unit] = (Versions(stage.folder(unit)).newest() or (0, 0)), packed
+        self.start()
 
     def time(self) -> float:
         """A clock that goes on with every look."""
@@ -111,13 +134,16 @@ class World:
         for _ in range(60):
             self.turn()
 
-    def results(self) -> Counter[str]:
-        """All lines of the result topic, as they are there."""
-        lines = [bytes(m.value).splitlines() for unit in self.log.topics[JOB.results] for m in unit]
-        return Counter(json.dumps(json.loads(line), sort_keys=True) for unit in lines for line in unit)
+    def results(self) -> dict[int, Counter[str]]:
+        """All lines of the result topic, as they are there, by incarnation."""
+        found: dict[int, Counter[str]] = defaultdict(Counter)
+        for message in (message for unit in self.log.topics[JOB.results] for message in unit):
+            lines = (json.dumps(json.loads(line), sort_keys=True) for line in bytes(message.value).splitlines())
+            found[Stamp.decode(message.headers[HEADER]).incarnation].update(lines)
+        return found
 
 
-def _run(faults: list[tuple[str, int]]) -> Counter[str]:
+def _run(faults: list[tuple[str, int]]) -> dict[int, Counter[str]]:
     folder = Path(tempfile.mkdtemp())
     try:
         world = World(folder)
@@ -141,6 +167,11 @@ def _run(faults: list[tuple[str, int]]) -> Counter[str]:
                 world.start()
             elif fault == "second driver":
                 _fence_off(world)
+            elif fault == "rewind":
+                if after % 2:
+                    world.rewind()
+                else:
+                    world.keep()
         world.finish()
         return world.results()
     finally:
@@ -162,7 +193,7 @@ def _fence_off(world: World) -> None:
                 continue
 
 
-CLEAN = _run([])
+CLEAN = _run([])[1]
 
 
 def test_a_run_without_faults_counts_every_row_once() -> None:
@@ -174,5 +205,48 @@ def test_a_run_without_faults_counts_every_row_once() -> None:
 @given(FAULTS)
 @settings(max_examples=60, deadline=None)
 def test_no_result_is_lost_or_doubled_whatever_dies(faults: list[tuple[str, int]]) -> None:
-    """Workers and drivers that die at any call, lost states and logs that were cut, no checkpoint, a second driver."""
-    assert _run(faults) == CLEAN
+    """Workers and drivers that die at any call, lost states, cut logs, no checkpoint, a second driver, going back.
+
+    After going back results are told again, as those of another incarnation.
+    """
+    found = _run(faults)
+    assert all(times == 1 for lines in found.values() for times in lines.values())
+    assert set().union(*found.values()) == set(CLEAN)
+    if "rewind" not in {fault for fault, _ in faults}:
+        assert found[1] == CLEAN
+
+
+@pytest.mark.parametrize("turns", [0, 1, 4, 9])
+def test_going_back_tells_again_what_came_after_the_savepoint(tmp_path: Path, turns: int) -> None:
+    """Exactly that, as results of the next incarnation; without a savepoint, all."""
+    world = World(tmp_path)
+    for _ in range(turns):
+        world.turn()
+    world.keep()
+    before = world.results().get(1, Counter())
+    world.finish()
+    world.rewind()
+    world.finish()
+    assert world.results() == {1: CLEAN, 2: CLEAN - before}
+
+
+def test_going_back_is_refused_where_the_source_has_forgotten(tmp_path: Path) -> None:
+    """Nothing has changed then: the job goes on where it was."""
+    world = World(tmp_path)
+    for _ in range(3):
+        world.turn()
+    world.keep()
+    for _ in range(3):
+        world.turn()
+    world.log.cut(JOB.topic)
+    with pytest.raises(MessagesGone, match=r"rows\[0\]: the savepoint goes on at offset \d+, and the log holds"):
+        world.rewind()
+    world.start()
+    assert world.planners["map"].begin().incarnation == 1
+
+
+def test_a_job_that_never_ran_has_nothing_to_go_back_from(tmp_path: Path) -> None:
+    """It is not begun by that either."""
+    world = World(tmp_path)
+    with pytest.raises(NeverRan):
+        world.rewind()

@@ -60,6 +60,7 @@ def test_executors_that_were_given_up_and_wake_again_disturb_nobody(
         "spark.executor.memory": "512m",
         "spark.executor.heartbeatInterval": "1s",
         "spark.network.timeout": "5s",
+        "spark.network.timeoutInterval": "1s",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
     }

@@ -1,0 +1,115 @@
+"""Savepoints: the states of all stages at a moment at which they are level, and going back to it.
+
+Stages are level when each unit has taken all that every unit upstream has sent. Going back makes a new incarnation,
+which begins with the savepoint's states and drops whatever earlier ones have sent: what lies between the stages then
+need not be kept for it, only the messages of the source from the savepoint on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from spark_jobs.streaming.errors import MessagesGone, NeverRan
+from spark_jobs.streaming.unitlog.log import Appender, Log, Order
+from spark_jobs.streaming.unitlog.planner import History, newest_complete, read_history
+from spark_jobs.streaming.unitlog.rounds import Plan, beginning, starts_of
+from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.stamps import Taken
+from spark_jobs.streaming.unitlog.versions import Packed, Versions
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stage's part of a savepoint: its round, and the states of its units after that."""
+
+    order: Order
+    units: Mapping[int, Packed]
+
+
+Savepoint = Mapping[str, Part]  # by the names of stages
+BEGINNING: Savepoint = {}  # before the first round; the source from its first message on
+
+
+def pack(stages: Sequence[Stage], log: Log) -> Savepoint | None:
+    """The states of all stages as they are now; None while they are not level, or nothing has run.
+
+    Raises `MissingVersion` or FileNotFoundError where they have gone on meanwhile.
+    """
+    level: dict[str, Plan] = {}
+    for stage in stages:
+        plan = _newest(stage, log)
+        if plan is None or plan.number == 0:
+            return None
+        upstream = level.get(stage.topic)
+        if upstream is not None and not _has_taken(stage, plan, upstream):
+            return None
+        level[stage.downstream or stage.name] = plan
+    found = {}
+    for stage, plan in zip(stages, level.values(), strict=True):
+        units = {unit: Versions(stage.folder(unit)).packed(*plan.order) for unit in sorted(plan.ranges)}
+        found[stage.name] = Part(plan.order, units)
+    return found
+
+
+def _newest(stage: Stage, log: Log) -> Plan | None:
+    """The newest round whose states are there; of a stage that reads a source, only if it is the newest planned."""
+    history = read_history(stage, log)
+    plan = newest_complete(stage, history)
+    return plan if stage.stamped or plan == history.last else None
+
+
+def _has_taken(stage: Stage, plan: Plan, upstream: Plan) -> bool:
+    """Whether every unit has taken all of a round of the stage upstream, to its end."""
+    for unit in plan.ranges:
+        notes = Versions(stage.folder(unit)).notes(*plan.order) or {}
+        told = {int(other): Taken.from_json(taken) for other, taken in notes.get("taken", {}).items()}
+        taken = [told.get(other, Taken()) for other in upstream.ranges]
+        if any(each.round != upstream.number or not each.ended for each in taken):
+            return False
+    return True
+
+
+def rewind(stages: Sequence[Stage], log: Log, to: Savepoint, now: float) -> int:
+    """Go back to a savepoint; returns the new incarnation. No application of the job may run.
+
+    Raises `NeverRan`, and `MessagesGone` where the source does not hold the messages after the savepoint any more;
+    then nothing has changed. Dying on the way leaves stages apart, which stops the next application with `Gap`: going
+    back once more mends it.
+    """
+    opened = [_opened(stage, log) for stage in stages]
+    newest = [history.last for _, history in opened if history.last is not None]
+    if not newest:
+        raise NeverRan(f"{stages[0].job}: it has not run a round, so there is nothing to go back from")
+    incarnation = 1 + max(plan.incarnation for plan in newest)
+    clock = max(now, *(plan.clock for plan in newest))
+    starts = [_starts(stage, log, to.get(stage.name)) for stage in stages]
+    for stage, (appender, _), start in zip(stages, opened, starts, strict=True):
+        part = to.get(stage.name) or Part((0, 0), {})
+        number = part.order[1]
+        for unit, packed in part.units.items():
+            Versions(stage.folder(unit)).unpack(incarnation, number, packed.manifest, packed.runs)
+        appender.append([beginning(start, (incarnation, number), clock).encode()])
+    return incarnation
+
+
+def _opened(stage: Stage, log: Log) -> tuple[Appender, History]:
+    """The rounds log of a stage, closed for whoever had it open."""
+    return log.appender(stage.rounds, stage.rounds), read_history(stage, log)
+
+
+def _starts(stage: Stage, log: Log, part: Part | None) -> dict[int, int]:
+    """The offsets at which a stage goes on."""
+    extents = log.extents(stage.topic)
+    starts = starts_of(extents, latest=stage.stamped)
+    if part is None or stage.stamped:
+        return starts
+    for unit, packed in part.units.items():
+        at, extent = packed.notes["offset"], extents.get(unit)
+        if extent is None or not extent.low <= at <= extent.high:
+            there = f"{extent.low} to {extent.high}" if extent else "nothing"
+            raise MessagesGone(
+                f"{stage.topic}[{unit}]: the savepoint goes on at offset {at}, and the log holds {there}"
+            )
+        starts[unit] = at
+    return starts
