@@ -15,7 +15,6 @@ from rich.table import Table
 
 from services.airflow_api import AirflowApi
 from services.errors import ServiceError
-from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.inputs.feeding import Source, messages_of, send
 from spark_jobs.streaming.jobs import Job, job_of
 from spark_jobs.streaming.kafka import Kafka
@@ -65,7 +64,7 @@ def begin(api: AirflowApi) -> Replay:
     job = job_of(settings.declarations, JOB)
     replay = Replay(settings, job)
     api.pause(DAG_ID, False)
-    if not JobFolder(settings.jobs_folder / JOB).runs():
+    if not settings.folder(JOB).runs():
         api.trigger(DAG_ID, {})
     return replay
 
@@ -74,7 +73,7 @@ def show(replay: Replay, console: Console, check: Callable[[], None], patience: 
     """Wait until the stream has caught up, then show its state and its newest results."""
     replay.end()
     settings = StreamSettings()
-    job, folder = job_of(settings.declarations, JOB), JobFolder(settings.jobs_folder / JOB)
+    job, folder = job_of(settings.declarations, JOB), settings.folder(JOB)
     until = time.monotonic() + patience
     while not _caught_up(seen := look(JOB, folder, time.time()).stages):
         check()

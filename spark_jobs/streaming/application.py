@@ -82,9 +82,9 @@ def _told(stage: Stage, units: int) -> dict[str, Any]:
 
 def run_job(job: Job, settings: StreamSettings) -> None:
     """Run a job until it is asked to stop; raises what stops it otherwise, and `AlreadyRuns`."""
-    folder = JobFolder(settings.jobs_folder / job.name)
+    folder = settings.folder(job.name)
     with folder.held():
-        folder.stop_file.unlink(missing_ok=True)
+        folder.begin()
         beats = Beats(job.name, folder)
         beats.beat("starting")
         try:
@@ -113,12 +113,14 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         beats.stages = stages
         session = _session(job, settings)
         leaving.callback(session.stop)
-        watched = Watched({"queries": str(folder.registry_file)}, [str(folder.stop_file)])
-        tasks = settings.stream_tasks
-        queries = [
-            start(session, stage, settings.cluster, watched, tasks=tasks, latest=job.latest) for stage, _ in stages
-        ]
-        upkeep = leaving.enter_context(Upkeep(stages, states, settings.cluster, settings.stream_save))
+        queries = []
+        for stage, _ in stages:
+            holds = [folder.stop_file] if stage.stamped else [folder.stop_file, folder.hold_file]
+            watched = Watched({"queries": str(folder.registry_file)}, [str(hold) for hold in holds])
+            queries.append(
+                start(session, stage, settings.cluster, watched, tasks=settings.stream_tasks, latest=job.latest)
+            )
+        upkeep = leaving.enter_context(Upkeep(folder, stages, platform, settings.cluster, settings.stream_save))
         _watch(queries, folder, beats, upkeep)
 
 

@@ -16,10 +16,12 @@ from rich.table import Table
 
 from persistence.wording import say_bytes
 from spark_jobs.streaming.asking import ask as answer_to
+from spark_jobs.streaming.commands.arguments import JobName, Json, job_named
+from spark_jobs.streaming.commands.savepoints import rewind, savepoint, savepoints
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.inputs.feeding import Source, messages_of, send
-from spark_jobs.streaming.jobs import Job, job_of, read_jobs
+from spark_jobs.streaming.jobs import job_of, read_jobs
 from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.supervision import launch
@@ -27,9 +29,9 @@ from spark_jobs.streaming.watching import Seen, look
 from spark_jobs.streaming.windows.registry import Registry
 
 app = typer.Typer(help=__doc__, invoke_without_command=True)
+for command in (savepoint, savepoints, rewind):
+    app.command()(command)
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON")]
-JobName = Annotated[str, typer.Argument(help="A job of streams.toml")]
 QueryName = Annotated[str, typer.Argument(help="The query's name")]
 Sql = Annotated[str, typer.Argument(help="SELECT … GROUP BY … WINDOWING 60 s")]
 
@@ -74,7 +76,7 @@ def run(job: JobName) -> None:
 @app.command()
 def start(job: JobName, patience: Annotated[float, typer.Option(help="Seconds to wait until it runs")] = 120.0) -> None:
     """Start a job's application in the background, without a DAG; returns when every stage has ended a round."""
-    _, folder = _job(job)
+    _, folder = job_named(job)
     if not folder.runs():
         launch(job, folder)
     until = time.monotonic() + patience
@@ -96,7 +98,7 @@ def stop(
     """End jobs' applications when the rounds that are planned are through."""
     settings = StreamSettings()
     for job in jobs or sorted(read_jobs(settings.declarations)):
-        _, folder = _job(job)
+        _, folder = job_named(job)
         if folder.runs():
             _stop(job, folder, patience)
         elif not quiet:
@@ -105,20 +107,15 @@ def stop(
 
 def _stop(job: str, folder: JobFolder, patience: float) -> None:
     folder.ask_to_stop()
-    until = time.monotonic() + patience
-    while folder.runs():
-        if time.monotonic() > until:
-            raise StreamError(
-                f"{job}: asked to stop, and still running after {patience:g} s; its log: {folder.log_file}"
-            )
-        time.sleep(0.1)
+    if not folder.await_end(patience):
+        raise StreamError(f"{job}: asked to stop, and still running after {patience:g} s; its log: {folder.log_file}")
     print(f"{job}: stopped")
 
 
 @app.command()
 def queries(job: JobName, as_json: Json = False) -> None:
     """List a job's queries."""
-    declared, folder = _job(job)
+    declared, folder = job_named(job)
     registry = folder.registry() or declared.registry()
     if as_json:
         print(json.dumps(registry.as_json()["queries"], indent=2))
@@ -151,7 +148,7 @@ def cancel(job: JobName, name: QueryName) -> None:
 def ask(job: JobName, sql: Annotated[str, typer.Argument(help="SELECT … GROUP BY …")], as_json: Json = False) -> None:
     """Ask once, of the slices that the job holds at this moment."""
     settings = StreamSettings()
-    declared, folder = _job(job)
+    declared, folder = job_named(job)
     found = answer_to(declared, folder.registry() or declared.registry(), settings.state_folder, sql)
     rows = found.rows.to_pylist()
     if as_json:
@@ -170,7 +167,7 @@ def results(
     last: Annotated[int, typer.Option("-n", min=1, help="So many messages from the end of each unit")] = 5,
 ) -> None:
     """Print the newest results as lines of JSON."""
-    declared, _ = _job(job)
+    declared, _ = job_named(job)
     with closing(Kafka(StreamSettings().cluster)) as log:
         for unit, extent in log.extents(declared.results).items():
             # Between two rounds with results lies a commit marker.
@@ -199,20 +196,15 @@ def feed(
     print(f"{sent:,} messages sent to {chosen}")
 
 
-def _job(name: str) -> tuple[Job, JobFolder]:
-    settings = StreamSettings()
-    return job_of(settings.declarations, name), JobFolder(settings.jobs_folder / name)
-
-
 def _change(job: str, make: Callable[[Registry], Registry], said: str) -> None:
-    declared, folder = _job(job)
+    declared, folder = job_named(job)
     changed = folder.change(lambda known: make(declared.registry() if known is None else known))
     print(f"{job}: {said}; version {changed.version} of its queries")
 
 
 def _seen(settings: StreamSettings) -> list[Seen]:
     jobs = read_jobs(settings.declarations)
-    return [look(name, JobFolder(settings.jobs_folder / name), time.time()) for name in jobs]
+    return [look(name, settings.folder(name), time.time()) for name in jobs]
 
 
 def _table(jobs: list[Seen], settings: StreamSettings) -> Table:

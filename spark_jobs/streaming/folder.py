@@ -3,23 +3,25 @@
 registry.json      the queries, changed by users, read by the planner
 heartbeat.json     how the job is, written by the application with every round
 stop               present: the application ends at a round's boundary
+hold               present: the first stage waits, so that the others come up with it
+savepoint.json     a savepoint that is asked for, and what became of it
+lease              touched by who supervises the application
+starts.json        when it was started for which DAG run
 lock               held by the application as long as it lives
-checkpoint/STAGE   Spark's own log of rounds
 log                what the application prints
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from spark_jobs.streaming.errors import AlreadyRuns
+from spark_jobs.streaming.errors import AlreadyRuns, NoSavepoint
+from spark_jobs.streaming.json_files import read_json, write_json
 from spark_jobs.streaming.windows.registry import Registry
 
 _LOOKERS_SECONDS = 1.0  # who only looks whether a job runs holds its lock for a moment
@@ -32,16 +34,16 @@ class JobFolder:
         self.path = path
         self.registry_file = path / "registry.json"
         self.stop_file = path / "stop"
+        self.hold_file = path / "hold"
+        self._savepoint_file = path / "savepoint.json"
         self.log_file = path / "log"
         self.lease_file = path / "lease"
         self.starts_file = path / "starts.json"
 
     def registry(self) -> Registry | None:
         """The queries as they are now; None before the job first started."""
-        try:
-            return Registry.from_json(json.loads(self.registry_file.read_bytes()))
-        except FileNotFoundError:
-            return None
+        told = read_json(self.registry_file)
+        return None if told is None else Registry.from_json(told)
 
     def change(self, change: Callable[[Registry | None], Registry]) -> Registry:
         """Change the queries; one change at a time, whoever makes it. A change that raises changes nothing."""
@@ -58,16 +60,46 @@ class JobFolder:
 
     def heartbeat(self) -> dict[str, Any] | None:
         """The last heartbeat; None if there was none."""
-        try:
-            found: dict[str, Any] = json.loads((self.path / "heartbeat.json").read_bytes())
-            return found
-        except FileNotFoundError:
-            return None
+        found: dict[str, Any] | None = read_json(self.path / "heartbeat.json")
+        return found
 
     def ask_to_stop(self) -> None:
         """Let the application end when the rounds that are planned are through."""
         self.path.mkdir(parents=True, exist_ok=True)
         self.stop_file.touch()
+
+    def begin(self) -> None:
+        """Forget what an application before was asked for."""
+        for file in (self.stop_file, self.hold_file, self._savepoint_file):
+            file.unlink(missing_ok=True)
+
+    def ask_savepoint(self, name: str) -> None:
+        """Let the application make a savepoint; raises `NoSavepoint` while it makes another one."""
+        if (other := self.asked_savepoint()) is not None:
+            raise NoSavepoint(f"{self.path.name}: savepoint {other!r} is being made; try again when it is there")
+        write_json(self._savepoint_file, {"name": name, "asked": True, "trouble": ""})
+
+    def asked_savepoint(self) -> str | None:
+        """The savepoint that is asked for and not made yet."""
+        told = read_json(self._savepoint_file) or {"asked": False}
+        return str(told["name"]) if told["asked"] else None
+
+    def answer_savepoint(self, name: str, trouble: str = "") -> None:
+        """Tell that a savepoint is made, or why not."""
+        write_json(self._savepoint_file, {"name": name, "asked": False, "trouble": trouble})
+
+    def savepoint_trouble(self) -> str:
+        """Why the last savepoint was not made; empty if it was."""
+        return str((read_json(self._savepoint_file) or {"trouble": "the application has ended"})["trouble"])
+
+    def await_end(self, patience: float) -> bool:
+        """Wait until the application has ended; False if it lives after so many seconds."""
+        until = time.monotonic() + patience
+        while self.runs():
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.1)
+        return True
 
     def runs(self) -> bool:
         """Whether an application of this job lives on this machine."""
@@ -99,10 +131,3 @@ def _locked(file: IO[str]) -> bool:
         return True
     except BlockingIOError:
         return False
-
-
-def write_json(path: Path, told: Any) -> None:
-    """Replace a file of JSON as a whole."""
-    half = path.with_name(f".{path.name}.{os.getpid()}")
-    half.write_text(json.dumps(told))
-    half.replace(path)

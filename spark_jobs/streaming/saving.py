@@ -11,15 +11,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from persistence.backends.spec import Backend
 from persistence.errors import PersistenceError
 from persistence.model import Dataset, Origin, Phase, Strategy, Written
 from persistence.platform import Platform
 from spark_jobs.streaming.errors import MissingVersion
+from spark_jobs.streaming.stored import read_files, write_files
 from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.versions import Versions
+from spark_jobs.streaming.unitlog.versions import Packed, Versions
 
-_MANIFEST = "manifest.json"
 _TRIES = 3  # a version may be pruned while it is copied
 
 
@@ -55,7 +54,7 @@ class SavedStates:
             if saved.order > until:
                 continue
             with suppress(PersistenceError):  # lost for good: an older one may be there
-                self._put_back(versions, saved, dataset)
+                versions.unpack(*saved.order, Packed.of(read_files(self._platform, dataset)))
                 return saved.order
         return None
 
@@ -69,17 +68,13 @@ class SavedStates:
         return found
 
     def _save(self, stage: Stage, unit: int, order: tuple[int, int]) -> Dataset:
-        platform = self._platform
         version = Versions(stage.folder(unit)).packed(*order)
         report = {"incarnation": order[0], "round": order[1], "offset": version.notes["offset"]}
         origin = Origin(f"stream_{stage.job}", task_id=f"{stage.name}-{unit}")
-        with platform.store.write(_path(stage, unit), strategy=Strategy.ASYNC_AND_SYNC, origin=origin) as writing:
-            backend = platform.under if writing.straight_down else platform.cache
-            for name, content in {**version.runs, _MANIFEST: version.manifest}.items():
-                with backend.create(writing.location, name, len(content)) as file:
-                    file.write(content)
-            writing.done(Written(version.rows, version.digest, 0.0, report))
-        return platform.catalog.get(writing.ref)
+        written = Written(version.rows, version.digest, 0.0, report)
+        return write_files(
+            self._platform, _path(stage, unit), version.files, written, origin, strategy=Strategy.ASYNC_AND_SYNC
+        )
 
     def _saved(self, stage: Stage, unit: int) -> Iterator[tuple[Saved, Dataset]]:
         """What was saved of a unit, the newest first."""
@@ -87,15 +82,6 @@ class SavedStates:
             told = dataset.report or {}
             order = (int(str(told["incarnation"])), int(str(told["round"])))
             yield Saved(order, int(str(told["offset"])), dataset.persisted), dataset
-
-    def _put_back(self, versions: Versions, saved: Saved, dataset: Dataset) -> None:
-        with self._platform.store.read(dataset.ref.path, generation=dataset.ref.generation) as reading:
-            in_cache = reading.dataset.in_cache
-            backend: Backend = self._platform.cache if in_cache else self._platform.under
-            location = reading.dataset.cache_location if in_cache else reading.dataset.under_location
-            files = {file.name: b"".join(backend.chunks(location, file.name)) for file in backend.files(location)}
-        manifest = files.pop(_MANIFEST)
-        versions.unpack(*saved.order, manifest, files)
 
 
 def _path(stage: Stage, unit: int) -> str:

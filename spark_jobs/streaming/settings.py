@@ -8,6 +8,7 @@ from pydantic import Field, field_validator
 
 from persistence.platform import default_cache
 from persistence.profile import ProfiledSettings, checkout
+from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.kafka import Cluster
 
 
@@ -61,3 +62,7 @@ class StreamSettings(ProfiledSettings):
     def jobs_folder(self) -> Path:
         """Where each job has a folder of its own: registry, heartbeat, checkpoints, log."""
         return self.home / "streams"
+
+    def folder(self, job: str) -> JobFolder:
+        """A job's folder."""
+        return JobFolder(self.jobs_folder / job)

@@ -7,18 +7,17 @@ nobody has renewed its lease for long: then its DAG run is gone.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
-from spark_jobs.streaming.folder import JobFolder, write_json
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.json_files import read_json, write_json
 from spark_jobs.streaming.watching import Seen
 
 LEASE = "SPRINGLINE_STREAM_LEASE"  # seconds; in the environment of an application that is supervised
@@ -96,9 +95,7 @@ def end(seen: Seen, folder: JobFolder, *, patience: float = 20.0) -> None:
     if seen.pid is not None and folder.runs():
         with suppress(ProcessLookupError):
             os.killpg(os.getpgid(seen.pid), signal.SIGKILL)
-    until = time.monotonic() + patience
-    while folder.runs() and time.monotonic() < until:
-        time.sleep(0.1)
+    folder.await_end(patience)
 
 
 def renew(folder: JobFolder) -> None:
@@ -116,11 +113,8 @@ def abandoned(folder: JobFolder, now: float) -> bool:
 
 def starts_of(folder: JobFolder, run: str) -> list[float]:
     """When the job was started for a run."""
-    with suppress(FileNotFoundError):
-        told = json.loads(folder.starts_file.read_bytes())
-        if told["run"] == run:
-            return [float(at) for at in told["starts"]]
-    return []
+    told = read_json(folder.starts_file)
+    return [float(at) for at in told["starts"]] if told and told["run"] == run else []
 
 
 def note_start(folder: JobFolder, run: str, at: float) -> None:

@@ -1,52 +1,75 @@
-"""Saves the states of a job as datasets, and cuts the logs that no persisted state needs any more."""
+"""Saves the states of a job as datasets, makes savepoints, and cuts the logs that no persisted state needs."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 
 from persistence.errors import PersistenceError
+from persistence.platform import Platform
 from spark_jobs.streaming.errors import StreamError
+from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.savepoints import Savepoints, make_asked
 from spark_jobs.streaming.saving import SavedStates
 from spark_jobs.streaming.unitlog.planner import cut_before
 from spark_jobs.streaming.unitlog.stage import Stage
 
+_LOOK_SECONDS = 0.2  # between two looks whether a savepoint is asked for
+
 
 class Upkeep(threading.Thread):
-    """Does it for the stages of a job, with the number of units of each, every so many seconds and at the end.
+    """Does it for the stages of a job, with the number of units of each.
 
-    A thread of its own, so that an under-store that is away holds nobody up; with 0 seconds nothing is done.
-    `trouble` says what went wrong last.
+    States are saved every so many seconds and at the end, with 0 seconds never; savepoints when `folder` says that
+    one is asked for. A thread of its own, so that an under-store that is away holds nobody up. `trouble` says what
+    went wrong last.
     """
 
     def __init__(
-        self, stages: Sequence[tuple[Stage, int]], states: SavedStates, cluster: Cluster, seconds: float
+        self,
+        folder: JobFolder,
+        stages: Sequence[tuple[Stage, int]],
+        platform: Platform,
+        cluster: Cluster,
+        seconds: float,
     ) -> None:
         super().__init__(name="upkeep", daemon=True)
         self.trouble = ""
+        self._folder = folder
         self._stages = stages
-        self._states = states
+        self._states = SavedStates(platform)
+        self._savepoints = Savepoints(platform, stages[0][0].job)
         self._log = Kafka(cluster)
         self._seconds = seconds
         self._over = threading.Event()
 
     def __enter__(self) -> Upkeep:
-        if self._seconds:
-            self.start()
+        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        if self._seconds:
-            self.join()
+        self.join()
         self._log.close()
 
     def run(self) -> None:
+        due = time.monotonic() + self._seconds
         over = False
         while not over:
-            over = self._over.wait(self._seconds)
-            self.trouble = self._save()
+            over = self._over.wait(_LOOK_SECONDS)
+            self._answer()
+            if self._seconds and (over or time.monotonic() > due):
+                self.trouble = self._save()
+                due = time.monotonic() + self._seconds
+
+    def _answer(self) -> None:
+        """Make a savepoint, if one is asked for."""
+        try:
+            make_asked(self._folder, [stage for stage, _ in self._stages], self._log, self._savepoints)
+        except (PersistenceError, StreamError) as error:
+            self._folder.answer_savepoint(self._folder.asked_savepoint() or "", str(error))
 
     def _save(self) -> str:
         """Do it now; returns what went wrong, in words."""

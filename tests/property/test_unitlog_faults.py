@@ -82,7 +82,7 @@ class World:
         order, packed = self.saved.get((stage.name, unit), (None, None))
         if order is None or packed is None or order > until:
             return None
-        Versions(stage.folder(unit)).unpack(*order, packed.manifest, packed.runs)
+        Versions(stage.folder(unit)).unpack(*order, packed)
         return order
 
     def keep(self) -> None:

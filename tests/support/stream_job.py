@@ -27,6 +27,7 @@ from spark_jobs.streaming.inputs.feeding import send
 from spark_jobs.streaming.inputs.flights import Due
 from spark_jobs.streaming.inputs.flows import FIELDS, Flows
 from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.watching import Seen, look
 from tests.support.servers import Running
 
@@ -63,18 +64,28 @@ class StreamJob:
             log.create({self.name: 2})
             send(log, self.name, (Due(0.0, value) for value in flows.messages(size=size)))
 
-    def results(self) -> Counter[str]:
+    def results(self, incarnation: int = 1) -> Counter[str]:
         """All results, as a plain consumer sees them that reads what is committed."""
         found: Counter[str] = Counter()
-        for value in read_committed(self._kafka.address, f"{self.name}.results"):
-            for line in value.splitlines():
+        for value, headers in read_committed(self._kafka.address, f"{self.name}.results"):
+            for line in value.splitlines() if headers["incarnation"] == str(incarnation).encode() else ():
                 told = json.loads(line)
                 found[f"{told['window_start'][:19]} {told['sip']} {told['type']} {told['rows']} {told['bytes']}"] += 1
         return found
 
-    def counted(self) -> int:
+    def dead_letters(self) -> Counter[str]:
+        """The reasons of what could not be used."""
+        letters = read_committed(self._kafka.address, f"{self.name}.dead")
+        return Counter(headers["reason"].decode() for _, headers in letters)
+
+    def put(self, value: bytes, unit: int = 0) -> None:
+        """Append a message of any content."""
+        with closing(Kafka(Cluster(self._kafka.address))) as log, log.sending() as sending:
+            sending.send(Letter(self.name, unit, value))
+
+    def counted(self, incarnation: int = 1) -> int:
         """Rows in all results so far."""
-        return sum(int(line.split()[3]) * times for line, times in self.results().items())
+        return sum(int(line.split()[3]) * times for line, times in self.results(incarnation).items())
 
     def forget_rows(self) -> None:
         """Delete the rows from their topic, as a retention by time would."""
@@ -107,9 +118,16 @@ class StreamJob:
         """Wait until the mappers have ended a round."""
         self.await_(lambda seen: seen.stages.get("map", {}).get("round", 0) >= number, patience=patience)
 
-    def await_rows(self, rows: int, *, patience: float = 240) -> None:
+    def await_rows(self, rows: int, *, incarnation: int = 1, patience: float = 240) -> None:
         """Wait until so many rows are in results."""
-        self.await_(lambda _: self.counted() >= rows, patience=patience)
+        self.await_(lambda _: self.counted(incarnation) >= rows, patience=patience)
+
+    def run(self, command: str, *arguments: str) -> str:
+        """What a command about the job prints."""
+        words = [sys.executable, "-m", "spark_jobs", "streams", command, self.name, *arguments]
+        done = subprocess.run(words, env=self._environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def stop(self) -> None:
         """Stop at a round's boundary."""
@@ -198,8 +216,8 @@ def expected(flows: Flows) -> Counter[str]:
     return Counter(" ".join(str(value) for value in row) for row in found)
 
 
-def read_committed(servers: str, topic: str) -> Iterable[bytes]:
-    """All messages of a topic, by a consumer that knows nothing of us."""
+def read_committed(servers: str, topic: str) -> Iterable[tuple[bytes, dict[str, bytes]]]:
+    """All messages of a topic with their headers, by a consumer that knows nothing of us."""
     options = {"bootstrap.servers": servers, "group.id": "plain", "enable.partition.eof": True,
                "isolation.level": "read_committed", "auto.offset.reset": "earliest"}  # fmt: skip
     consumer = Consumer(options)
@@ -209,7 +227,7 @@ def read_committed(servers: str, topic: str) -> Iterable[bytes]:
     while left:
         for message in consumer.consume(500, 0.5):
             if (error := message.error()) is None:
-                yield message.value() or b""
+                yield message.value() or b"", dict(message.headers() or ())
             elif error.code() == KafkaError._PARTITION_EOF:
                 left.discard(message.partition())
     consumer.close()

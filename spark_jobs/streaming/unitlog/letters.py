@@ -24,12 +24,19 @@ def letters_of(stage: Stage, unit: int, order: Order, output: Output) -> Iterato
 
 
 def results_of(stage: Stage, unit: int, order: Order, output: Output) -> Iterator[Letter]:
-    """The results as lines of JSON, up to `RESULT_ROWS` in a message; the header `query` tells whose they are."""
+    """The results as lines of JSON, up to `RESULT_ROWS` in a message.
+
+    The header `query` tells whose they are, `incarnation` how often the job has gone back in time, from 1 on.
+    """
     sequence = 0
     for batch in output.results:
         query = (batch.schema.metadata or {}).get(b"query", b"")
         for at in range(0, batch.num_rows, RESULT_ROWS):
-            headers = {**Stamp(*_from(order, unit), sequence).header(), "query": query}
+            headers = {
+                **Stamp(*_from(order, unit), sequence).header(),
+                "query": query,
+                "incarnation": str(order[0]).encode(),
+            }
             yield Letter(stage.results, unit, _lines(batch.slice(at, RESULT_ROWS)), headers)
             sequence += 1
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+from spark_jobs.streaming.json_files import read_json, write_json
 
 _FILE = "report.json"
 
@@ -30,14 +30,10 @@ class Report:
 
     def write(self, folder: Path) -> None:
         """Leave it in a unit's folder, in place of the one before."""
-        half = folder / f".{_FILE}.{os.getpid()}"
-        half.write_text(json.dumps(asdict(self)))
-        half.replace(folder / _FILE)
+        write_json(folder / _FILE, asdict(self))
 
     @staticmethod
     def read(folder: Path) -> Report | None:
         """The newest one in a unit's folder; None before its first round here."""
-        try:
-            return Report(**json.loads((folder / _FILE).read_bytes()))
-        except FileNotFoundError:
-            return None
+        told = read_json(folder / _FILE)
+        return None if told is None else Report(**told)

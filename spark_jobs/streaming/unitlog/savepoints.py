@@ -88,7 +88,7 @@ def rewind(stages: Sequence[Stage], log: Log, to: Savepoint, now: float) -> int:
         part = to.get(stage.name) or Part((0, 0), {})
         number = part.order[1]
         for unit, packed in part.units.items():
-            Versions(stage.folder(unit)).unpack(incarnation, number, packed.manifest, packed.runs)
+            Versions(stage.folder(unit)).unpack(incarnation, number, packed)
         appender.append([beginning(start, (incarnation, number), clock).encode()])
     return incarnation
 

@@ -24,6 +24,7 @@ import xxhash
 from spark_jobs.streaming.errors import Damaged, MissingVersion, NotDeterministic
 from spark_jobs.streaming.unitlog.step import State
 
+MANIFEST = "manifest.json"  # of a version that is kept elsewhere
 _RUNS = "runs"
 
 
@@ -73,6 +74,18 @@ class Packed:
     runs: Mapping[str, bytes]
     notes: Mapping[str, Any]
     rows: int
+
+    @staticmethod
+    def of(files: Mapping[str, bytes]) -> Packed:
+        """The inverse of `files`."""
+        told = json.loads(files[MANIFEST])
+        rows = sum(run["rows"] for listed in told["runs"].values() for run in listed)
+        return Packed(files[MANIFEST], {n: c for n, c in files.items() if n != MANIFEST}, told["notes"], rows)
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """All of it, by file name."""
+        return {**self.runs, MANIFEST: self.manifest}
 
     @property
     def digest(self) -> str:
@@ -162,12 +175,12 @@ class Versions:
         content = self._path(incarnation, number).read_bytes()
         return Packed(content, runs, told["notes"], sum(run.rows for run in listed))
 
-    def unpack(self, incarnation: int, number: int, manifest: bytes, runs: Mapping[str, bytes]) -> None:
+    def unpack(self, incarnation: int, number: int, packed: Packed) -> None:
         """Put a packed version back; raises `NotDeterministic` if another one is there."""
         (self.folder / _RUNS).mkdir(parents=True, exist_ok=True)
-        for name, content in runs.items():
+        for name, content in packed.runs.items():
             self._put(name, content)
-        self._publish(incarnation, number, manifest)
+        self._publish(incarnation, number, packed.manifest)
 
     def prune(self, keep: Collection[tuple[int, int]], *, before: tuple[int, int]) -> int:
         """Remove the versions before (incarnation, round) that are not in `keep`, and runs of no version; how many."""

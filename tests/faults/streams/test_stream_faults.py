@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import random
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 import psutil
 import pytest
@@ -19,26 +18,11 @@ from tests.support.stream_job import StreamJob, expected
 MILLION = 1_000_000
 
 
-@pytest.fixture
-def make_job(kafka: Running, tmp_path: Path) -> Iterator[Callable[..., StreamJob]]:
-    """Makes the job, on a topic with all rows."""
-    made = []
-
-    def make(flows: Flows, *, admitted: int, **settings: str) -> StreamJob:
-        made.append(StreamJob(kafka, tmp_path / "home", admitted=admitted, **settings))
-        made[-1].feed(flows, size=5_000)
-        return made[-1]
-
-    yield make
-    for job in made:
-        job.close()
-
-
 @pytest.mark.parametrize("seed", [1, 2])
 def test_every_row_is_counted_once_whatever_dies(make_job: Callable[..., StreamJob], kafka: Running, seed: int) -> None:
     """Workers, drivers and brokers are killed three times each, states and checkpoints deleted, in a random order."""
     flows = Flows(10 * MILLION, seed=seed, sips=500, rate=200_000, disorder=0.02)
-    job = make_job(flows, admitted=10)
+    job = make_job(flows, size=5_000, admitted=10)
     three_times = [lambda: job.kill("worker"), lambda: job.kill("jvm"), lambda: kafka.restart("broker")]
     job.go_through([*(3 * three_times), job.lose_states, job.lose_checkpoints], random.Random(seed))
     job.await_rows(flows.rows, patience=400)
@@ -64,7 +48,10 @@ def test_executors_that_were_given_up_and_wake_again_disturb_nobody(
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
     }
-    job = make_job(flows, admitted=6, SPRINGLINE_STREAM_MASTER=spark.address, SPRINGLINE_STREAM_CONF=json.dumps(conf))
+    job = make_job(
+        flows, size=5_000, admitted=6,
+        SPRINGLINE_STREAM_MASTER=spark.address, SPRINGLINE_STREAM_CONF=json.dumps(conf),
+    )  # fmt: skip
     job.start()
     number = 0
     for _ in range(3):

@@ -40,18 +40,20 @@ def shown(document: str) -> list[str]:
 
 
 def test_the_commands_that_are_shown_work(environment: dict[str, str]) -> None:
-    """In the order in which they stand; the job is stopped last."""
-    commands = shown("docs/streams.md")
-    last = next(command for command in commands if " stop " in command)
+    """In the order in which they stand; the job is stopped at the end, and goes back then."""
+    commands = [*shown("docs/streams.md"), *shown("README.md")[1:]]
+    last = [command for word in (" stop ", " rewind ") for command in commands if word in command]
     told = {}
     try:
-        for command in (*(each for each in commands if each != last), *shown("README.md")[1:]):
+        for command in (each for each in commands if each not in last):
             told[command.split()[4]] = run(environment, command)
     finally:
-        run(environment, last)
+        for command in last:
+            told[command.split()[4]] = run(environment, command)
     assert "flights" in told["--once"] and "running" in told["--once"]
     assert all("origin" in json.loads(line) or "carrier" in json.loads(line) for line in told["results"].splitlines())
     assert "JFK" in told["ask"] and "departures" in told["queries"]
+    assert "before" in told["savepoints"] and "incarnation 2" in told["rewind"]
 
 
 def test_a_wrong_query_is_told_with_its_place_and_changes_nothing(environment: dict[str, str]) -> None:

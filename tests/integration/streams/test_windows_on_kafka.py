@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
-import pytest
+from collections.abc import Callable
 
 from persistence.platform import default_cache
 from spark_jobs.streaming.inputs.flows import Flows
@@ -18,24 +15,9 @@ SEED = 20130101
 FLOWS = Flows(300_000, seed=SEED, sips=200, types=5, rate=10_000, disorder=0.05)
 
 
-@pytest.fixture
-def make_job(kafka: Running, tmp_path: Path) -> Iterator[Callable[..., StreamJob]]:
-    """Makes the job, on a topic with all rows."""
-    made = []
-
-    def make(**settings: str) -> StreamJob:
-        made.append(StreamJob(kafka, tmp_path / f"home-{len(made)}", admitted=3, **settings))
-        made[-1].feed(FLOWS, size=1_000)
-        return made[-1]
-
-    yield make
-    for job in made:
-        job.close()
-
-
 def test_nothing_is_lost_or_doubled_by_faults(make_job: Callable[..., StreamJob], kafka: Running) -> None:
     """A worker, the driver, its JVM and the broker are killed, the states and the checkpoints deleted."""
-    job = make_job()
+    job = make_job(FLOWS)
     faults = [
         lambda: job.kill("worker"),
         lambda: job.kill("jvm"),
@@ -54,7 +36,7 @@ def test_a_state_comes_back_from_the_under_store_when_its_messages_are_gone(
     make_job: Callable[..., StreamJob],
 ) -> None:
     """It was saved as a dataset, in the under-store; the results go on as if nothing had happened."""
-    job = make_job(SPRINGLINE_STREAM_SAVE="1000")
+    job = make_job(FLOWS, SPRINGLINE_STREAM_SAVE="1000")
     job.start()
     job.await_round(5)
     job.stop()  # which saves
@@ -70,7 +52,7 @@ def test_a_state_that_cannot_be_rebuilt_is_an_error_that_names_topic_and_offset(
     make_job: Callable[..., StreamJob],
 ) -> None:
     """It is never an empty one."""
-    job = make_job(SPRINGLINE_STREAM_SAVE="0")
+    job = make_job(FLOWS, SPRINGLINE_STREAM_SAVE="0")
     job.start()
     job.await_round(5)
     job.stop()

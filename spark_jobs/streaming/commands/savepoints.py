@@ -1,0 +1,93 @@
+"""Commands that make savepoints, list them, and go back to one."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from persistence.platform import open_platform
+from persistence.runner import NoRunner
+from persistence.settings import Settings
+from persistence.wording import say_bytes
+from spark_jobs.streaming.commands.arguments import JobName, Json, job_named
+from spark_jobs.streaming.errors import NoSavepoint
+from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.savepoints import Savepoints, orders_of
+from spark_jobs.streaming.saving import SavedStates
+from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.unitlog.savepoints import BEGINNING
+from spark_jobs.streaming.unitlog.savepoints import rewind as go_back
+
+_LOOK_SECONDS = 0.1
+
+
+def savepoint(
+    job: JobName,
+    name: Annotated[str, typer.Argument(help="What it is to be called")],
+    patience: Annotated[float, typer.Option(help="Seconds to wait until it is made")] = 60.0,
+) -> None:
+    """Make a savepoint of a job that runs: the states of all its stages, to go back to later."""
+    _, folder = job_named(job)
+    if not folder.runs():
+        raise NoSavepoint(f"{job}: it does not run; a savepoint is made while it does")
+    folder.ask_savepoint(name)
+    until = time.monotonic() + patience
+    while folder.asked_savepoint() is not None:
+        if time.monotonic() > until or not folder.runs():
+            raise NoSavepoint(f"{job}: {name!r} was not made within {patience:g} s; its log: {folder.log_file}")
+        time.sleep(_LOOK_SECONDS)
+    if why := folder.savepoint_trouble():
+        raise NoSavepoint(f"{job}: {name!r} was not made: {why}")
+    print(f"{job}: savepoint {name} is made")
+
+
+def savepoints(job: JobName, as_json: Json = False) -> None:
+    """List a job's savepoints."""
+    declared, _ = job_named(job)
+    with closing(open_platform(Settings(), runner=NoRunner())) as platform:
+        found = Savepoints(platform, declared.name).all()
+    if as_json:
+        rows = [
+            {"name": name, "made_at": dataset.committed_at, "bytes": dataset.bytes, "orders": orders_of(dataset)}
+            for name, dataset in found.items()
+        ]
+        print(json.dumps(rows, indent=2))
+        return
+    table = Table("savepoint", "made", "after round", "size", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
+    for name, dataset in found.items():
+        rounds = ", ".join(f"{stage} {number:,}" for stage, (_, number) in orders_of(dataset).items())
+        table.add_row(name, _when(dataset.committed_at), rounds, say_bytes(dataset.bytes))
+    Console().print(table)
+
+
+def rewind(
+    job: JobName,
+    to: Annotated[str, typer.Option(help="A savepoint; none: the beginning of the topic")] = "",
+) -> None:
+    """Let a job that is stopped go on from a savepoint; its results since then are told again."""
+    settings = StreamSettings()
+    declared, folder = job_named(job)
+    with (
+        folder.held(),
+        closing(open_platform(Settings(), runner=NoRunner())) as platform,
+        closing(Kafka(settings.cluster)) as log,
+    ):
+        stages = declared.stages(len(log.extents(declared.topic)), settings.state_folder)
+        point = Savepoints(platform, declared.name).load(to) if to else BEGINNING
+        incarnation = go_back(stages, log, point, time.time())
+        states = SavedStates(platform)
+        for stage in stages:
+            for unit in point[stage.name].units if to else ():
+                states.save(stage, unit)
+    print(f"{job}: goes on from {to or 'the beginning'} when it is started, as incarnation {incarnation}")
+
+
+def _when(seconds: float | None) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)) if seconds else ""

@@ -1,0 +1,23 @@
+"""Small files of JSON that one process writes and others look at."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+def write_json(path: Path, told: Any) -> None:
+    """Replace a file as a whole, so that nobody reads half of it."""
+    half = path.with_name(f".{path.name}.{os.getpid()}")
+    half.write_text(json.dumps(told))
+    half.replace(path)
+
+
+def read_json(path: Path) -> Any:
+    """What a file says; None if there is none."""
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None

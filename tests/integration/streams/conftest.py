@@ -1,0 +1,27 @@
+"""Jobs over net flows on the real Kafka, for tests that harm them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.streaming.inputs.flows import Flows
+from tests.support.servers import Running
+from tests.support.stream_job import StreamJob
+
+
+@pytest.fixture
+def make_job(kafka: Running, tmp_path: Path) -> Iterator[Callable[..., StreamJob]]:
+    """Makes a job whose topic holds rows, so many a message; ends whatever lives of it."""
+    made = []
+
+    def make(flows: Flows, *, size: int = 1_000, admitted: int = 3, **settings: str) -> StreamJob:
+        made.append(StreamJob(kafka, tmp_path / f"home-{len(made)}", admitted=admitted, **settings))
+        made[-1].feed(flows, size=size)
+        return made[-1]
+
+    yield make
+    for job in made:
+        job.close()

@@ -1,0 +1,50 @@
+"""Input that cannot be used: it goes to the dead letters with the reason, is counted, and the stream goes on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from spark_jobs.streaming.inputs.flows import Flows
+from tests.support.servers import Running
+from tests.support.stream_job import StreamJob, expected
+
+FLOWS = Flows(20_000, seed=7, sips=50, types=5, rate=10_000)
+OUTSIDE = "row 1: timestamp is outside 2000-01-01T00:00:00 to 2100-01-01T00:00:00"
+SOME = next(FLOWS.messages("csv", size=1)).decode().rstrip("\n")
+
+
+def test_what_cannot_be_used_is_a_dead_letter_and_the_stream_goes_on(make_job: Callable[..., StreamJob]) -> None:
+    """Bytes that are no CSV, a row cut short, times of 1970 and 9999, another schema: each with its reason."""
+    time, *rest = SOME.split(",")
+    bad = [
+        (b"\xff\xfe\x00\x01" * 20, "not CSV: byte 0 is not UTF-8"),
+        (",".join([time, *rest[:2]]).encode(), "row 1: 3 fields instead of 25"),
+        (",".join(["12.5", *rest]).encode(), OUTSIDE),
+        (",".join(["253370764800", *rest]).encode(), OUTSIDE),
+        (",".join([*["surely"] * 4, time, *rest]).encode(), "row 1: 29 fields instead of 25"),
+    ]
+    job = make_job(FLOWS)
+    for value, _ in bad:
+        job.put(value + b"\n")
+    job.start()
+    job.await_rows(FLOWS.rows)
+    seen = job.await_(lambda seen: seen.state == "running", patience=30)
+    assert seen.stages["map"]["counts"]["dead"] == len(bad)
+    job.stop()
+    assert job.dead_letters() == Counter(reason for _, reason in bad)
+    assert job.results() == expected(FLOWS)
+
+
+def test_a_topic_that_is_not_there_is_told_by_its_name(kafka: Running, tmp_path: Path) -> None:
+    """The job fails with that; when the topic is there, it can be started again."""
+    job = StreamJob(kafka, tmp_path / "home", admitted=3)
+    job.start()
+    seen = job.await_(lambda seen: seen.state == "failed", patience=60, again=False)
+    assert f"{job.name} is not there at {kafka.address}" in seen.error
+    job.feed(FLOWS, size=1_000)
+    job.start()
+    job.await_rows(FLOWS.rows)
+    job.stop()
+    job.close()

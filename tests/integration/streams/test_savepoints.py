@@ -1,0 +1,54 @@
+"""Savepoints on the real Kafka: made while a job runs, and gone back to."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+
+from persistence.platform import default_cache
+from spark_jobs.streaming.inputs.flows import Flows
+from tests.support.stream_job import StreamJob, expected
+
+FLOWS = Flows(200_000, seed=5, sips=200, types=5, rate=10_000)
+
+
+def test_a_job_that_goes_back_tells_again_what_came_after_the_savepoint(make_job: Callable[..., StreamJob]) -> None:
+    """Also when the cache is lost with all states, since the savepoint is in the under-store."""
+    job = make_job(FLOWS)
+    job.start()
+    job.await_round(10)
+    before = job.counted()
+    assert "savepoint early is made" in job.run("savepoint", "early")
+    job.await_rows(FLOWS.rows)
+    job.stop()
+    assert "early" in job.run("savepoints")
+    shutil.rmtree(job.state)
+    shutil.rmtree(default_cache(job.home))
+    assert "incarnation 2" in job.run("rewind", "--to", "early")
+    job.start()
+    job.await_(lambda _: _last(job, 2) == _last(job, 1), patience=120)
+    job.stop()
+    everything = expected(FLOWS)
+    assert job.results() == everything
+    again = job.results(2)
+    assert again <= everything and 0 < sum(int(line.split()[3]) for line in again) <= FLOWS.rows - before
+
+
+def test_without_a_savepoint_a_job_goes_back_to_the_beginning(make_job: Callable[..., StreamJob]) -> None:
+    """A query that was registered in between is answered from there on."""
+    job = make_job(FLOWS)
+    job.start()
+    job.await_rows(FLOWS.rows)
+    job.stop()
+    job.run("rewind")
+    job.start()
+    job.await_rows(FLOWS.rows, incarnation=2)
+    job.stop()
+    assert job.results(2) == job.results() == expected(FLOWS)
+
+
+def _last(job: StreamJob, incarnation: int) -> set[str]:
+    """The results of the newest window."""
+    lines = job.results(incarnation)
+    newest = max((line.split()[0] for line in lines), default="")
+    return {line for line in lines if line.startswith(newest)}
