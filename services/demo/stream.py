@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ from spark_jobs.streaming.inputs.feeding import Source, messages_of, send
 from spark_jobs.streaming.jobs import Job, job_of
 from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.tailing import newest
 from spark_jobs.streaming.watching import look
 
 JOB = "flights"
@@ -86,7 +86,8 @@ def show(replay: Replay, console: Console, check: Callable[[], None], patience: 
         f"{counts['map'].get('late', 0):,} late, {counts['map'].get('dead', 0):,} that could not be used",
         highlight=False,
     )
-    console.print(_table(_newest(settings, job)))
+    with closing(Kafka(settings.cluster)) as log:
+        console.print(_table(newest(log, job.results, _SHOWN, next(iter(job.queries)))))
 
 
 def _caught_up(stages: Mapping[str, dict[str, Any]]) -> bool:
@@ -96,20 +97,7 @@ def _caught_up(stages: Mapping[str, dict[str, Any]]) -> bool:
     return stages["map"]["counts"].get("rows", 0) > 0 and all(told["behind"] == 0 for told in stages.values())
 
 
-def _newest(settings: StreamSettings, job: Job) -> list[dict[str, object]]:
-    """The newest results of the first query of the job."""
-    wanted = next(iter(job.queries))
-    found: list[dict[str, object]] = []
-    with closing(Kafka(settings.cluster)) as log:
-        for unit, extent in log.extents(job.results).items():
-            for message in log.fetch(job.results, unit, max(extent.low, extent.high - 40), extent.high):
-                rows = [json.loads(line) for line in bytes(message.value).splitlines()]
-                found += [row for row in rows if row["query"] == wanted]
-    found.sort(key=lambda row: (str(row["window_start"]), *map(str, row.values())))
-    return found[-_SHOWN:]
-
-
-def _table(rows: list[dict[str, object]]) -> Table:
+def _table(rows: list[dict[str, Any]]) -> Table:
     names = list(rows[0]) if rows else []
     table = Table(*names, box=box.SIMPLE, padding=(0, 1), pad_edge=False)
     for row in rows:

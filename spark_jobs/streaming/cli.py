@@ -25,6 +25,7 @@ from spark_jobs.streaming.jobs import job_of, read_jobs
 from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.supervision import launch
+from spark_jobs.streaming.tailing import newest
 from spark_jobs.streaming.watching import Seen, look
 from spark_jobs.streaming.windows.registry import Registry
 
@@ -164,17 +165,13 @@ def ask(job: JobName, sql: Annotated[str, typer.Argument(help="SELECT … GROUP 
 def results(
     job: JobName,
     query: Annotated[str, typer.Option(help="Only those of this query")] = "",
-    last: Annotated[int, typer.Option("-n", min=1, help="So many messages from the end of each unit")] = 5,
+    last: Annotated[int, typer.Option("-n", min=1, help="So many rows, over all units")] = 10,
 ) -> None:
-    """Print the newest results as lines of JSON."""
+    """Print the newest results as lines of JSON, the newest last."""
     declared, _ = job_named(job)
     with closing(Kafka(StreamSettings().cluster)) as log:
-        for unit, extent in log.extents(declared.results).items():
-            # Between two rounds with results lies a commit marker.
-            start = max(extent.low, extent.high - 2 * last)
-            for message in log.fetch(declared.results, unit, start, extent.high):
-                if not query or message.headers.get("query", b"").decode() == query:
-                    print(bytes(message.value).decode(), end="")
+        for row in newest(log, declared.results, last, query):
+            print(json.dumps(row, ensure_ascii=False))
 
 
 @app.command()
