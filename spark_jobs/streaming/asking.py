@@ -14,9 +14,30 @@ from spark_jobs.streaming.windows.registry import Registry
 _TRIES = 5  # a version may be pruned between being found and being read
 
 
-def ask(job: Job, registry: Registry, state: Path, sql: str) -> Answer:
-    """Answer `sql` from what the reducers hold; raises `BadQuery`, and `MissingVersion` before the first round."""
-    plan = AdHoc(registry).plan(sql)
+class Planners:
+    """What plans the ad hoc queries of each job: reading a registry takes longer than an answer, so it is kept.
+
+    Threads may share it.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[Registry, AdHoc]] = {}
+
+    def of(self, job: str, registry: Registry) -> AdHoc:
+        """The planner over these queries; the same one as long as they are the same."""
+        kept = self._kept.get(job)
+        # A job that begins anew counts its versions from the start, so the version alone does not tell.
+        if kept is None or kept[0] != registry:
+            kept = self._kept[job] = (registry, AdHoc(registry))
+        return kept[1]
+
+
+def ask(job: Job, registry: Registry, state: Path, sql: str, planners: Planners | None = None) -> Answer:
+    """Answer `sql` from what the reducers hold; raises `BadQuery`, and `MissingVersion` before the first round.
+
+    Who asks more than once hands in `planners`.
+    """
+    plan = (planners or Planners()).of(job.name, registry).plan(sql)
     _, reducing = job.stages(1, state)
     return answer(plan, [_newest(Versions(reducing.folder(unit))) for unit in range(job.reducers)])
 

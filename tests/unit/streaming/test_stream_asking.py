@@ -1,0 +1,53 @@
+"""Asking a job: its planner is kept as long as its queries are the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.streaming.asking import Planners, ask
+from spark_jobs.streaming.errors import MissingVersion
+from spark_jobs.streaming.jobs import Job
+from spark_jobs.streaming.unitlog.versions import Version, Versions
+from spark_jobs.streaming.windows.errors import BadQuery
+from tests.unit.streaming.windows_job import Job as Ran
+from tests.unit.streaming.windows_job import csv, registry, stream
+
+STREAM = stream(retain=3600.0)
+QUERIES = {"all": "SELECT kind, count(*) FROM S GROUP BY kind WINDOWING 60 s"}
+AD_HOC = "SELECT kind, count(*) AS n FROM S GROUP BY kind"
+
+
+def test_the_planner_stays_until_the_queries_change() -> None:
+    """Another job has one of its own."""
+    planners, first = Planners(), registry(QUERIES)
+    kept = planners.of("job", first)
+    assert planners.of("job", registry(QUERIES)) is kept
+    assert planners.of("other", first) is not kept
+    changed = first.register("more", "SELECT sip, count(*) FROM S GROUP BY sip WINDOWING 60 s")
+    assert planners.of("job", changed).plan("SELECT sip, count(*) AS n FROM S GROUP BY sip")
+
+
+def test_a_job_that_begins_anew_is_not_answered_by_its_old_queries() -> None:
+    """Its versions are counted from the start again."""
+    planners = Planners()
+    planners.of("job", registry(QUERIES))
+    anew = registry({"all": "SELECT sip, count(*) FROM S GROUP BY sip WINDOWING 60 s"})
+    assert anew.version == registry(QUERIES).version
+    with pytest.raises(BadQuery, match="no slices are held"):
+        planners.of("job", anew).plan(AD_HOC)
+
+
+def test_an_answer_is_of_the_newest_states(tmp_path: Path) -> None:
+    """Also with a planner that was kept; before the first round there is none."""
+    job, planners, ran = Job("S", "S", STREAM), Planners(), Ran(registry(QUERIES, STREAM), reducers=2)
+    with pytest.raises(MissingVersion, match="has not run a round"):
+        ask(job, ran.registry, tmp_path, AD_HOC, planners)
+    _, reducing = job.stages(1, tmp_path)
+    for number in (1, 2):
+        ran.round([csv((1_700_000_040, "x", "a", 1, 0.5))])
+        for unit in range(2):
+            Versions(Path(reducing.folder(unit))).save(Version(1, 0), ran.states["reduce", unit], (1, number))
+        (row,) = ask(job, ran.registry, tmp_path, AD_HOC, planners).rows.to_pylist()
+        assert (row["kind"], row["n"]) == ("a", number)
