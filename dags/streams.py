@@ -6,11 +6,11 @@ from airflow.sdk import DAG, Param
 
 from spark_jobs.streaming.jobs import read_jobs
 from spark_jobs.streaming.settings import StreamSettings
-from springline_airflow.streams import StreamOperator
+from springline_airflow.streams import StreamOperator, dag_of
 
 for name, job in read_jobs(StreamSettings().declarations).items():
     with DAG(
-        f"stream_{name}",
+        dag_of(name),
         schedule=None,
         start_date=datetime(2013, 1, 1),
         max_active_runs=1,

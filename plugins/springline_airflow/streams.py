@@ -24,6 +24,11 @@ LEASE_SECONDS = 900.0  # an application ends by itself when no trigger has looke
 Launch = Callable[[str, JobFolder], None]
 
 
+def dag_of(job: str) -> str:
+    """The id of the DAG that supervises a job."""
+    return f"stream_{job}"
+
+
 def launch_supervised(job: str, folder: JobFolder) -> None:
     """Start the application, which ends by itself when nobody watches it any more."""
     launch(job, folder, lease=LEASE_SECONDS)
@@ -153,7 +158,6 @@ def _folder(name: str) -> JobFolder:
 
 def _with(registry: Registry, queries: dict[str, str]) -> Registry:
     """The registry with those queries, new ones or others of the same name."""
-    known = {query.name for query in registry.registered}
     for name, sql in queries.items():
-        registry = registry.change(name, sql) if name in known else registry.register(name, sql)
+        registry = registry.put(name, sql)
     return registry

@@ -58,6 +58,11 @@ class Registry:
             return self
         return self.cancel(name, keep_version=True)._with(Registered(name, sql, self.version + 1))
 
+    def put(self, name: str, sql: str) -> Registry:
+        """With this text for a query, which is registered, or changed if it is there; raises `BadQuery`."""
+        known = any(query.name == name for query in self.registered)
+        return self.change(name, sql) if known else self.register(name, sql)
+
     def cancel(self, name: str, *, keep_version: bool = False) -> Registry:
         """Without a query; raises `UnknownQuery`."""
         self.text(name)

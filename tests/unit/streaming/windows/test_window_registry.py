@@ -30,6 +30,14 @@ def test_the_same_text_changes_nothing() -> None:
     assert one.change("flows", COUNT) is one
 
 
+def test_a_query_can_be_put_whether_it_is_there_or_not() -> None:
+    """It is registered, then changed; the same text again changes nothing."""
+    one = EMPTY.put("flows", COUNT)
+    two = one.put("flows", OTHER)
+    assert (one, two) == (EMPTY.register("flows", COUNT), one.change("flows", OTHER))
+    assert two.put("flows", OTHER) is two
+
+
 def test_a_second_query_of_one_name_is_refused() -> None:
     """Also one of the same text; `change` is there for that."""
     with pytest.raises(QueryExists, match="query 'flows' is registered already: choose another name, or change"):
