@@ -2,11 +2,13 @@
 
 from airflow.plugins_manager import AirflowPlugin
 
+from springline_airflow.api.mounting import Mounted
 from springline_airflow.listener import RunListener
 
 
 class SpringlinePlugin(AirflowPlugin):
-    """Springline's listener."""
+    """Springline's listener and its API."""
 
     name = "springline"
     listeners = [RunListener()]  # noqa: RUF012 - Airflow wants a list here
+    fastapi_apps = Mounted()

@@ -1,0 +1,1 @@
+"""The platform over HTTP: a FastAPI app inside Airflow's API server, for its users and by its rules."""

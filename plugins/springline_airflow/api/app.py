@@ -1,0 +1,36 @@
+"""The app itself: puts the resources together, lets nobody in without a user, and tells its own schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.api_fastapi.core_api.security import get_user
+from fastapi import Depends, FastAPI, Request
+
+from spark_jobs.streaming.asking import Planners
+from springline_airflow.api import streams
+from springline_airflow.api.problems import PROBLEMS, tell_problems
+
+VERSIONED = "/api/v1"
+
+
+def make_app() -> FastAPI:
+    """The app, to be mounted in Airflow's; every route needs a user, whatever else it asks for."""
+    app = FastAPI(
+        title="Springline",
+        description="Streams and their queries. Who may read or change a job's DAG may read or change the job.",
+        version="1",
+        dependencies=[Depends(get_user)],
+        responses=PROBLEMS,
+        openapi_url=None, docs_url=None, redoc_url=None,  # FastAPI's own would be open to everybody
+    )  # fmt: skip
+    app.state.planners = Planners()
+    tell_problems(app)
+    app.include_router(streams.router, prefix=VERSIONED)
+
+    @app.get(f"{VERSIONED}/openapi.json", include_in_schema=False)
+    def schema(request: Request) -> dict[str, Any]:
+        """What can be asked for, as OpenAPI."""
+        return {**app.openapi(), "servers": [{"url": request.scope.get("root_path", "")}]}
+
+    return app

@@ -1,0 +1,75 @@
+"""What the API answers when something is wrong: one shape for all, with the words of the error."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from spark_jobs.streaming.errors import LogUnavailable, MissingVersion, NoTopic, StreamError, UnknownJob
+from spark_jobs.streaming.windows.errors import BadQuery, UnknownQuery
+
+_STATUS: dict[type[StreamError], HTTPStatus] = {
+    UnknownJob: HTTPStatus.NOT_FOUND,
+    UnknownQuery: HTTPStatus.NOT_FOUND,
+    NoTopic: HTTPStatus.NOT_FOUND,  # of results: the job never ran
+    MissingVersion: HTTPStatus.CONFLICT,  # the job has not run a round
+    BadQuery: HTTPStatus.UNPROCESSABLE_ENTITY,
+    LogUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+
+class Problem(BaseModel):
+    """What is wrong: the name of the error, its words, and for SQL its place, counted from 1, if that can be told."""
+
+    error: str = Field(examples=["BadQuery"])
+    detail: str
+    line: int | None = None
+    column: int | None = None
+
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    int(status): {"model": Problem, "description": status.phrase}
+    for status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, *dict.fromkeys(_STATUS.values()))
+}
+
+
+def status_of(error: StreamError) -> HTTPStatus:
+    """The status that an error is answered with; what is nobody's fault out there is the server's."""
+    return next((status for kind, status in _STATUS.items() if isinstance(error, kind)), HTTPStatus(500))
+
+
+def problem_of(error: Exception) -> Problem:
+    """What is told of an error: of one that nobody foresaw, no more than that."""
+    if isinstance(error, BadQuery):
+        return Problem(error="BadQuery", detail=str(error), line=error.line, column=error.column)
+    if isinstance(error, StreamError):
+        return Problem(error=type(error).__name__, detail=str(error))
+    if isinstance(error, HTTPException):
+        return Problem(error=HTTPStatus(error.status_code).phrase.replace(" ", ""), detail=str(error.detail))
+    if isinstance(error, RequestValidationError):
+        wrong = (f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors())
+        return Problem(error="BadRequest", detail="; ".join(wrong))
+    return Problem(error="InternalServerError", detail="something went wrong; the log of the API server tells what")
+
+
+def tell_problems(app: FastAPI) -> None:
+    """Let the app answer every error in this shape."""
+
+    async def refused(request: Request, error: Exception) -> JSONResponse:
+        status, headers = 500, None
+        if isinstance(error, StreamError):
+            status = int(status_of(error))
+        elif isinstance(error, HTTPException):
+            status, headers = error.status_code, error.headers
+        elif isinstance(error, RequestValidationError):
+            status = 422
+        return JSONResponse(problem_of(error).model_dump(), status, headers)
+
+    for kind in (StreamError, HTTPException, RequestValidationError, Exception):
+        app.add_exception_handler(kind, refused)

@@ -1,0 +1,151 @@
+"""Stream jobs over HTTP: how they are, their queries, ad hoc answers, their newest results, and to stop them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Annotated
+
+from airflow.api_fastapi.core_api.security import GetUserDep
+from fastapi import APIRouter, Depends, Query, Request, Response, status
+from fastapi.responses import JSONResponse
+
+from spark_jobs.streaming.asking import ask
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.jobs import Job, job_of, read_jobs
+from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.tailing import newest
+from spark_jobs.streaming.watching import Seen, look
+from spark_jobs.streaming.windows.registry import Registry
+from springline_airflow.api import access, shapes
+
+_KAFKA_SECONDS = 5.0  # without an answer of Kafka: who asks here does not wait as long as a job does
+
+_log = logging.getLogger(__name__)
+_all = APIRouter(prefix="/streams")
+_reading = APIRouter(prefix="/streams/{job}", dependencies=[Depends(access.reads)])
+_changing = APIRouter(prefix="/streams/{job}", dependencies=[Depends(access.changes)])
+
+
+@dataclass(frozen=True)
+class Found:
+    """A declared job, its folder, and the settings that tell where everything is."""
+
+    job: Job
+    folder: JobFolder
+    settings: StreamSettings
+
+    @property
+    def registry(self) -> Registry:
+        """The job's queries as they are now."""
+        return self.folder.registry() or self.job.registry()
+
+    def look(self) -> Seen:
+        """How the job is."""
+        return look(self.job.name, self.folder, time.time())
+
+
+def found(job: str) -> Found:
+    """The job that a path names; raises `UnknownJob`."""
+    settings = StreamSettings()
+    declared = job_of(settings.declarations, job)
+    return Found(declared, settings.folder(job), settings)
+
+
+FoundDep = Annotated[Found, Depends(found)]
+
+
+@_all.get("")
+def streams(user: GetUserDep) -> shapes.Streams:
+    """How the jobs are that you may read."""
+    names = access.readable(user, read_jobs(StreamSettings().declarations))
+    return shapes.Streams(streams=[found(name).look() for name in names])
+
+
+@_reading.get("")
+def stream(job: FoundDep) -> Seen:
+    """How a job is."""
+    return job.look()
+
+
+@_reading.get("/queries")
+def queries(job: FoundDep) -> shapes.Queries:
+    """The queries of a job."""
+    registry = job.registry
+    return shapes.Queries(version=registry.version, queries=[shapes.Query.of(query) for query in registry.registered])
+
+
+@_reading.get("/queries/{name}")
+def query(job: FoundDep, name: str) -> shapes.OneQuery:
+    """A query of a job."""
+    return _one(job.registry, name)
+
+
+@_changing.put("/queries/{name}", responses={201: {"model": shapes.OneQuery, "description": "Registered"}})
+def put_query(job: FoundDep, name: str, body: shapes.Sql, user: GetUserDep, response: Response) -> shapes.OneQuery:
+    """Register a query, or give one another text; the job goes on."""
+    before = job.registry
+
+    def put(known: Registry | None) -> Registry:
+        nonlocal before
+        before = known or job.job.registry()
+        return before.put(name, body.sql)
+
+    after = job.folder.change(put)
+    new = all(query.name != name for query in before.registered)
+    if new:
+        response.status_code = status.HTTP_201_CREATED
+    if after.version != before.version:
+        what = "registered" if new else "changed"
+        _log.info("%s: %s has %s the query %s; version %d", job.job.name, user.get_name(), what, name, after.version)
+    return _one(after, name)
+
+
+@_changing.delete("/queries/{name}")
+def cancel_query(job: FoundDep, name: str, user: GetUserDep) -> shapes.Version:
+    """Cancel a query."""
+    after = job.folder.change(lambda known: (known or job.job.registry()).cancel(name))
+    _log.info("%s: %s has cancelled the query %s; version %d", job.job.name, user.get_name(), name, after.version)
+    return shapes.Version(version=after.version)
+
+
+@_reading.post("/ask", response_model=shapes.Answered)
+def ask_once(job: FoundDep, body: shapes.Sql, request: Request) -> JSONResponse:
+    """Answer an ad hoc query from the slices that the job holds at this moment."""
+    answer = ask(job.job, job.registry, job.settings.state_folder, body.sql, request.app.state.planners)
+    return JSONResponse(shapes.answered(answer))
+
+
+@_reading.get("/results")
+def results(
+    job: FoundDep,
+    query: Annotated[str, Query(description="Only those of this query")] = "",
+    last: Annotated[int, Query(ge=1, le=10_000, description="So many rows, over all units")] = 10,
+) -> shapes.Results:
+    """The newest results of a job, the newest last."""
+    with closing(Kafka(job.settings.cluster, patience=_KAFKA_SECONDS)) as log:
+        return shapes.Results(rows=newest(log, job.job.results, last, query))
+
+
+@_changing.post("/stop", status_code=status.HTTP_202_ACCEPTED)
+def stop(job: FoundDep, user: GetUserDep) -> Seen:
+    """Let a job's application end when the rounds that are planned are through; nothing happens if it does not run."""
+    if job.folder.runs():
+        job.folder.ask_to_stop()
+        _log.info("%s: %s has asked it to stop", job.job.name, user.get_name())
+    return job.look()
+
+
+def _one(registry: Registry, name: str) -> shapes.OneQuery:
+    """A query of a registry; raises `UnknownQuery`."""
+    registry.text(name)
+    (chosen,) = (query for query in registry.registered if query.name == name)
+    return shapes.OneQuery(version=registry.version, query=shapes.Query.of(chosen))
+
+
+router = APIRouter(tags=["streams"])
+for part in (_all, _reading, _changing):
+    router.include_router(part)

@@ -1,0 +1,305 @@
+"""The API inside an app like Airflow's, with Airflow's own auth manager and tokens: who gets in, and what is told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from airflow import settings as airflow_settings
+from airflow.api_fastapi.app import init_auth_manager, init_plugins, purge_cached_app
+from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+from airflow.models import import_all_models
+from airflow.models.base import Base
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from starlette.routing import Mount, Route
+
+from spark_jobs.streaming.errors import LogUnavailable
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.jobs import read_jobs
+from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.unitlog.log import Letter
+from spark_jobs.streaming.unitlog.stamps import Stamp
+from spark_jobs.streaming.unitlog.versions import Version, Versions
+from springline_airflow.api import streams
+from springline_airflow.api.mounting import PREFIX
+from tests.support.memory_log import MemoryLog
+from tests.unit.streaming.windows_job import Job, csv, registry, stream
+
+SQL = "SELECT kind, count(*) AS n, avg(load) AS load FROM ticks GROUP BY kind WINDOWING 60 s"
+AD_HOC = "SELECT kind, count(*) AS n, avg(load) AS load FROM ticks GROUP BY kind"
+STREAM = (
+    '[{0}]\ntopic = "{0}"\n[{0}.stream]\ntime = "time"\nretain = 3600.0\nfields = {1}\n[{0}.queries]\nall = "{2}"\n'
+)
+FIELDS = '[["time", "float"], ["sip", "text"], ["kind", "text"], ["bytes", "int"], ["load", "float"]]'
+T = 1_700_000_040  # 2023-11-14 22:14:00
+ROOT = f"{PREFIX}/api/v1"
+TICKS = f"{ROOT}/streams/ticks"
+ROLES = {"vera": "viewer", "ulla": "user", "otto": "op"}
+
+
+@pytest.fixture(scope="module")
+def root() -> Iterator[FastAPI]:
+    """An app with Airflow's login and the plugin as Airflow finds and mounts it."""
+    with pytest.MonkeyPatch.context() as patch:
+        users = ",".join(f"{name}:{role}" for name, role in ROLES.items())
+        patch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS", users)
+        purge_cached_app()
+        import_all_models()
+        Base.metadata.create_all(airflow_settings.engine)
+        app = FastAPI()
+        init_plugins(app)
+        init_auth_manager(app)
+        yield app
+        purge_cached_app()
+
+
+@pytest.fixture(scope="module")
+def api(root: FastAPI) -> FastAPI:
+    """The API's own app."""
+    (found,) = (route.app for route in root.routes if isinstance(route, Mount) and route.path == PREFIX)
+    assert isinstance(found, FastAPI)
+    return found
+
+
+@pytest.fixture(scope="module")
+def clients(root: FastAPI) -> dict[str, TestClient]:
+    """A client of each user, with a token that Airflow gave for the password; `nobody` has none."""
+    found = {"nobody": TestClient(root)}
+    for name in ROLES:
+        login = {"username": name, "password": SimpleAuthManager.get_passwords()[name]}
+        token = found["nobody"].post("/auth/token", json=login).json()["access_token"]
+        found[name] = TestClient(root, headers={"Authorization": f"Bearer {token}"}, raise_server_exceptions=False)
+    return found
+
+
+@pytest.fixture
+def vera(clients: dict[str, TestClient]) -> TestClient:
+    """A viewer."""
+    return clients["vera"]
+
+
+@pytest.fixture
+def ulla(clients: dict[str, TestClient]) -> TestClient:
+    """One who may change DAGs."""
+    return clients["ulla"]
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> MemoryLog:
+    """What the API finds instead of Kafka: results of `ticks`."""
+    found = MemoryLog({"ticks.results": 1})
+    line = b'{"query":"all","window_end":"2023-11-14T22:15:00+00:00","n":%d}\n'
+    headers = {**Stamp(1, 0, 1, 0).header(), "query": b"all"}
+    found._append(Letter("ticks.results", 0, line % 1 + line % 2, headers))
+    monkeypatch.setattr(MemoryLog, "close", lambda self: None, raising=False)
+    monkeypatch.setattr(streams, "Kafka", lambda cluster, patience: found)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
+    """The folder of the job `ticks`; beside it `tocks` is declared, which nobody started."""
+    (tmp_path / "streams.toml").write_text("".join(STREAM.format(n, FIELDS, SQL.replace("ticks", n)) for n in JOBS))
+    monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
+    monkeypatch.setenv("SPRINGLINE_STREAMS", str(tmp_path / "streams.toml"))
+    monkeypatch.setenv("SPRINGLINE_STREAM_STATE", str(tmp_path / "state"))
+    return JobFolder(tmp_path / "streams" / "ticks")
+
+
+JOBS = ("ticks", "tocks")
+
+
+@pytest.fixture
+def held() -> None:
+    """What the reducers of `ticks` hold after a round: three rows of two kinds."""
+    settings = StreamSettings()
+    ran = Job(registry({"all": SQL}, stream(name="ticks", retain=3600.0)), reducers=2, stream_name="ticks")
+    ran.round([csv((T, "x", "a", 1, 0.5), (T + 1, "y", "a", 2, 1.5), (T + 2, "x", "b", 3, None))])
+    _, reducing = read_jobs(settings.declarations)["ticks"].stages(1, settings.state_folder)
+    for unit in range(2):
+        Versions(Path(reducing.folder(unit))).save(Version(1, 0), ran.states["reduce", unit], (1, 1))
+
+
+# ---- who gets in
+
+
+def walk(api: FastAPI) -> list[tuple[str, str]]:
+    """Method and path of every route, with names that are there; those that end something come last."""
+    assert all(isinstance(route, Route) for route in api.routes), "a part of the app that this does not walk"
+    found = [
+        (method, PREFIX + route.path.format(job="ticks", name="all"))
+        for route in api.routes
+        if isinstance(route, Route)
+        for method in (route.methods or set()) - {"HEAD"}
+    ]
+    return sorted(found, key=lambda each: (each[0] == "DELETE", each))
+
+
+def reads(method: str, path: str) -> bool:
+    """Whether a route only reads; what is not known to does not."""
+    return method == "GET" or path.endswith("/ask")
+
+
+def body(path: str) -> dict[str, str]:
+    """A query that fits."""
+    return {"sql": AD_HOC if path.endswith("/ask") else SQL.replace("60 s", "120 s")}
+
+
+def statuses(client: TestClient, api: FastAPI) -> dict[tuple[str, str], int]:
+    """What every route answers."""
+    return {(m, path): client.request(m, path, json=body(path)).status_code for m, path in walk(api)}
+
+
+def test_the_walk_finds_every_route(api: FastAPI) -> None:
+    """Those of streams among them, and the schema."""
+    assert len(walk(api)) >= 10
+    assert {("GET", f"{ROOT}/streams"), ("PUT", f"{TICKS}/queries/all"), ("POST", f"{TICKS}/stop"),
+            ("GET", f"{ROOT}/openapi.json")} <= set(walk(api))  # fmt: skip
+
+
+def test_nobody_gets_in_without_a_token(api: FastAPI, clients: dict[str, TestClient]) -> None:
+    """On no route at all."""
+    assert set(statuses(clients["nobody"], api).values()) == {401}
+
+
+def test_a_wrong_token_is_none(api: FastAPI, root: FastAPI) -> None:
+    """Whatever it says."""
+    stranger = TestClient(root, headers={"Authorization": "Bearer eyJhbGciOiJub25lIn0.e30."})
+    assert set(statuses(stranger, api).values()) <= {401, 403}
+
+
+def test_a_viewer_reads_everything_and_changes_nothing(
+    api: FastAPI, vera: TestClient, log: MemoryLog, held: None, folder: JobFolder
+) -> None:
+    """Asking is reading."""
+    told = statuses(vera, api)
+    assert {route: status for route, status in told.items() if status != (200 if reads(*route) else 403)} == {}
+    assert folder.registry() is None and not folder.stop_file.exists()
+
+
+@pytest.mark.parametrize("name", ["ulla", "otto"])
+def test_who_may_change_dags_may_do_everything(
+    name: str, api: FastAPI, clients: dict[str, TestClient], log: MemoryLog, held: None
+) -> None:
+    """Every route answers with a success."""
+    told = statuses(clients[name], api)
+    assert {route: status for route, status in told.items() if status not in (200, 202)} == {}
+
+
+def test_only_those_jobs_are_there_that_the_user_may_read(
+    vera: TestClient, log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are in no list, and their routes are closed, whatever the query string says."""
+    monkeypatch.setattr(
+        SimpleAuthManager, "is_authorized_dag", lambda self, **asked: asked["details"].id == "stream_ticks"
+    )
+    assert [told["job"] for told in vera.get(f"{ROOT}/streams").json()["streams"]] == ["ticks"]
+    assert vera.get(f"{ROOT}/streams/ticks").status_code == 200
+    refused = vera.get(f"{ROOT}/streams/tocks", params={"dag_id": "stream_ticks", "job": "ticks"})
+    assert (refused.status_code, refused.json()["detail"]) == (403, "you may not read the DAG stream_tocks")
+
+
+# ---- what is told
+
+
+def test_a_query_is_registered_changed_and_cancelled(ulla: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+    """Each is a version of its own, and the log tells who it was; the same text again is no change."""
+    more, place = SQL.replace("60 s", "30 s"), f"{TICKS}/queries/more"
+    with caplog.at_level(logging.INFO, logger="springline_airflow.api"):
+        told = [ulla.put(place, json={"sql": sql}) for sql in (SQL, more, more)]
+        assert [(each.status_code, each.json()["version"]) for each in told] == [(201, 2), (200, 3), (200, 3)]
+        assert ulla.get(place).json() == {"version": 3, "query": {"name": "more", "sql": more, "since": 3}}
+        assert ulla.delete(place).json() == {"version": 4}
+    assert [query["name"] for query in ulla.get(f"{TICKS}/queries").json()["queries"]] == ["all"]
+    assert [record.getMessage() for record in caplog.records if record.name == streams.__name__] == [
+        "ticks: ulla has registered the query more; version 2",
+        "ticks: ulla has changed the query more; version 3",
+        "ticks: ulla has cancelled the query more; version 4",
+    ]
+
+
+def test_an_answer_has_rows_columns_and_the_slices_that_it_covers(vera: TestClient, held: None) -> None:
+    """A number that is missing is null."""
+    told = vera.post(f"{TICKS}/ask", json={"sql": AD_HOC}).json()
+    assert (told["begin"], told["end"]) == ("2023-11-14T22:14:00+00:00", "2023-11-14T22:15:00+00:00")
+    kinds = {"window_start": "time", "window_end": "time", "kind": "text", "n": "int", "load": "float"}
+    assert {column["name"]: column["type"] for column in told["columns"]} == kinds
+    rows = {row["kind"]: (row["n"], row["load"], row["window_start"]) for row in told["rows"]}
+    assert rows == {"a": (2, 1.0, told["begin"]), "b": (1, None, told["begin"])}
+
+
+def test_the_newest_results_come_last(vera: TestClient, log: MemoryLog) -> None:
+    """So many rows as are asked for."""
+    assert [row["n"] for row in vera.get(f"{TICKS}/results").json()["rows"]] == [1, 2]
+    assert [row["n"] for row in vera.get(f"{TICKS}/results", params={"last": 1}).json()["rows"]] == [2]
+    assert vera.get(f"{TICKS}/results", params={"query": "other"}).json() == {"rows": []}
+
+
+def test_a_job_that_runs_is_asked_to_stop(ulla: TestClient, folder: JobFolder) -> None:
+    """One that does not is left alone: it would stop at its next start."""
+    assert ulla.post(f"{TICKS}/stop").json()["state"] == "never started"
+    assert not folder.stop_file.exists()
+    with folder.held():
+        assert ulla.post(f"{TICKS}/stop").status_code == 202
+    assert folder.stop_file.exists()
+
+
+def test_the_schema_tells_every_route(api: FastAPI, vera: TestClient) -> None:
+    """And where the app is mounted."""
+    told = vera.get(f"{ROOT}/openapi.json").json()
+    assert told["servers"] == [{"url": PREFIX}]
+    routes = {(method.upper(), PREFIX + path) for path, each in told["paths"].items() for method in each}
+    named = {(method, path.replace("ticks", "{job}").replace("all", "{name}")) for method, path in walk(api)}
+    assert routes == named - {("GET", f"{ROOT}/openapi.json")}
+
+
+# ---- what is wrong
+
+
+def test_every_error_has_one_shape_and_says_what_is_wrong(ulla: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unknown names, wrong SQL with its place, a body or a number that does not fit, a job without a round."""
+
+    class Away:
+        def extents(self, topic: str) -> None:
+            raise LogUnavailable(f"{topic}: away")
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(streams, "Kafka", lambda cluster, patience: Away())
+    wrong = {"sql": "SELECT kind,\n nothing FROM ticks GROUP BY kind WINDOWING 60 s"}
+    for method, path, sent, expected, place in (
+        ("GET", f"{ROOT}/streams/other", None, (404, "UnknownJob", "no job 'other'"), (None, None)),
+        ("GET", f"{TICKS}/queries/other", None, (404, "UnknownQuery", "is registered as 'other'"), (None, None)),
+        ("DELETE", f"{TICKS}/queries/other", None, (404, "UnknownQuery", "registered: all"), (None, None)),
+        ("PUT", f"{TICKS}/queries/all", wrong, (422, "BadQuery", "nothing"), (2, 2)),
+        ("PUT", f"{TICKS}/queries/a b", {"sql": SQL}, (422, "BadQuery", "a name is of letters"), (None, None)),
+        ("PUT", f"{TICKS}/queries/all", {"text": SQL}, (422, "BadRequest", "body.sql: Field required"), (None, None)),
+        ("POST", f"{TICKS}/ask", wrong, (422, "BadQuery", "nothing"), (2, 2)),
+        ("POST", f"{TICKS}/ask", {"sql": AD_HOC}, (409, "MissingVersion", "has not run a round"), (None, None)),
+        ("GET", f"{TICKS}/results?last=0", None, (422, "BadRequest", "query.last"), (None, None)),
+        ("GET", f"{TICKS}/results", None, (503, "LogUnavailable", "ticks.results: away"), (None, None)),
+        ("GET", f"{ROOT}/nothing", None, (404, "NotFound", "Not Found"), (None, None)),
+        ("PATCH", TICKS, None, (405, "MethodNotAllowed", "Method Not Allowed"), (None, None)),
+    ):  # fmt: skip
+        answer = ulla.request(method, path, json=sent)
+        told = answer.json()
+        assert set(told) == {"error", "detail", "line", "column"}, path
+        assert (answer.status_code, told["error"], told["line"], told["column"]) == (*expected[:2], *place), told
+        assert expected[2] in told["detail"]
+
+
+def test_an_error_that_nobody_foresaw_tells_nothing_of_itself(
+    ulla: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is left to the log of the API server."""
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr(streams, "ask", broken)
+    answer = ulla.post(f"{TICKS}/ask", json={"sql": AD_HOC})
+    assert (answer.status_code, answer.json()["error"]) == (500, "InternalServerError")
+    assert "secret" not in answer.text

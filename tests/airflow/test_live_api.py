@@ -1,0 +1,42 @@
+"""The API in the real API server: where it is mounted, and who gets in."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from services.servers.airflow import USER, password
+from springline_airflow.api.mounting import PREFIX
+
+
+@pytest.fixture
+def client(live):
+    """A client without a token."""
+    with httpx.Client(base_url=live.environment["AIRFLOW__API__BASE_URL"], timeout=120) as client:
+        yield client
+
+
+@pytest.fixture
+def admin(live, client):
+    """The headers of the user that Airflow is started with."""
+    login = {"username": USER, "password": password(live.home)}
+    return {"Authorization": f"Bearer {client.post('/auth/token', json=login).json()['access_token']}"}
+
+
+def test_the_api_server_serves_the_api_to_users_and_to_nobody_else(client, admin):
+    """Its schema too; here no jobs are declared."""
+    for path in ("streams", "streams/flights", "openapi.json"):
+        told = client.get(f"{PREFIX}/api/v1/{path}")
+        assert (told.status_code, told.json()["error"]) == (401, "Unauthorized")
+    assert client.get(f"{PREFIX}/api/v1/streams", headers=admin).json() == {"streams": []}
+    assert client.get(f"{PREFIX}/api/v1/streams/flights", headers=admin).json()["error"] == "UnknownJob"
+    told = client.get(f"{PREFIX}/api/v1/openapi.json", headers=admin).json()
+    assert told["servers"] == [{"url": PREFIX}] and "/api/v1/streams/{job}/ask" in told["paths"]
+
+
+def test_airflow_names_the_plugin_and_its_app(client, admin):
+    """On its page of plugins, without an error."""
+    told = client.get("/api/v2/plugins", headers=admin).json()["plugins"]
+    (plugin,) = (each for each in told if each["name"] == "springline")
+    assert [app["url_prefix"] for app in plugin["fastapi_apps"]] == [PREFIX]
+    assert client.get("/api/v2/plugins/importErrors", headers=admin).json()["import_errors"] == []

@@ -1,0 +1,69 @@
+"""What the API tells of answers and of errors, as plain values."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from spark_jobs.streaming.errors import Damaged, LogUnavailable, StreamError
+from spark_jobs.streaming.windows.adhoc import Answer
+from spark_jobs.streaming.windows.errors import BadQuery, UnknownQuery
+from spark_jobs.streaming.windows.sharing import cubes_of
+from springline_airflow.api.problems import Problem, problem_of, status_of
+from springline_airflow.api.shapes import Answered, answered
+from tests.unit.streaming.windows_job import registry
+
+QUERIES = {"all": "SELECT kind, count(*) FROM S GROUP BY kind WINDOWING 60 s"}
+
+
+def answer(begin: int | None, end: int | None, **columns: pa.Array) -> Answer:
+    """An answer of those columns."""
+    of = registry(QUERIES)
+    (cube,) = cubes_of(of.queries(), of.streams[0])
+    return Answer(pa.table(columns), cube, begin, end)
+
+
+def test_an_answer_is_told_in_values_that_json_has() -> None:
+    """Numbers that it lacks are null; times are those of UTC."""
+    time = pa.array([1_000_001, None, None], pa.timestamp("us", tz="UTC"))
+    told = answered(answer(0, 2_000_000, t=time, f=pa.array([0.5, float("nan"), float("inf")]), s=["ä", None, "c"]))
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    assert told["columns"] == [{"name": n, "type": t} for n, t in (("t", "time"), ("f", "float"), ("s", "text"))]
+    assert told["rows"] == [
+        {"t": "1970-01-01T00:00:01.000001+00:00", "f": 0.5, "s": "ä"},
+        {"t": None, "f": None, "s": None},
+        {"t": None, "f": None, "s": "c"},
+    ]
+    assert Answered.model_validate(told).end == datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC)
+
+
+def test_an_answer_from_nothing_covers_nothing() -> None:
+    """It has columns, and no rows."""
+    told = answered(answer(None, None, n=pa.array([], pa.int64())))
+    assert told == {"columns": [{"name": "n", "type": "int"}], "rows": [], "begin": None, "end": None}
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(UnknownQuery("x"), 404), (BadQuery("x", "y"), 422), (LogUnavailable("x"), 503), (Damaged("x"), 500)],
+    ids=lambda value: type(value).__name__ if isinstance(value, StreamError) else str(value),
+)
+def test_what_an_error_is_answered_with_follows_from_its_kind(error: StreamError, status: int) -> None:
+    """What is nobody's fault out there is the server's."""
+    assert status_of(error) == status
+    assert problem_of(error).error == type(error).__name__
+
+
+def test_a_problem_says_what_is_wrong_and_where() -> None:
+    """In SQL by line and column, in a request by the field."""
+    told = problem_of(BadQuery("q", "no such column", line=2, column=3))
+    assert told == Problem(error="BadQuery", detail="query 'q', line 2, column 3: no such column", line=2, column=3)
+    fields = [{"loc": ("body", "sql"), "msg": "missing"}, {"loc": ("query", "last"), "msg": "too small"}]
+    assert problem_of(RequestValidationError(fields)).detail == "body.sql: missing; query.last: too small"
+    assert problem_of(HTTPException(403, "you may not")) == Problem(error="Forbidden", detail="you may not")
+    assert "secret" not in problem_of(ZeroDivisionError("secret")).detail
