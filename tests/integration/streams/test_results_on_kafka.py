@@ -1,0 +1,47 @@
+"""The newest results, read back from the real Kafka, between the markers of transactions."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from spark_jobs.streaming.errors import NoTopic
+from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.tailing import newest
+from spark_jobs.streaming.unitlog.log import Letter
+from spark_jobs.streaming.unitlog.stamps import Stamp
+from tests.support.servers import Running
+
+
+@pytest.fixture
+def log(kafka: Running) -> Iterator[Kafka]:
+    """A log of this test's own connections."""
+    log = Kafka(Cluster(kafka.address), patience=20)
+    yield log
+    log.close()
+
+
+def test_the_newest_rows_of_rounds_come_back_in_order(log: Kafka) -> None:
+    """Over two units, by another connection than the one that wrote them, and for a query that is seldom told."""
+    topic = f"t-{uuid.uuid4().hex}.results"
+    log.create({topic: 2})
+    for number in range(1, 101):
+        for unit in range(2):
+            query = "seldom" if number == 3 else "often"
+            row = {"query": query, "window_end": f"T{number:03}", "n": 2 * number + unit}
+            headers = Stamp(1, unit, number, 0).header() | {"query": query.encode()}
+            letter = Letter(topic, unit, json.dumps(row).encode() + b"\n", headers)
+            log.publish(f"{topic}-{unit}", (1, number), [letter], [(topic, unit)])
+    assert [row["n"] for row in newest(log, topic, 3)] == [199, 200, 201]
+    assert [row["n"] for row in newest(log, topic, 1_000, "often")] == [2, 3, 4, 5, *range(8, 202)]
+    assert [row["n"] for row in newest(log, topic, 1, "seldom")] == [7]
+    assert newest(log, topic, 1, "never") == []
+
+
+def test_results_of_a_job_that_never_ran_are_an_error_that_names_the_topic(log: Kafka) -> None:
+    """It is the first start that makes it."""
+    with pytest.raises(NoTopic, match=r"never\.results is not there"):
+        newest(log, "never.results", 1)
