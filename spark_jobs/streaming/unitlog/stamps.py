@@ -18,16 +18,21 @@ from spark_jobs.streaming.unitlog.step import Message
 
 HEADER = "springline-stamp"
 _FORM = struct.Struct("<BIIQIBQdQ")
-_VERSION = 1
+_VERSION = 2
+_DATA, _ENDED, _ENDED_IDLE = range(3)
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The end marker of a round: its buffers in this downstream unit, the watermark, all bytes sent so far."""
+    """The end marker of a round: its buffers in this downstream unit, the watermark, all bytes sent so far.
+
+    A unit that is `idle` holds nobody back, however far its watermark is.
+    """
 
     count: int
     watermark: float | None
     sent_bytes: int
+    idle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +49,10 @@ class Stamp:
         """46 bytes for a message's header."""
         end = self.end or End(0, None, 0)
         watermark = math.nan if end.watermark is None else end.watermark
+        kind = _DATA if self.end is None else _ENDED_IDLE if self.end.idle else _ENDED
         return _FORM.pack(
-            _VERSION, self.incarnation, self.unit, self.round, self.sequence, self.end is not None, end.count,
-            watermark, end.sent_bytes,
-        )  # fmt: skip
+            _VERSION, self.incarnation, self.unit, self.round, self.sequence, kind, end.count, watermark, end.sent_bytes
+        )
 
     def header(self) -> dict[str, bytes]:
         """As the header of a message."""
@@ -58,8 +63,9 @@ class Stamp:
         """Read a header; raises `NoStamp`."""
         if len(content) != _FORM.size or content[0] != _VERSION:
             raise NoStamp(f"not a stamp: {len(content)} bytes that begin with {content[:4]!r}")
-        _, incarnation, unit, number, sequence, is_end, count, watermark, sent = _FORM.unpack(content)
-        end = End(count, None if math.isnan(watermark) else watermark, sent) if is_end else None
+        _, incarnation, unit, number, sequence, kind, count, watermark, sent = _FORM.unpack(content)
+        told = End(count, None if math.isnan(watermark) else watermark, sent, kind == _ENDED_IDLE)
+        end = None if kind == _DATA else told
         return Stamp(incarnation, unit, number, sequence, end)
 
 
@@ -72,10 +78,11 @@ class Taken:
     ended: bool = True
     watermark: float | None = None
     sent_bytes: int = 0
+    idle: bool = False
 
     def as_json(self) -> list[Any]:
         """For a state's scalars."""
-        return [self.round, self.next, self.ended, self.watermark, self.sent_bytes]
+        return [self.round, self.next, self.ended, self.watermark, self.sent_bytes, self.idle]
 
     @staticmethod
     def from_json(told: list[Any]) -> Taken:
@@ -99,7 +106,7 @@ class Taken:
         if stamp.end is None:
             return replace(self, round=stamp.round, next=stamp.sequence + 1, ended=False)
         watermark = self.watermark if stamp.end.watermark is None else stamp.end.watermark
-        return Taken(stamp.round, stamp.sequence + 1, True, watermark, stamp.end.sent_bytes)
+        return Taken(stamp.round, stamp.sequence + 1, True, watermark, stamp.end.sent_bytes, stamp.end.idle)
 
 
 @dataclass(frozen=True)
@@ -114,6 +121,11 @@ class Accepted:
     def watermarks(self) -> dict[int, float]:
         """The watermark of each unit upstream that has told one."""
         return {unit: taken.watermark for unit, taken in self.taken.items() if taken.watermark is not None}
+
+    @property
+    def idle(self) -> frozenset[int]:
+        """The units upstream that are idle."""
+        return frozenset(unit for unit, taken in self.taken.items() if taken.idle)
 
 
 def accept(messages: Iterable[Message], taken: Mapping[int, Taken], incarnation: int, *, log: str) -> Accepted:

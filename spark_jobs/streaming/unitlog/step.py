@@ -58,7 +58,7 @@ class Input:
     """All that a step may look at besides its state.
 
     `messages` can be gone through once. `watermarks` has the watermark (seconds of event time) of each unit upstream
-    that has told one.
+    that has told one, and `idle` those that hold nobody back now.
     """
 
     stage: str
@@ -66,6 +66,7 @@ class Input:
     round: Round
     messages: Iterable[Message]
     watermarks: Mapping[int, float] = field(default_factory=dict)
+    idle: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +83,15 @@ class Output:
     """What a step made of its input.
 
     `buffers` go to the units of the next stage, in their order. `results` go to the result topic. `watermark` is
-    what later buffers of this unit will not go below. `counts` are added up in the heartbeat.
+    what later buffers of this unit will not go below; `idle`: nobody is to wait for it. `counts` are added up in the
+    heartbeat.
     """
 
     state: State
     buffers: Mapping[int, Sequence[pa.RecordBatch]] = field(default_factory=dict)
     results: Sequence[pa.RecordBatch] = ()
     watermark: float | None = None
+    idle: bool = False
     dead: Sequence[DeadLetter] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -69,13 +69,12 @@ class Units:
         before = kept if kept is not None and kept.order == plan.before else versions.load(*plan.before)
         reading = _Reading(self._log.fetch(self.stage.topic, unit, *plan.ranges[unit]))
         taken = {int(u): Taken.from_json(told) for u, told in before.notes.get("taken", {}).items()}
-        messages: Iterable[Message] = reading
-        watermarks: Mapping[int, float] = {}
+        given = Input(self.stage.name, unit, Round(plan.incarnation, plan.number, plan.clock, contents), reading)
         if self.stage.stamped:
             accepted = accept(reading, taken, plan.incarnation, log=f"{self.stage.topic}[{unit}]")
-            messages, taken, watermarks = accepted.messages, dict(accepted.taken), accepted.watermarks
-        now = Round(plan.incarnation, plan.number, plan.clock, contents)
-        output = self._step(before.state, Input(self.stage.name, unit, now, messages, watermarks))
+            taken = dict(accepted.taken)
+            given = replace(given, messages=accepted.messages, watermarks=accepted.watermarks, idle=accepted.idle)
+        output = self._step(before.state, given)
         letters = tuple(letters_of(self.stage, unit, plan.order, output))
         return _Stepped(plan, unit, versions, before, output, letters, taken, reading.newest)
 
@@ -145,6 +144,6 @@ def _ends(stage: Stage, done: _Stepped) -> Iterator[Letter]:
     """The end markers of a round, one for each unit downstream."""
     counts = Counter(letter.unit for letter in done.letters)
     for to in range(stage.units):
-        end = End(counts[to], done.output.watermark, done.sent.get(str(to), 0))
+        end = End(counts[to], done.output.watermark, done.sent.get(str(to), 0), done.output.idle)
         stamp = Stamp(done.plan.incarnation, done.unit, done.plan.number, counts[to], end)
         yield Letter(stage.downstream, to, b"", stamp.header())

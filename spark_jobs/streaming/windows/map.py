@@ -4,12 +4,11 @@ A row is late where an earlier row of its own unit has closed its slice: so whic
 the unit alone, and neither from rounds nor from how far other units are. Late rows go to the dead letters.
 
 The watermark is the greatest time seen; a reducer takes each query's lateness off it. A unit that has had no rows for
-the stream's `idle` seconds tells infinity: it holds nobody back.
+the stream's `idle` seconds is idle: it holds nobody back.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -72,13 +71,13 @@ class Mapper:
             "values": work.coder.sizes() or scalars.get("values", {}),
         }
         idle = stream.idle is not None and given.round.clock - active >= stream.idle
-        seen = -math.inf if now["high"] is None else work.high / MICROS
         counts = Counter({"rows": work.rows, "groups": groups, "late": work.late_rows}) + work.late
         counts["dead"] = len(decoder.dead)
         return Output(
             state=State(now),
             buffers=buffers,
-            watermark=math.inf if idle else seen,
+            watermark=None if now["high"] is None else work.high / MICROS,
+            idle=idle,
             dead=(*decoder.dead, *work.dead),
             counts=dict(sorted(counts.items())),
         )

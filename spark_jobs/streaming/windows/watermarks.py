@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,17 +31,16 @@ class EventTime:
         """For a state's scalars."""
         return {"closed": self.closed, "highs": dict(sorted(self.highs.items())), "idle_since": self.idle_since}
 
-    def after(self, watermarks: Mapping[int, float], units: Iterable[int], clock: float) -> EventTime:
+    def after(
+        self, watermarks: Mapping[int, float], idle: Collection[int], units: Iterable[int], clock: float
+    ) -> EventTime:
         """With what the units have told by this round.
 
-        The least of them counts; one that has told nothing yet holds everything back, one that is idle (infinity) does
-        not. When all are idle, event time goes on by the clock from the greatest time told, so that the last windows
-        close too.
+        The least of them counts; one that has told nothing yet holds everything back, one that is idle does not. When
+        all are idle, event time goes on by the clock from the greatest time told, so that the last windows close too.
         """
-        told = {unit: watermarks.get(unit, -math.inf) for unit in units}
-        finite = {str(unit): to_micros(value) for unit, value in told.items() if math.isfinite(value)}
-        highs = {**self.highs, **finite}
-        active = [value for value in told.values() if value != math.inf]
+        highs = {**self.highs, **{str(unit): to_micros(told) for unit, told in watermarks.items()}}
+        active = [watermarks.get(unit, -math.inf) for unit in units if unit not in idle]
         idle_since = None
         if active:
             mark = min(active)

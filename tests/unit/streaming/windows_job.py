@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -68,6 +69,7 @@ class Job:
             "reduce": Reducer(stream_name, mappers),
         }
         self._watermarks: dict[int, float] = {}
+        self._idle: set[int] = set()
         self._rounds: Counter[str] = Counter()
         self._offsets: Counter[int] = Counter()
         self._mappers = mappers
@@ -95,6 +97,7 @@ class Job:
                 self.buffers[reducer] += batches
             if output.watermark is not None:
                 self._watermarks[unit] = output.watermark
+            (self._idle.add if output.idle else self._idle.discard)(unit)
             self.dead += output.dead
             made.append(output)
         self._rounds["map"] += 1
@@ -122,7 +125,9 @@ class Job:
     def _run(self, stage: str, unit: int, messages: Sequence[Message], registry: Registry) -> Output:
         versions = json.loads(json.dumps({"queries": registry.as_json()}))
         now = Round(1, self._rounds[stage] + 1, self.clock, versions)
-        given = Input(stage, unit, now, messages, self._watermarks if stage == "reduce" else {})
+        given = Input(stage, unit, now, messages)
+        if stage == "reduce":
+            given = replace(given, watermarks=self._watermarks, idle=frozenset(self._idle))
         state = self.states[stage, unit]
         output, again = self._steps[stage](state, given), self._steps[stage](state, given)
         assert in_bytes(output) == in_bytes(again)
@@ -140,4 +145,12 @@ def in_bytes(output: Output) -> list[Any]:
     runs = {name: all_of(batches) for name, batches in output.state.runs.items()}
     buffers = {unit: all_of(batches) for unit, batches in output.buffers.items()}
     told = json.dumps(output.state.scalars)
-    return [told, runs, buffers, all_of(output.results), output.watermark, list(output.dead), dict(output.counts)]
+    return [
+        told,
+        runs,
+        buffers,
+        all_of(output.results),
+        (output.watermark, output.idle),
+        list(output.dead),
+        dict(output.counts),
+    ]

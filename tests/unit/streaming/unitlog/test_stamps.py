@@ -35,7 +35,8 @@ def taken_of(accepted: Accepted) -> list[bytes]:
 
 @given(
     st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**63), st.integers(0, 2**32 - 1),
-    st.none() | st.builds(End, st.integers(0, 2**64 - 1), st.none() | st.floats(-1e9, 1e11), st.integers(0, 2**63)),
+    st.none() | st.builds(End, st.integers(0, 2**64 - 1), st.none() | st.floats(-1e9, 1e11), st.integers(0, 2**63),
+                         st.booleans()),
 )  # fmt: skip
 def test_a_stamp_comes_back_as_it_was_written(incarnation: int, unit: int, number: int, seq: int, end: End) -> None:
     """Header bytes say all of it."""

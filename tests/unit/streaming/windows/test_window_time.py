@@ -44,6 +44,17 @@ def test_a_unit_that_has_told_nothing_yet_holds_every_window_back() -> None:
     assert windows(job) == []
 
 
+def test_a_reducer_that_comes_late_closes_the_windows_of_units_that_fell_idle_meanwhile() -> None:
+    """It takes their rows and that they are idle in one round, and must know how far they had come."""
+    job = Job(registry(COUNT, stream(idle=5.0)))
+    job.map(flows(1, 61), clock=0.0)
+    job.map([], clock=10.0)
+    job.reduce()
+    assert windows(job) == [(0, 1)]
+    job.finish()
+    assert windows(job) == [(0, 1), (60, 1)]
+
+
 def test_lateness_keeps_slices_open_and_delays_results() -> None:
     """The row at 59 s comes when 64 s has been seen, within 5 s of its window's end; the next one comes too late."""
     job = Job(registry({"q": COUNT["q"] + " LATE 5 s"}))
@@ -106,9 +117,9 @@ def test_when_all_units_are_idle_event_time_goes_on_by_the_clock() -> None:
 
 def test_event_time_never_goes_back() -> None:
     """A unit that falls idle and comes back with an older time does not open what was closed."""
-    time = EventTime().after({0: 100.0, 1: float("inf")}, range(2), 1.0)
+    time = EventTime().after({0: 100.0}, {1}, range(2), 1.0)
     assert time.closed == 100_000_000
-    assert time.after({0: 100.0, 1: 40.0}, range(2), 2.0).closed == 100_000_000
+    assert time.after({0: 100.0, 1: 40.0}, (), range(2), 2.0).closed == 100_000_000
     assert EventTime.from_json(time.as_json()) == time
 
 
