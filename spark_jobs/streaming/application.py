@@ -22,6 +22,7 @@ from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import Job
 from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.keeping import Keeper
 from spark_jobs.streaming.saving import SavedStates
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.spark import Watched, start
@@ -121,10 +122,11 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
                 start(session, stage, settings.cluster, watched, tasks=settings.stream_tasks, latest=job.latest)
             )
         upkeep = leaving.enter_context(Upkeep(folder, stages, platform, settings.cluster, settings.stream_save))
-        _watch(queries, folder, beats, upkeep)
+        keeper = leaving.enter_context(Keeper(job, folder, settings))
+        _watch(queries, folder, beats, upkeep, keeper)
 
 
-def _watch(queries: Sequence[StreamingQuery], folder: JobFolder, beats: Beats, upkeep: Upkeep) -> None:
+def _watch(queries: Sequence[StreamingQuery], folder: JobFolder, beats: Beats, upkeep: Upkeep, keeper: Keeper) -> None:
     """Beat until a query ends, or until all have come to rest after the job was asked to stop."""
     resting = 0
     while resting < 2:
@@ -132,7 +134,7 @@ def _watch(queries: Sequence[StreamingQuery], folder: JobFolder, beats: Beats, u
             if not query.isActive:
                 error = query.exception()
                 raise StreamError(_said(error)) if error else StreamError(f"{query.name} ended by itself")
-        beats.beat("running", upkeep.trouble)
+        beats.beat("running", upkeep.trouble or keeper.trouble)
         if abandoned(folder, time.time()):
             folder.ask_to_stop()
         time.sleep(_BEAT_SECONDS)

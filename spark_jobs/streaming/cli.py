@@ -17,6 +17,7 @@ from rich.table import Table
 from persistence.wording import say_bytes
 from spark_jobs.streaming.asking import ask as answer_to
 from spark_jobs.streaming.commands.arguments import JobName, Json, job_named
+from spark_jobs.streaming.commands.kept import sql
 from spark_jobs.streaming.commands.savepoints import rewind, savepoint, savepoints
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
@@ -30,7 +31,7 @@ from spark_jobs.streaming.watching import Seen, look
 from spark_jobs.streaming.windows.registry import Registry
 
 app = typer.Typer(help=__doc__, invoke_without_command=True)
-for command in (savepoint, savepoints, rewind):
+for command in (savepoint, savepoints, rewind, sql):
     app.command()(command)
 
 QueryName = Annotated[str, typer.Argument(help="The query's name")]

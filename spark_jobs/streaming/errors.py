@@ -63,5 +63,17 @@ class UnknownJob(StreamError):
     """No job of this name is declared."""
 
 
+class NothingKept(StreamError):
+    """No results of a job are in the catalog."""
+
+
+class BadSql(StreamError):
+    """SQL over kept results that DuckDB cannot answer."""
+
+
+class BadRange(StreamError):
+    """A range of a stream that nothing can be answered over."""
+
+
 class AlreadyRuns(StreamError):
     """A job's application runs already."""

@@ -4,6 +4,7 @@
 topic = "flights"                      # what it reads
 reducers = 2                           # units of its second stage
 admitted = 1000                        # messages of a unit in a round, at most
+keep = "parquet"                       # its results in the catalog too; without it they are in Kafka alone
 from = "earliest"                      # or "latest": where a job begins that never ran
 
 [flights.stream]                       # the rows of the topic; see windows/stream.py
@@ -44,6 +45,7 @@ class Job:
     reducers: int = 2
     admitted: int = 1_000
     latest: bool = False
+    keep: str = ""
 
     @property
     def partials(self) -> str:
@@ -114,13 +116,15 @@ def _job(file: Path, name: str, told: Any) -> Job:
         raise BadJob(f"{where}: a name is of small letters, digits, dashes and underscores, at most 41")
     if not isinstance(told, dict) or not isinstance(told.get("stream"), dict) or not told.get("topic"):
         raise BadJob(f"{where}: it needs a topic and a table [{name}.stream]")
-    known = {"topic", "stream", "queries", "reducers", "admitted", "from"}
+    known = {"topic", "stream", "queries", "reducers", "admitted", "from", "keep"}
     if odd := sorted(set(told) - known):
         raise BadJob(f"{where}: {', '.join(odd)} means nothing here; known: {', '.join(sorted(known))}")
     if (begin := told.get("from", "earliest")) not in ("earliest", "latest"):
         raise BadJob(f"{where}: from = {begin!r}; write earliest or latest")
+    if (keep := told.get("keep", "")) not in ("", "parquet"):
+        raise BadJob(f"{where}: keep = {keep!r}; write parquet, or leave it out")
     numbers = {key: told.get(key, default) for key, default in (("reducers", 2), ("admitted", 1_000))}
     if bad := [key for key, value in numbers.items() if not isinstance(value, int) or value < 1]:
         raise BadJob(f"{where}: {', '.join(bad)} must be a whole number above 0")
     stream = Stream.from_json({"name": name, **told["stream"]})
-    return Job(name, told["topic"], stream, told.get("queries", {}), **numbers, latest=begin == "latest")
+    return Job(name, told["topic"], stream, told.get("queries", {}), **numbers, latest=begin == "latest", keep=keep)

@@ -29,6 +29,12 @@ class StreamSettings(ProfiledSettings):
     stream_save: float = Field(
         default=60, ge=0, description="Seconds between two savings of a stream's states as datasets; 0: never"
     )
+    stream_keep: float = Field(
+        default=300,
+        ge=0,
+        description="Seconds between two writings of a stream's results as datasets, where its job keeps them; "
+        "0: only at its end",
+    )
     stream_master: str = Field(
         default="local[2,4]", description="Spark master of a stream's application: local[CORES,TRIES] or spark://…"
     )

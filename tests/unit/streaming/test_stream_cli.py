@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_jobs.streaming.cli import app
+from spark_jobs.streaming.errors import NothingKept
 from spark_jobs.streaming.folder import JobFolder
 
 DECLARED = '[ticks]\ntopic = "ticks"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
@@ -72,3 +73,9 @@ def test_stopping_tells_of_jobs_that_do_not_run_unless_asked_to_be_quiet(folder:
     """`make stop` asks for that."""
     assert "ticks: does not run" in told("stop")
     assert told("stop", "--quiet") == ""
+
+
+def test_asking_kept_results_before_there_are_any_says_what_to_do(folder: JobFolder) -> None:
+    """As an error of ours, which the command line prints."""
+    done = CliRunner().invoke(app, ["sql", "ticks", "SELECT 1"])
+    assert isinstance(done.exception, NothingKept) and 'keep = "parquet"' in str(done.exception)

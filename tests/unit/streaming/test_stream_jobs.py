@@ -46,6 +46,7 @@ def test_no_file_declares_no_job(tmp_path: Path) -> None:
         (f'[a]\ntopic = "t"\nreducers = 0\n{STREAM}', "reducers must be a whole number above 0"),
         (f'[a]\ntopic = "t"\nfrom = "now"\n{STREAM}', "from = 'now'; write earliest or latest"),
         (f'[A]\ntopic = "t"\n{STREAM}', "small letters"),
+        (f'[a]\ntopic = "t"\nkeep = "csv"\n{STREAM}', "keep = 'csv'; write parquet"),
         ('[a]\ntopic = "t"\n[a.stream]\ntime = "x"\nfields = [["t", "float"]]\n', "its time, 'x', is none of"),
     ],
 )  # fmt: skip
