@@ -5,12 +5,14 @@ the unit alone, and neither from rounds nor from how far other units are. Late r
 
 The watermark is the greatest time seen; a reducer takes each query's lateness off it. A unit that has had no rows for
 the stream's `idle` seconds is idle: it holds nobody back.
+
+Of a range of the stream (`ranges`) only the rows of a span are added up; the others tell no more than the time.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,14 +33,19 @@ from spark_jobs.streaming.windows.tables import EVERYWHERE, Flags
 
 BATCH_ROWS = 20_000  # groups in a buffer
 _BEFORE_ALL = -(2**62)
+_NOWHERE: Flags = np.empty(0, np.bool_)
 
 
 class Mapper:
-    """The step of one unit of the source topic of `stream`; `units` is how many reducers there are."""
+    """The step of one unit of the source topic of `stream`; `units` is how many reducers there are.
 
-    def __init__(self, stream: str, units: int) -> None:
+    With `span`, [begin, end) in microseconds, only the rows of that time are added up.
+    """
+
+    def __init__(self, stream: str, units: int, span: Sequence[int] | None = None) -> None:
         self._stream = stream
         self._units = units
+        self._span = span
         self._read: tuple[Any, tuple[Stream, tuple[Cube, ...]]] | None = None
 
     def __call__(self, state: State, given: Input) -> Output:
@@ -48,7 +55,7 @@ class Mapper:
         scalars = state.scalars
         high = scalars.get("high")
         held = held_now(scalars.get("held", {}), cubes, high)
-        work = _Work(stream, cubes, scalars, given.unit)
+        work = _Work(stream, cubes, scalars, given.unit, self._span)
         decoder = Decoder(stream, wanted_columns(cubes))
         for chunk in decoder.chunks(given.messages):
             work.add(chunk)
@@ -94,8 +101,11 @@ class Mapper:
 class _Work:
     """What one round adds up; `high` is the greatest time seen so far, in this round or before."""
 
-    def __init__(self, stream: Stream, cubes: tuple[Cube, ...], scalars: Mapping[str, Any], unit: int) -> None:
+    def __init__(
+        self, stream: Stream, cubes: tuple[Cube, ...], scalars: Mapping[str, Any], unit: int, span: Sequence[int] | None
+    ) -> None:
         self.coder = Coder(stream)
+        self._span = span
         self.rows = 0
         self.position = int(scalars.get("position", 0))
         self.high = _BEFORE_ALL if scalars.get("high") is None else int(scalars["high"])
@@ -112,18 +122,32 @@ class _Work:
 
     def add(self, chunk: Chunk) -> None:
         """Add the rows of a chunk, each to the cubes that it is not late for."""
-        self.coder.begin(chunk)
         high = max(self.high, int(chunk.times.max()))
-        on_time = {slices: self._on_time(chunk, slices, high) for slices in sorted(self._queries)}
-        if missed := [flags for flags in on_time.values() if flags.size]:
-            self.late_rows += int(np.count_nonzero(~np.logical_and.reduce(missed)))
-        for grouping in self._groupings:
-            grouping.add(chunk, on_time)
-        for partials in self._row_partials:
-            partials.add(chunk, self.position, on_time[partials.cube.slices])
+        inside = self._inside(chunk)
+        if not inside.size or inside.any():
+            self._add(chunk, high, inside)
         self.rows += chunk.rows
         self.position += chunk.rows
         self.high = high
+
+    def _inside(self, chunk: Chunk) -> Flags:
+        """Which rows are of the span; empty: all."""
+        if self._span is None:
+            return EVERYWHERE
+        begin, end = self._span
+        inside: Flags = (chunk.times >= begin) & (chunk.times < end)
+        return EVERYWHERE if inside.all() else inside
+
+    def _add(self, chunk: Chunk, high: int, inside: Flags) -> None:
+        self.coder.begin(chunk)
+        late = {slices: self._late(chunk, slices, high, inside) for slices in sorted(self._queries)}
+        if missed := [flags for flags in late.values() if flags.size]:
+            self.late_rows += int(np.count_nonzero(np.logical_or.reduce(missed)))
+        wanted = {slices: _without(inside, flags) for slices, flags in late.items()}
+        for grouping in self._groupings:
+            grouping.add(chunk, wanted)
+        for partials in self._row_partials:
+            partials.add(chunk, self.position, wanted[partials.cube.slices])
 
     def partials(self, units: int) -> list[tuple[str, int, pa.RecordBatch]]:
         """The partials of all cubes that have any, and the unit downstream that they are for; sorted by both."""
@@ -136,22 +160,31 @@ class _Work:
             found |= {(name, int(name, 16) % units): batch for batch in partials.batches()}
         return [(*place, found[place]) for place in sorted(found) if found[place].num_rows]
 
-    def _on_time(self, chunk: Chunk, slices: Slices, high: int) -> Flags:
-        """Which rows are not late for cubes of such slices; empty: all."""
+    def _late(self, chunk: Chunk, slices: Slices, high: int, inside: Flags) -> Flags:
+        """Which rows of the span are late for cubes of such slices; empty: none."""
         width, phase, lateness = max(slices[0], 1), slices[1], slices[2]
         first = (int(chunk.times.min()) - phase) // width * width + phase + width
         if first + lateness > high:
-            return EVERYWHERE
+            return _NOWHERE
         found = np.empty(chunk.rows, np.bool_)
         late(chunk.times, width, phase, lateness, self.high, found)
+        if inside.size:
+            found &= inside
         if not found.any():
-            return EVERYWHERE
+            return _NOWHERE
         queries = sorted(self._queries[slices])
         for query in queries:
             self.late[f"late.{query}"] += int(np.count_nonzero(found))
         reason = f"late: more than {lateness / MICROS:g} s after its slice had ended, for {', '.join(queries)}"
         self.dead.extend(chunk.source.letters(chunk.kept[found], lambda row, place: reason))
-        return ~found
+        return found
+
+
+def _without(inside: Flags, late: Flags) -> Flags:
+    """The rows that are to be added up; empty: all."""
+    if not late.size:
+        return inside
+    return inside & ~late if inside.size else ~late
 
 
 def wanted_columns(cubes: Iterable[Cube]) -> set[str]:
