@@ -14,7 +14,6 @@ from persistence.platform import Platform, open_platform
 from persistence.runner import NoRunner
 from persistence.settings import Settings
 from spark_jobs.streaming.errors import BadRange, MessagesGone
-from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import job_of
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.unitlog.log import Log
@@ -81,7 +80,7 @@ class StreamRangeOperator(BaseOperator):
             )
         with self._open_platform(f"task {origin.dag_id}.{self.task_id}") as platform, self._open_log() as log:
             try:
-                asked = asked_of(job, JobFolder(settings.jobs_folder / job.name).registry(), queries)
+                asked = asked_of(job, settings.folder(job.name).registry(), queries)
                 made = write_range(
                     platform,
                     job,

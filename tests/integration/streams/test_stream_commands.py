@@ -40,9 +40,9 @@ def shown(document: str) -> list[str]:
 
 
 def test_the_commands_that_are_shown_work(environment: dict[str, str]) -> None:
-    """In the order in which they stand; the job is stopped at the end, and goes back then."""
+    """In the order in which they stand; the job is stopped at the end, what it kept is asked, and it goes back."""
     commands = [*shown("docs/streams.md"), *shown("README.md")[1:]]
-    last = [command for word in (" stop ", " rewind ") for command in commands if word in command]
+    last = [command for word in (" stop ", " sql ", " rewind ") for command in commands if word in command]
     told = {}
     try:
         for command in (each for each in commands if each not in last):
@@ -52,7 +52,7 @@ def test_the_commands_that_are_shown_work(environment: dict[str, str]) -> None:
             told[command.split()[4]] = run(environment, command)
     assert "flights" in told["--once"] and "running" in told["--once"]
     assert all("origin" in json.loads(line) or "carrier" in json.loads(line) for line in told["results"].splitlines())
-    assert "JFK" in told["ask"] and "departures" in told["queries"]
+    assert "JFK" in told["ask"] and "JFK" in told["sql"] and "departures" in told["queries"]
     assert "before" in told["savepoints"] and "incarnation 2" in told["rewind"]
 
 

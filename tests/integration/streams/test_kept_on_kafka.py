@@ -1,0 +1,63 @@
+"""Results of a real stream in the catalog: kept by the application while it is killed, and answered over a range."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from persistence.platform import open_platform
+from persistence.runner import NoRunner
+from persistence.settings import Settings
+from spark_jobs.streaming.inputs.flows import Flows
+from spark_jobs.streaming.jobs import job_of
+from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.kept import ask_kept
+from spark_jobs.streaming.ranges import Span, asked_of, write_range
+from tests.support.servers import Running
+from tests.support.stream_job import StreamJob, expected
+
+FLOWS = Flows(200_000, seed=20130101, sips=100, types=5, rate=10_000, disorder=0.05)
+LINE = "strftime(window_start, '%Y-%m-%dT%H:%M:%S') || ' ' || sip || ' ' || type || ' ' || rows || ' ' || bytes"
+
+
+@pytest.fixture
+def job(kafka: Running, tmp_path: Path) -> Iterator[StreamJob]:
+    """A job that keeps its results every second, on a topic with all rows."""
+    job = StreamJob(kafka, tmp_path / "home", admitted=3, SPRINGLINE_STREAM_KEEP="1", SPRINGLINE_STREAM_SAVE="0")
+    file = job.home / "streams.toml"
+    file.write_text(file.read_text().replace("admitted", 'keep = "parquet"\nadmitted', 1))
+    job.feed(FLOWS, size=1_000)
+    yield job
+    job.close()
+
+
+def test_results_in_the_catalog_are_those_of_the_stream(job: StreamJob, kafka: Running) -> None:
+    """Each once, though the driver is killed twice; and a range of the stream tells the windows that lie in it."""
+    job.start()
+    for number in (4, 9):
+        job.await_round(number)
+        job.kill("driver")
+    job.await_rows(FLOWS.rows)
+    job.stop()
+    declared = job_of(job.home / "streams.toml", job.name)
+    with (
+        closing(open_platform(Settings(home=job.home), runner=NoRunner(), who="test")) as platform,
+        closing(Kafka(Cluster(kafka.address))) as log,
+    ):
+        kept = ask_kept(platform, declared, f"SELECT {LINE} AS line FROM sums")
+        assert Counter(kept.column("line").to_pylist()) == job.results() == expected(FLOWS)
+        assert len(platform.catalog.find(prefix=f"streams/{job.name}/results/")) > 1
+
+        begins = sorted({line.partition(" ")[0] for line in expected(FLOWS)})
+        registry = asked_of(declared, job.folder.registry(), {})
+        made = write_range(platform, declared, registry, log, Span.of(begins[1], begins[-1]))
+        with platform.store.read(made.ref.path) as reading:
+            files = reading.uri.removeprefix("file://") + "/*.parquet"
+            found = duckdb.sql(f"SET TimeZone = 'UTC'; SELECT {LINE} FROM '{files}'").fetchall()
+    inside = [line for line in expected(FLOWS) if begins[1] <= line.partition(" ")[0] < begins[-1]]
+    assert sorted(line for (line,) in found) == sorted(inside) and inside
