@@ -9,7 +9,6 @@ the stream itself tells; windows of rows count from the range's first row.
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -152,8 +151,10 @@ def answer(job: Job, registry: Registry, log: Log, span: Span, give: Give) -> To
             told.add(unit, output)
             for reducer, batches in output.buffers.items():
                 sent[reducer] += [arrow_bytes(batch) for batch in batches]
-            seen = -math.inf if output.watermark is None else output.watermark
-            watermarks[unit] = _FOREVER if to == extents[unit].high else seen
+            if to == extents[unit].high:
+                watermarks[unit] = _FOREVER
+            elif output.watermark is not None:
+                watermarks[unit] = output.watermark
         for adding, values in zip(reducers, sent, strict=True):
             output = adding.run([Message(index, value) for index, value in enumerate(values)], watermarks)
             for results in output.results:

@@ -8,15 +8,14 @@ from contextlib import closing
 from typing import Annotated
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
+from persistence.model import Dataset
 from persistence.platform import open_platform
 from persistence.runner import NoRunner
 from persistence.settings import Settings
 from persistence.wording import say_bytes
 from spark_jobs.streaming.commands.arguments import JobName, Json, job_named
+from spark_jobs.streaming.commands.tables import print_rows
 from spark_jobs.streaming.errors import NoSavepoint
 from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.savepoints import Savepoints, orders_of
@@ -60,11 +59,13 @@ def savepoints(job: JobName, as_json: Json = False) -> None:
         ]
         print(json.dumps(rows, indent=2))
         return
-    table = Table("savepoint", "made", "after round", "size", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
-    for name, dataset in found.items():
-        rounds = ", ".join(f"{stage} {number:,}" for stage, (_, number) in orders_of(dataset).items())
-        table.add_row(name, _when(dataset.committed_at), rounds, say_bytes(dataset.bytes))
-    Console().print(table)
+    print_rows(
+        ("savepoint", "made", "after round", "size"),
+        (
+            (name, _when(dataset.committed_at), _rounds(dataset), say_bytes(dataset.bytes))
+            for name, dataset in found.items()
+        ),
+    )
 
 
 def rewind(
@@ -87,6 +88,10 @@ def rewind(
             for unit in point[stage.name].units if to else ():
                 states.save(stage, unit)
     print(f"{job}: goes on from {to or 'the beginning'} when it is started, as incarnation {incarnation}")
+
+
+def _rounds(savepoint: Dataset) -> str:
+    return ", ".join(f"{stage} {number:,}" for stage, (_, number) in orders_of(savepoint).items())
 
 
 def _when(seconds: float | None) -> str:

@@ -1,0 +1,59 @@
+"""Commands about the queries of a job, while it runs or not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from spark_jobs.streaming.asking import ask as answer_to
+from spark_jobs.streaming.commands.arguments import JobName, Json, job_named
+from spark_jobs.streaming.commands.tables import print_answer, print_rows
+from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.windows.registry import Registry
+
+QueryName = Annotated[str, typer.Argument(help="The query's name")]
+Sql = Annotated[str, typer.Argument(help="SELECT … GROUP BY … WINDOWING 60 s")]
+
+
+def queries(job: JobName, as_json: Json = False) -> None:
+    """List a job's queries."""
+    declared, folder = job_named(job)
+    registry = folder.registry() or declared.registry()
+    if as_json:
+        print(json.dumps(registry.as_json()["queries"], indent=2))
+        return
+    print_rows(
+        ("query", "since version", "SQL"), ((query.name, query.since, query.sql) for query in registry.registered)
+    )
+
+
+def register(job: JobName, name: QueryName, sql: Sql) -> None:
+    """Register a query; it is answered from the first window on that begins after now."""
+    _change(job, lambda registry: registry.register(name, sql), f"{name} is registered")
+
+
+def change(job: JobName, name: QueryName, sql: Sql) -> None:
+    """Give a query another text."""
+    _change(job, lambda registry: registry.change(name, sql), f"{name} is changed")
+
+
+def cancel(job: JobName, name: QueryName) -> None:
+    """End a query."""
+    _change(job, lambda registry: registry.cancel(name), f"{name} is cancelled")
+
+
+def ask(job: JobName, sql: Annotated[str, typer.Argument(help="SELECT … GROUP BY …")], as_json: Json = False) -> None:
+    """Ask once, of the slices that the job holds at this moment."""
+    settings = StreamSettings()
+    declared, folder = job_named(job)
+    found = answer_to(declared, folder.registry() or declared.registry(), settings.state_folder, sql)
+    print_answer(found.rows, as_json)
+
+
+def _change(job: str, make: Callable[[Registry], Registry], said: str) -> None:
+    declared, folder = job_named(job)
+    changed = folder.change(lambda known: make(declared.registry() if known is None else known))
+    print(f"{job}: {said}; version {changed.version} of its queries")

@@ -1,0 +1,42 @@
+"""Commands that show the results of a job: the newest in Kafka, and by SQL those that are kept."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from typing import Annotated
+
+import typer
+
+from persistence.platform import open_platform
+from persistence.runner import NoRunner
+from spark_jobs.streaming.commands.arguments import JobName, Json, job_named
+from spark_jobs.streaming.commands.tables import print_answer
+from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kept import ask_kept
+from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.tailing import newest
+
+
+def results(
+    job: JobName,
+    query: Annotated[str, typer.Option(help="Only those of this query")] = "",
+    last: Annotated[int, typer.Option("-n", min=1, help="So many rows, over all units")] = 10,
+) -> None:
+    """Print the newest results as lines of JSON, the newest last."""
+    declared, _ = job_named(job)
+    with closing(Kafka(StreamSettings().cluster)) as log:
+        for row in newest(log, declared.results, last, query):
+            print(json.dumps(row, ensure_ascii=False))
+
+
+def sql(
+    job: JobName,
+    query: Annotated[str, typer.Argument(metavar="SQL", help="SELECT … FROM a query's name")],
+    as_json: Json = False,
+) -> None:
+    """Ask the results that were kept as parquet, by DuckDB's SQL: each query of the job is a table."""
+    declared, _ = job_named(job)
+    with closing(open_platform(runner=NoRunner(), who="command line")) as platform:
+        found = ask_kept(platform, declared, query)
+    print_answer(found, as_json)

@@ -1,0 +1,34 @@
+"""Tables of rows as commands print them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+
+def plain_table(*columns: str) -> Table:
+    """A table without lines, to be filled."""
+    return Table(*columns, box=box.SIMPLE, padding=(0, 1), pad_edge=False)
+
+
+def print_rows(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    """Print rows below the names of their columns; an absent value is an empty field."""
+    table = plain_table(*columns)
+    for row in rows:
+        table.add_row(*("" if value is None else str(value) for value in row))
+    Console().print(table)
+
+
+def print_answer(found: pa.Table, as_json: bool) -> None:
+    """Print an Arrow table for a person, or as JSON."""
+    rows = found.to_pylist()
+    if as_json:
+        print(json.dumps(rows, default=str, indent=2))
+    else:
+        print_rows(found.column_names, (row.values() for row in rows))

@@ -1,0 +1,91 @@
+"""The live view of jobs: what runs, how far it is, how far behind."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from persistence.wording import say_bytes
+from spark_jobs.streaming.commands.arguments import Json
+from spark_jobs.streaming.commands.tables import plain_table
+from spark_jobs.streaming.jobs import read_jobs
+from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.watching import Seen, look
+
+_REFRESH_SECONDS = 1.0
+
+
+def watch(
+    context: typer.Context,
+    once: Annotated[bool, typer.Option("--once", help="Print once instead of watching")] = False,
+    as_json: Json = False,
+) -> None:
+    """Watch the jobs: what runs, how far it is, how far behind. Ctrl-C ends the watching, not the jobs."""
+    if context.invoked_subcommand is not None:
+        return
+    settings = StreamSettings()
+    if as_json:
+        print(json.dumps([seen.as_json() for seen in _seen(settings)], indent=2))
+        return
+    if once or not Console().is_terminal:
+        Console().print(_table(_seen(settings), settings))
+        return
+    with Live(_table(_seen(settings), settings), screen=False) as live:
+        try:
+            while True:
+                time.sleep(_REFRESH_SECONDS)
+                live.update(_table(_seen(settings), settings))
+        except KeyboardInterrupt:
+            pass
+
+
+def _seen(settings: StreamSettings) -> list[Seen]:
+    jobs = read_jobs(settings.declarations)
+    return [look(name, settings.folder(name), time.time()) for name in jobs]
+
+
+def _table(jobs: list[Seen], settings: StreamSettings) -> Table:
+    table = plain_table("job", "state", "for", "stage")
+    table.caption_justify = "left"
+    for name in ("round", "rows", "behind", "round takes", "state size", "late", "dead"):
+        table.add_column(name, justify="right")
+    for seen in jobs:
+        first = [seen.job, seen.state, _span(seen.began)]
+        for stage, told in seen.stages.items():
+            table.add_row(*first, stage, *_progress(told))
+            first = ["", "", ""]
+        if not seen.stages:
+            table.add_row(*first)
+        if seen.error:
+            table.add_row("", f"[red]{seen.error}[/red]")
+    if not jobs:
+        table.caption = f"no jobs are declared in {settings.declarations}"
+    return table
+
+
+def _progress(told: Mapping[str, Any]) -> list[str]:
+    """What a stage has done, as fields of the table."""
+    counts = told["counts"]
+    return [
+        f"{told['round']:,}",
+        f"{counts.get('rows', counts.get('results', 0)):,}",
+        f"{told['behind']:,}",
+        f"{told['seconds'] * 1000:,.0f} ms",
+        say_bytes(told["state_bytes"]),
+        *(f"{counts[key]:,}" if key in counts else "" for key in ("late", "dead")),
+    ]
+
+
+def _span(began: float | None) -> str:
+    """The time since then, as hours, minutes and seconds."""
+    if began is None:
+        return ""
+    whole = int(time.time() - began)
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
