@@ -19,7 +19,8 @@ NAMES = {
     "stores": "bytes a second to and from HDFS and Alluxio, by each of the ways that there are",
     "window_kernels": "the steps of windowed statistics on one core, without broker and Spark",
     "window_latency": "from the row that closes a window to the result that can be read, by load",
-    "windows": "windowed statistics from Kafka to Kafka, beside DuckDB, Polars and PySpark",
+    "window_scale": "what a row costs, and what is held in memory, by units and by groups",
+    "windows": "windowed statistics from Kafka to Kafka, beside DuckDB, Polars, PySpark and PyFlink",
     "wipes": "what each strategy loses when the cache is wiped, and how long recovery takes",
     "policies": "the orders of persisting compared on the same lineages, by simulation with many faults",
 }

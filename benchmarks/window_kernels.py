@@ -10,7 +10,6 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import duckdb
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from benchmarks.report import Goal, Report, Row
+from benchmarks.window_queries import ONE, PEER, hundred
 from spark_jobs.streaming.inputs.flows import FIELDS, Flows, declared
 from spark_jobs.streaming.unitlog.step import Input, Message, Round, State
 from spark_jobs.streaming.windows.adhoc import AdHoc, answer
@@ -27,27 +27,7 @@ from spark_jobs.streaming.windows.registry import Registry
 from spark_jobs.streaming.windows.stream import Form
 
 _KEYS = ("timestamp", "sip", "type", "bytes", "packets")
-_ONE = {
-    "flows": "SELECT sip, type, timestamp, count(*) AS n, sum(bytes) AS b, sum(packets) AS p FROM flows "
-    "GROUP BY sip, type, timestamp WINDOWING 60 s"
-}
-_PEER = (
-    "SELECT timestamp // 60 AS w, sip, type, count(*) AS n, sum(bytes) AS b, sum(packets) AS p FROM {} "
-    "GROUP BY ALL"
-)  # fmt: skip
-
-
-def hundred() -> dict[str, str]:
-    """A hundred queries: three key sets, four filters, four windows, four lists of aggregates."""
-    windows = ("60 s", "HOP(60 s, 20 s)", "300 s", "LANDMARK('2023-01-01', 60 s)")
-    keys = ("sip, type", "sip", "type")
-    filters = ("", "WHERE type = 't3'", "WHERE bytes > 1000", "WHERE sip LIKE '10.0.1.%'")
-    values = ("count(*) AS n", "sum(bytes) AS b", "avg(packets) AS p", "max(bytes) AS m, min(bytes) AS i")
-    texts = [
-        f"SELECT {key}, {value} FROM flows {where} GROUP BY {key} WINDOWING {window}"
-        for window, key, where, value in product(windows, keys, filters, values)
-    ]
-    return {f"q{number}": text for number, text in enumerate(texts[::2] + texts[1::2]) if number < 100}
+_ONE = {"flows": ONE}
 
 
 @dataclass(frozen=True)
@@ -215,7 +195,7 @@ def _peers(flows: Flows) -> list[Case]:
 
     def with_duckdb() -> None:
         database.register("rows", table())
-        database.sql(_PEER.format("rows")).to_arrow_table()
+        database.sql(PEER.format("rows")).to_arrow_table()
 
     def with_polars(frame: Any) -> None:
         frame.group_by((pl.col("timestamp") // 60).alias("w"), "sip", "type").agg(

@@ -5,24 +5,23 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import subprocess
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from benchmarks.broker import Place, place
 from benchmarks.report import Goal, Report
-from benchmarks.windows import Place, place
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.inputs.flows import FIELDS, Flows, encoded
 from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.supervision import launch
 from spark_jobs.streaming.watching import look
 
 _JOB = "latency"
@@ -150,15 +149,13 @@ def _running(where: Place) -> Iterator[None]:
         "SPRINGLINE_STREAM_STATE": str(where.folder / "state"),
     }
     folder = JobFolder(home / "streams" / _JOB)
-    with (where.folder / "log").open("w") as log_file:
-        command = [sys.executable, "-m", "spark_jobs", "streams", "run", _JOB]
-        process = subprocess.Popen(command, env=os.environ | chosen, stdout=log_file, stderr=log_file)
-        try:
-            while not look(_JOB, folder, time.time()).works:
-                if process.poll() is not None:
-                    raise RuntimeError(Path(log_file.name).read_text()[-2000:])
-                time.sleep(0.2)
-            yield
-        finally:
-            folder.ask_to_stop()
-            process.wait(60)
+    process = launch(_JOB, folder, environment=os.environ | chosen)
+    try:
+        while not look(_JOB, folder, time.time()).works:
+            if process.poll() is not None:
+                raise RuntimeError(folder.log_file.read_text()[-2000:])
+            time.sleep(0.2)
+        yield
+    finally:
+        folder.ask_to_stop()
+        process.wait(60)

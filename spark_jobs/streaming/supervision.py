@@ -74,15 +74,16 @@ def _again(verdict: Verdict, why: str, starts: Sequence[float], now: float, limi
     return Decision(verdict, why)
 
 
-def launch(job: str, folder: JobFolder, *, lease: float = 0.0) -> None:
+def launch(
+    job: str, folder: JobFolder, *, lease: float = 0.0, environment: Mapping[str, str] = os.environ
+) -> subprocess.Popen[bytes]:
     """Start a job's application as a process of its own, that outlives the caller; `lease` seconds: supervised."""
     folder.path.mkdir(parents=True, exist_ok=True)
-    environment: Mapping[str, str] = os.environ | ({LEASE: str(lease)} if lease else {})
     renew(folder)
     with folder.log_file.open("ab") as log:
-        subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, "-m", "spark_jobs", "streams", "run", job],
-            env=environment,
+            env={**environment, **({LEASE: str(lease)} if lease else {})},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -27,6 +27,7 @@ from spark_jobs.streaming.inputs.feeding import send
 from spark_jobs.streaming.inputs.flights import Due
 from spark_jobs.streaming.inputs.flows import FIELDS, Flows
 from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.supervision import launch
 from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.watching import Seen, look
 from tests.support.servers import Running
@@ -97,12 +98,7 @@ class StreamJob:
     def start(self) -> None:
         """Start the application, unless it lives."""
         if self._application is None or self._application.poll() is not None:
-            self.folder.path.mkdir(parents=True, exist_ok=True)
-            with self.folder.log_file.open("ab") as log:
-                self._application = subprocess.Popen(
-                    [sys.executable, "-m", "spark_jobs", "streams", "run", self.name],
-                    env=self._environment, stdout=log, stderr=log, start_new_session=True,
-                )  # fmt: skip
+            self._application = launch(self.name, self.folder, environment=self._environment)
 
     def await_(self, done: Callable[[Seen], bool], *, patience: float, again: bool = True) -> Seen:
         """Wait until `done`; the application is started again when it ends, as a supervisor would."""

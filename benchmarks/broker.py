@@ -1,0 +1,45 @@
+"""A Kafka of a benchmark's own, and a folder in memory beside it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.java import find_java
+from services.known import make_servers
+from services.settings import ServiceSettings
+from services.spare import beside
+from services.supervisor import Supervisor
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the benchmark's servers and files are."""
+
+    settings: ServiceSettings
+    folder: Path
+
+    @property
+    def kafka(self) -> str:
+        """The broker's address."""
+        return f"127.0.0.1:{self.settings.kafka_port}"
+
+
+@contextmanager
+def place() -> Iterator[Place]:
+    """A broker of the benchmark's own, and a folder in memory; both go afterwards."""
+    with tempfile.TemporaryDirectory(prefix="springline-bench-") as home, \
+         tempfile.TemporaryDirectory(prefix="springline-bench-", dir="/dev/shm") as folder:  # fmt: skip
+        settings = beside(Path(home))
+        os.environ.update(find_java(os.environ, Path(home)).environment(os.environ.get("PATH", "")))
+        supervisor = Supervisor(Path(home), say=lambda text: print(text, file=sys.stderr, flush=True))
+        supervisor.up(make_servers(["kafka"], settings), 120)
+        try:
+            yield Place(settings, Path(folder))
+        finally:
+            supervisor.down("kafka", 5)

@@ -1,0 +1,151 @@
+"""Windowed statistics by others: DuckDB and Polars on the bytes in memory, PySpark and PyFlink from Kafka to Kafka."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from benchmarks.broker import Place
+from benchmarks.window_job import Case
+from benchmarks.window_queries import PEER
+from services.jars import Jars
+from spark_jobs.streaming.inputs.flows import FIELDS
+from spark_jobs.streaming.kafka import Cluster, Kafka
+
+_FLINK = Path(__file__).parent / "flink"
+
+
+def with_duckdb(content: bytes, rows: int) -> float:
+    """Rows a second of CSV."""
+    with tempfile.NamedTemporaryFile(dir="/dev/shm", suffix=".csv") as file:
+        file.write(content)
+        file.flush()
+        kinds = {"int": "BIGINT", "float": "DOUBLE", "text": "VARCHAR"}
+        columns = {field.name: kinds[field.type] for field in FIELDS}
+        read = f"read_csv('{file.name}', header = false, columns = {columns}, auto_detect = false)"
+        with duckdb.connect(config={"threads": 2}) as connection:
+            begun = time.monotonic()
+            connection.execute(PEER.format(read)).to_arrow_table()
+            return rows / (time.monotonic() - begun)
+
+
+def with_polars(content: bytes, rows: int) -> float:
+    """Rows a second of CSV."""
+    kinds: dict[str, Any] = {"int": pl.Int64, "float": pl.Float64, "text": pl.String}
+    schema = {field.name: kinds[field.type] for field in FIELDS}
+    begun = time.monotonic()
+    frame = pl.scan_csv(io.BytesIO(content), has_header=False, schema=schema)
+    keys = [(pl.col("timestamp") // 60).alias("w"), pl.col("sip"), pl.col("type")]
+    frame.group_by(*keys).agg(pl.len(), pl.col("bytes").sum(), pl.col("packets").sum()).collect()
+    return rows / (time.monotonic() - begun)
+
+
+def with_pyspark(where: Place, case: Case, turn: int) -> float:
+    """Spark's Kafka source, its own CSV reader and its own stateful windows, written to Kafka."""
+    from pyspark.sql import SparkSession
+    from pyspark.sql import functions as f
+
+    jars = sorted(Jars(where.settings).folder("spark-kafka").glob("*.jar"))
+    paths = [str(jar) for jar in jars]
+    conf = {
+        "spark.jars": ",".join(paths),
+        "spark.driver.extraClassPath": ":".join(paths),
+        "spark.driver.memory": "3g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.stateStore.providerClass":
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    }  # fmt: skip
+    session = SparkSession.builder.appName("peer").master("local[2]").config(map=dict(conf)).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    kinds = {"int": "bigint", "float": "double", "text": "string"}
+    schema = ", ".join(f"{field.name} {kinds[field.type]}" for field in FIELDS)
+    messages = case.flows.rows // case.size
+    rows = (
+        session.readStream.format("kafka").option("kafka.bootstrap.servers", where.kafka)
+        .option("subscribe", case.topic).option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", str(max(messages // 10, 1))).load()
+        .select(f.explode(f.split(f.col("value").cast("string"), "\n")).alias("line")).where("line != ''")
+        .select(f.from_csv("line", schema).alias("r")).select("r.*")
+        .select(f.timestamp_seconds("timestamp").alias("time"), "sip", "type", "bytes", "packets")
+        .withWatermark("time", "0 seconds").groupBy(f.window("time", "60 seconds"), "sip", "type")
+        .agg(f.count("*").alias("n"), f.sum("bytes").alias("b"), f.sum("packets").alias("p"))
+        .select(f.to_json(f.struct("*")).alias("value"))
+    )  # fmt: skip
+    topic = f"peer-{turn}-{os.getpid()}"
+    with closing(Kafka(Cluster(where.kafka))) as log:
+        log.create({topic: case.units})
+    query = (
+        rows.writeStream.format("kafka").option("kafka.bootstrap.servers", where.kafka).option("topic", topic)
+        .option("checkpointLocation", str(where.folder / topic)).outputMode("append")
+        .trigger(availableNow=True).start()
+    )  # fmt: skip
+    query.awaitTermination()
+    batches = [each for each in query.recentProgress if each["numInputRows"]][1:]
+    session.stop()
+    spent = sum(each["durationMs"]["triggerExecution"] for each in batches) / 1000
+    return float(sum(_messages_of(each) for each in batches) * case.size / spent)
+
+
+def _messages_of(progress: Any) -> int:
+    """The messages of a batch, by its offsets: the number of rows that Spark tells counts what it exploded."""
+    (source,) = progress["sources"]
+    start, end = (json.loads(source[name] or "{}") for name in ("startOffset", "endOffset"))
+    (topic,) = end
+    return sum(int(end[topic][unit]) - int(start.get(topic, {}).get(unit, 0)) for unit in end[topic])
+
+
+def with_pyflink(where: Place, case: Case) -> float:
+    """Rows a second of Flink's SQL in event-time windows, from a topic of one row a message to another topic.
+
+    Of many rows a message, which its CSV format does not read: split in SQL, grouped without windows, and thrown away.
+    Two runs, of a fifth and of all of the topic; what they differ in is free of the start.
+    """
+    (jar,) = Jars(where.settings).folder("flink-kafka").glob("*.jar")
+    out = f"flink-{case.topic}"
+    with closing(Kafka(Cluster(where.kafka))) as log:
+        log.create({out: case.units})
+        extents = log.extents(case.topic)
+    found = []
+    for share in (0.2, 1.0):
+        ends = {unit: int(extent.high * share) for unit, extent in extents.items()}
+        asked = {
+            "kafka": where.kafka, "topic": case.topic, "out": out, "jar": str(jar), "ends": ends,
+            "fields": [[field.name, field.type] for field in FIELDS], "a row a message": case.size == 1,
+        }  # fmt: skip
+        done = subprocess.run(
+            [_flink_python(where), _FLINK / "job.py", json.dumps(asked)], capture_output=True, text=True, timeout=600
+        )
+        if done.returncode:
+            raise RuntimeError(done.stderr[-2000:])
+        found.append((sum(ends.values()) * case.size, float(done.stdout.split()[-1])))
+    (few, quick), (many, slow) = found
+    return (many - few) / (slow - quick)
+
+
+def _flink_python(where: Place) -> Path:
+    """The Python of an environment for Flink alone, made once: it pins other versions of what is used here."""
+    folder = where.settings.jars_folder.parent / "flink"
+    python = folder / "bin" / "python"
+    done = folder / "complete"
+    if not done.exists():
+        uv = Path(sys.executable).with_name("uv")
+        subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, folder], check=True)
+        wanted = _FLINK / "requirements.txt"
+        subprocess.run([uv, "pip", "install", "--quiet", "--python", python, "-r", wanted], check=True)
+        done.touch()
+    return python
