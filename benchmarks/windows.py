@@ -33,7 +33,7 @@ def run(size: str) -> Report:
     if size == "full":
         for each, share in ((1, 50), (10, 10), (100, 2), (1_000, 1), (50_000, 1)):
             cases.append(Case("keys", "arrow", replace(plain, rows=plain.rows // share), each))
-        cases.append(Case("keys", "csv", replace(plain, rows=plain.rows // 50), 1))
+        cases += [Case("keys", form, replace(plain, rows=plain.rows // 50), 1) for form in ("csv", "json")]
     flink = [Case("flink", "csv", Flows(rows // 4), 1), Case("flink", "csv", Flows(rows // 2))]
     seen: dict[Side, list[float]] = {}
     with place() as where:

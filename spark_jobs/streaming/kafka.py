@@ -1,10 +1,10 @@
-"""The one place that speaks to Kafka: fetches and sends the messages of the unit log, and keeps its connections."""
+"""The unit log on Kafka: fetches and sends its messages, keeps the connections; `kafka_writing` is its other half."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +20,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from spark_jobs.streaming.errors import Fenced, LogUnavailable, MessagesGone, NoStamp, NoTopic
+from spark_jobs.streaming.errors import LogUnavailable, MessagesGone, NoStamp, NoTopic
+from spark_jobs.streaming.kafka_writing import FENCED, KafkaAppender, Sending, retried, write_transaction
 from spark_jobs.streaming.unitlog.log import Letter, Order
 from spark_jobs.streaming.unitlog.rounds import Extent
 from spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
@@ -34,13 +35,7 @@ _PARTITIONS_SECONDS = 5.0  # after which the number of partitions is asked again
 _LOWS_SECONDS = 1.0  # after which the first offsets are asked again: they move by deletion alone
 _READERS = 64  # consumers that a process keeps
 _TAIL = 64  # offsets from the end in which the last message of a writer is looked for first
-_FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
 _GONE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
-_PASSING = {  # of a broker that is being restarted, of a topic that is being made
-    KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.NOT_COORDINATOR,
-}  # fmt: skip
 _MISSING = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 
 
@@ -107,16 +102,12 @@ class Kafka:
 
     # ---- what is there
 
-    def create(self, topics: Mapping[str, int], **config: str) -> None:
-        """Create those topics that are missing, each with so many units; raises `LogUnavailable`.
+    def create(self, topics: Mapping[str, int]) -> None:
+        """Create those topics that are missing, each with so many units; their messages stay until they are deleted.
 
-        Messages stay until they are deleted, unless `config` (of Kafka, dots written as underscores) says otherwise.
+        Raises `LogUnavailable`.
         """
-        chosen = {
-            "max.message.bytes": str(MAX_BYTES),
-            "retention.ms": "-1",
-            **{name.replace("_", "."): value for name, value in config.items()},
-        }
+        chosen = {"max.message.bytes": str(MAX_BYTES), "retention.ms": "-1"}
         wanted = [NewTopic(name, units, 1, config=chosen) for name, units in topics.items()]
         for name, made in self._admin.create_topics(
             wanted, operation_timeout=30, request_timeout=self._patience
@@ -129,7 +120,7 @@ class Kafka:
 
     def extents(self, topic: str) -> Mapping[int, Extent]:
         try:
-            found: dict[int, Extent] = _retried(lambda: self._extents(topic), self._patience)
+            found: dict[int, Extent] = retried(lambda: self._extents(topic), self._patience)
             return found
         except KafkaException as error:
             raise self._unavailable(topic, error) from error
@@ -212,8 +203,8 @@ class Kafka:
     # ---- sending
 
     @contextmanager
-    def sending(self) -> Iterator[_Sending]:
-        sending = _Sending(self._producer)
+    def sending(self) -> Iterator[Sending]:
+        sending = Sending(self._producer)
         try:
             yield sending
             sending.finish(self._patience)
@@ -230,12 +221,12 @@ class Kafka:
             if order <= kept.last:
                 return
             try:
-                _transaction(kept.producer, chosen, self._patience)
+                write_transaction(kept.producer, chosen, self._patience)
                 kept.last = order
                 return
             except KafkaException as error:
                 del self._writers[writer]  # whoever opens it anew looks what was written meanwhile
-                if last_try or error.args[0].code() not in _FENCED:
+                if last_try or error.args[0].code() not in FENCED:
                     raise self._unavailable(writer, error) from error
 
     def appender(self, writer: str, topic: str) -> KafkaAppender:
@@ -282,7 +273,7 @@ class Kafka:
             )
         )
         try:
-            _retried(lambda: producer.init_transactions(self._patience), self._patience)
+            retried(lambda: producer.init_transactions(self._patience), self._patience)
         except KafkaException as error:
             raise self._unavailable(writer, error) from error
         return producer
@@ -308,7 +299,7 @@ class Kafka:
         if time.monotonic() - asked_at < _PARTITIONS_SECONDS:
             return units
         try:
-            told = _retried(lambda: self._admin.list_topics(topic, 10).topics[topic], self._patience)
+            told = retried(lambda: self._admin.list_topics(topic, 10).topics[topic], self._patience)
         except KafkaException as error:
             raise self._unavailable(topic, error) from error
         if told.error is not None:
@@ -319,85 +310,6 @@ class Kafka:
 
     def _unavailable(self, what: str, error: KafkaException) -> LogUnavailable:
         return LogUnavailable(f"{what}, Kafka at {self._cluster.servers}: {error.args[0]}")
-
-
-class _Sending:
-    """Messages that an idempotent producer was given; `finish` waits for all, and says what did not arrive."""
-
-    def __init__(self, producer: Producer) -> None:
-        self._producer = producer
-        self._failed: list[KafkaError] = []
-
-    def send(self, letter: Letter) -> None:
-        _produce(self._producer, letter, self._told)
-
-    def finish(self, patience: float) -> None:
-        """Raises `LogUnavailable`."""
-        left = self._producer.flush(patience)
-        if left or self._failed:
-            why = self._failed[0].str() if self._failed else f"{left} messages on their way for {patience:g} s"
-            raise LogUnavailable(f"messages could not be sent: {why}")
-
-    def _told(self, error: KafkaError | None, message: object) -> None:
-        if error is not None:
-            self._failed.append(error)
-
-
-class KafkaAppender:
-    """The one writer of a log of one unit."""
-
-    def __init__(self, producer: Producer, writer: str, topic: str, patience: float) -> None:
-        self._producer = producer
-        self._writer = writer
-        self._topic = topic
-        self._patience = patience
-
-    def append(self, values: Sequence[bytes]) -> None:
-        """Append all or none; raises `Fenced` where somebody else has opened the log since, `LogUnavailable`."""
-        try:
-            _transaction(self._producer, [Letter(self._topic, 0, value) for value in values], self._patience)
-        except KafkaException as error:
-            if error.args[0].code() in _FENCED:
-                raise Fenced(f"{self._writer}: another driver of this job has taken over") from error
-            raise LogUnavailable(f"{self._topic}: {error.args[0]}") from error
-
-
-def _transaction(producer: Producer, letters: Iterable[Letter], patience: float) -> None:
-    """Write all or none; raises `KafkaException`."""
-    producer.begin_transaction()
-    try:
-        for letter in letters:
-            _produce(producer, letter, None)
-        _retried(lambda: producer.commit_transaction(patience), patience)
-    except KafkaException as error:
-        if error.args[0].txn_requires_abort():
-            with suppress(KafkaException):
-                producer.abort_transaction(patience)
-        raise
-
-
-def _produce(producer: Producer, letter: Letter, told: Callable[[Any, Any], None] | None) -> None:
-    headers: list[tuple[str, str | bytes | None]] = list(letter.headers.items())
-    while True:
-        try:
-            producer.produce(letter.topic, letter.value, partition=letter.unit, headers=headers, on_delivery=told)
-            producer.poll(0)
-            return
-        except BufferError:  # its queue is full
-            producer.poll(0.05)
-
-
-def _retried(call: Callable[[], Any], patience: float) -> Any:
-    """Call again while Kafka says that this may help."""
-    until = time.monotonic() + patience
-    while True:
-        try:
-            return call()
-        except KafkaException as error:
-            told = cast("KafkaError", error.args[0])
-            if not (told.retriable() or told.code() in _PASSING) or told.fatal() or time.monotonic() > until:
-                raise
-            time.sleep(0.1)
 
 
 def _order_of(message: Message) -> Order | None:

@@ -35,7 +35,7 @@ def test_executors_that_were_given_up_and_wake_again_disturb_nobody(
 ) -> None:
     """On a cluster of two workers: executors are stopped beyond their heartbeat, and go on when others have taken over.
 
-    What a zombie sends and writes is dropped.
+    What a zombie sends and writes is dropped. One executor is killed besides.
     """
     flows = Flows(3 * MILLION, seed=3, sips=500, rate=200_000)
     conf = {
@@ -61,6 +61,7 @@ def test_executors_that_were_given_up_and_wake_again_disturb_nobody(
         _signal(stopped, signal.SIGSTOP)
         job.await_round(number + 4, patience=240)  # others have taken its units over
         _signal(stopped, signal.SIGCONT)
+    _signal(_executor(spark), signal.SIGKILL)
     job.await_rows(flows.rows, patience=400)
     job.stop()
     assert job.results() == expected(flows)

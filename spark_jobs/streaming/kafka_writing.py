@@ -1,0 +1,99 @@
+"""Ways of writing to Kafka: messages that all arrive, transactions of a round, a log that has one writer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from spark_jobs.streaming.errors import Fenced, LogUnavailable
+from spark_jobs.streaming.unitlog.log import Letter
+
+FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
+_PASSING = {  # of a broker that is being restarted, of a topic that is being made
+    KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+}  # fmt: skip
+
+
+class Sending:
+    """Messages that an idempotent producer was given; `finish` waits for all, and says what did not arrive."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self._failed: list[KafkaError] = []
+
+    def send(self, letter: Letter) -> None:
+        _produce(self._producer, letter, self._told)
+
+    def finish(self, patience: float) -> None:
+        """Raises `LogUnavailable`."""
+        left = self._producer.flush(patience)
+        if left or self._failed:
+            why = self._failed[0].str() if self._failed else f"{left} messages on their way for {patience:g} s"
+            raise LogUnavailable(f"messages could not be sent: {why}")
+
+    def _told(self, error: KafkaError | None, message: object) -> None:
+        if error is not None:
+            self._failed.append(error)
+
+
+class KafkaAppender:
+    """The one writer of a log of one unit."""
+
+    def __init__(self, producer: Producer, writer: str, topic: str, patience: float) -> None:
+        self._producer = producer
+        self._writer = writer
+        self._topic = topic
+        self._patience = patience
+
+    def append(self, values: Sequence[bytes]) -> None:
+        """Append all or none; raises `Fenced` where somebody else has opened the log since, `LogUnavailable`."""
+        try:
+            write_transaction(self._producer, [Letter(self._topic, 0, value) for value in values], self._patience)
+        except KafkaException as error:
+            if error.args[0].code() in FENCED:
+                raise Fenced(f"{self._writer}: another driver of this job has taken over") from error
+            raise LogUnavailable(f"{self._topic}: {error.args[0]}") from error
+
+
+def write_transaction(producer: Producer, letters: Iterable[Letter], patience: float) -> None:
+    """Write all or none; raises `KafkaException`."""
+    producer.begin_transaction()
+    try:
+        for letter in letters:
+            _produce(producer, letter, None)
+        retried(lambda: producer.commit_transaction(patience), patience)
+    except KafkaException as error:
+        if error.args[0].txn_requires_abort():
+            with suppress(KafkaException):
+                producer.abort_transaction(patience)
+        raise
+
+
+def _produce(producer: Producer, letter: Letter, told: Callable[[Any, Any], None] | None) -> None:
+    headers: list[tuple[str, str | bytes | None]] = list(letter.headers.items())
+    while True:
+        try:
+            producer.produce(letter.topic, letter.value, partition=letter.unit, headers=headers, on_delivery=told)
+            producer.poll(0)
+            return
+        except BufferError:  # its queue is full
+            producer.poll(0.05)
+
+
+def retried(call: Callable[[], Any], patience: float) -> Any:
+    """Call again, for so many seconds, while Kafka says that this may help; raises `KafkaException`."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            return call()
+        except KafkaException as error:
+            told = cast("KafkaError", error.args[0])
+            if not (told.retriable() or told.code() in _PASSING) or told.fatal() or time.monotonic() > until:
+                raise
+            time.sleep(0.1)
