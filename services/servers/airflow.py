@@ -9,8 +9,10 @@ import json
 import os
 import secrets
 import shlex
+import sqlite3
 import sys
 import urllib.request
+from contextlib import closing, suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -24,6 +26,7 @@ from services.settings import ServiceSettings
 USER = "admin"
 _PASSWORDS = "simple_auth_manager_passwords.json.generated"
 _KEY = "token.key"
+_SQLITE = "airflow.db"
 _PARTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 
 
@@ -45,7 +48,7 @@ def airflow(settings: ServiceSettings) -> Server:
         environment=environment(settings, folder, address),
         ports={"SPRINGLINE_AIRFLOW_PORT": settings.airflow_port},
         ready=partial(_missing, address),
-        prepare=partial(_make_secrets, folder),
+        prepare=partial(_prepare, settings, folder),
         once=(Once("migrate", (*command, "db", "migrate"), folder / _migrated(settings)),),
         after=("postgres",) if settings.airflow_database == "postgres" else (),
     )
@@ -88,7 +91,7 @@ def _database(settings: ServiceSettings, folder: Path) -> dict[str, str]:
     """Where Airflow keeps its own state; for PostgreSQL the same driver serves its synchronous and its other half."""
     if not settings.airflow_database:
         # Writers wait for each other; after the 5 s of the default they fail on a busy machine.
-        return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder / 'airflow.db'}?timeout=60"}
+        return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder / _SQLITE}?timeout=60"}
     here = settings.airflow_database == "postgres"
     address = url(settings, "airflow") if here else settings.airflow_database
     found = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": address}
@@ -109,8 +112,11 @@ def _migrated(settings: ServiceSettings) -> str:
     return f"migrated-{version('apache-airflow')}{f'-{kind}' if kind else ''}"
 
 
-def _make_secrets(folder: Path) -> None:
-    """Make the password and the key of the tokens; what is there stays."""
+def _prepare(settings: ServiceSettings, folder: Path) -> None:
+    """Make the password, the key of the tokens, and the file of SQLite, where it is used; what is there stays."""
+    if not settings.airflow_database:
+        with closing(sqlite3.connect(folder / _SQLITE)) as connection, suppress(sqlite3.OperationalError):  # in use
+            connection.execute("PRAGMA journal_mode = WAL")  # its readers do not hold up its writers
     _write_once(folder / _PASSWORDS, json.dumps({USER: secrets.token_urlsafe(12)}))
     _write_once(folder / _KEY, secrets.token_urlsafe(64))
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -181,3 +183,16 @@ def test_spark_connect_on_a_standalone_spark_waits_for_it(tmp_path):
     assert server.after == ("spark",)
     assert "spark.hadoop.fs.alluxio.impl=alluxio.hadoop.FileSystem" in server.processes[0].command
     assert "alluxio" not in " ".join(made("spark-connect", tmp_path).processes[0].command)
+
+
+def test_readers_of_airflows_sqlite_do_not_hold_up_its_writers(tmp_path: Path):
+    """The file is made with a write-ahead log before Airflow first opens it; one that is there keeps what it holds."""
+    (server,) = make_servers(["airflow"], ServiceSettings(home=tmp_path))
+    server.folder.mkdir(parents=True)
+    server.prepare()
+    with closing(sqlite3.connect(server.folder / "airflow.db")) as database:
+        assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        database.execute("CREATE TABLE kept (x)")
+    server.prepare()
+    with closing(sqlite3.connect(server.folder / "airflow.db")) as database:
+        assert database.execute("SELECT count(*) FROM kept").fetchone() == (0,)
