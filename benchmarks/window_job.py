@@ -69,7 +69,7 @@ def feed(where: Place, case: Case) -> None:
 
 def measure(where: Place, case: Case, *, warm: float, turn: int = 0) -> Measured:
     """Run a job over the case's topic; a share `warm` of the rows goes before the clock starts."""
-    name = f"w{abs(hash(case.topic)) % 10**8}_{turn}_{os.getpid()}"
+    name = f"w{abs(hash((case.name, case.topic))) % 10**8}_{turn}_{os.getpid()}"
     per_round = max(1, min(1_600_000, case.flows.rows // 6) // case.size)
     job = Job(name, case.topic, declared(case.form), case.queries, reducers=case.units, admitted=per_round)
     settings = StreamSettings(

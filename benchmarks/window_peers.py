@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -52,7 +54,15 @@ def with_polars(content: bytes, rows: int) -> float:
 
 
 def with_pyspark(where: Place, case: Case, turn: int) -> float:
-    """Spark's Kafka source, its own CSV reader and its own stateful windows, written to Kafka."""
+    """Rows a second of Spark's Kafka source, its own CSV reader and its own stateful windows, written to Kafka.
+
+    In a process of its own: a JVM that has been started takes no more jars.
+    """
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
+        return alone.submit(_with_pyspark, where, case, turn).result()
+
+
+def _with_pyspark(where: Place, case: Case, turn: int) -> float:
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as f
 
