@@ -107,9 +107,10 @@ def _remarks(rows: int, warm: int) -> list[str]:
         "until every reducer has taken the last partial. The rows lie in Kafka before. `texts` are keys of any length "
         "and form, `groups` 400,000 of them. With few rows a message there are fewer rows.",
         "DuckDB and Polars read CSV from memory with two threads, and group: no broker, no state, nothing to recover. "
-        f"PySpark, over {rows // 2:,} rows: its Kafka source, `from_csv`, windows in RocksDB, results to Kafka; its first "
-        "batch is left out.",
-        f"PyFlink, over {rows // 4:,} rows or {rows // 2:,}: SQL with parallelism 2 and mini-batches, what two runs of different length differ in, so that its "
-        "start is left out. Its CSV format reads one row a message: event-time windows, results to Kafka. Many rows a "
-        "message are split in SQL and grouped by minute without windows, and the results thrown away.",
+        f"PySpark, over {rows // 2:,} rows: its Kafka source, `from_csv`, windows in RocksDB, results to Kafka; its "
+        "first batch is left out.",
+        f"PyFlink, over {rows // 4:,} rows or {rows // 2:,}: SQL with parallelism 2 and mini-batches; what two runs of "
+        "different length differ in, so that its start is left out. Its CSV format reads one row a message: event-time "
+        "windows, results to Kafka. Many rows a message are split in SQL and grouped by minute without windows, and "
+        "the results thrown away.",
     ]
