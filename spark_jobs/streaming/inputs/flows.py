@@ -19,6 +19,7 @@ import pyarrow.csv
 from spark_jobs.streaming.windows.stream import Field, Form, Stream
 
 BLOCK = 50_000  # rows that are drawn together
+_BY_LINE = 100  # rows in a message, below which lines are written together and cut apart
 _NUMBERS = {  # values up to, not including
     "sport": 65_535, "dport": 1_024, "bytes": 1_500, "packets": 50, "protocol": 256, "flags": 64, "tos": 256,
     "in_port": 10_000, "out_port": 10_000, "source_as": 65_536, "destination_as": 65_536, "source_mask": 33,
@@ -63,14 +64,19 @@ class Flows:
 
     def messages(self, form: Form = "csv", *, size: int = 5_000, of: int = 1, mine: int = 0) -> Iterator[bytes]:
         """All rows as messages of `size` rows; with `of` units, those of unit `mine`, in turn."""
-        begin, held = 0, self.table(0, 0)
+        begin, held, lines = 0, self.table(0, 0), list[bytes]()
+        by_line = form != "arrow" and size < _BY_LINE
         for number, first in enumerate(range(0, self.rows, size)):
             last = min(first + size, self.rows)
             if number % of != mine:
                 continue
             if last > begin + held.num_rows:
                 begin, held = first, self.table(first, max(last, (first // BLOCK + 1) * BLOCK))
-            yield encoded(held.slice(first - begin, last - first), form)
+                lines = encoded(held, form).splitlines(keepends=True) if by_line else []
+            if by_line:
+                yield b"".join(lines[first - begin : last - begin])
+            else:
+                yield encoded(held.slice(first - begin, last - first), form)
 
     def _block(self, block: int) -> pa.Table:
         drawn = np.random.default_rng([self.seed, block])
