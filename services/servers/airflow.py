@@ -115,6 +115,7 @@ def _migrated(settings: ServiceSettings) -> str:
 def _prepare(settings: ServiceSettings, folder: Path) -> None:
     """Make the password, the key of the tokens, and the file of SQLite, where it is used; what is there stays."""
     if not settings.airflow_database:
+        (folder / _SQLITE).touch(mode=0o600)
         with closing(sqlite3.connect(folder / _SQLITE)) as connection, suppress(sqlite3.OperationalError):  # in use
             connection.execute("PRAGMA journal_mode = WAL")  # its readers do not hold up its writers
     _write_once(folder / _PASSWORDS, json.dumps({USER: secrets.token_urlsafe(12)}))

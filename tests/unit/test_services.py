@@ -207,15 +207,15 @@ def test_airflow_listens_on_this_machine_only(tmp_path):
 
 
 def test_the_password_is_made_once_and_is_for_its_owner_only(tmp_path):
-    """The files of the first start are kept: the password, and the key that signs the tokens."""
+    """The files of the first start are kept: the password, the key that signs the tokens, the database."""
     (server,) = make_servers(["airflow"], ServiceSettings(home=tmp_path))
     server.folder.mkdir(parents=True)
     server.prepare()
-    first = {file: file.read_text() for file in server.folder.iterdir()}
+    first = {file: file.read_bytes() for file in server.folder.iterdir()}
     server.prepare()
-    assert {file: file.read_text() for file in server.folder.iterdir()} == first
-    assert [file.stat().st_mode & 0o777 for file in first] == [0o600, 0o600]
-    assert password(tmp_path) in "".join(first.values())
+    assert {file: file.read_bytes() for file in server.folder.iterdir()} == first
+    assert [file.stat().st_mode & 0o777 for file in first] == [0o600, 0o600, 0o600]
+    assert password(tmp_path).encode() in b"".join(first.values())
 
 
 def test_the_java_of_the_package_serves_where_the_machine_has_none(tmp_path):
