@@ -29,10 +29,12 @@ from spark_jobs.streaming.spark import Watched, start
 from spark_jobs.streaming.supervision import abandoned
 from spark_jobs.streaming.unitlog.recovery import recover
 from spark_jobs.streaming.unitlog.report import Report
+from spark_jobs.streaming.unitlog.shifts import SECONDS
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.upkeep import Upkeep
 
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_EXECUTORS_SECONDS = 20.0  # until they have come
 _PATIENCE = 30.0  # seconds that a saving goes on trying
 _BEAT_SECONDS = 0.5  # between two heartbeats
 
@@ -115,12 +117,17 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         session = _session(job, settings)
         leaving.callback(session.stop)
         queries = []
+        tasks = [min(settings.stream_tasks, units) for _, units in stages]
+        seconds = SECONDS if _has_slots(session, sum(tasks)) else 0
         for stage, _ in stages:
             holds = [folder.stop_file] if stage.stamped else [folder.stop_file, folder.hold_file]
             watched = Watched({"queries": str(folder.registry_file)}, [str(hold) for hold in holds])
             queries.append(
-                start(session, stage, settings.cluster, watched, tasks=settings.stream_tasks, latest=job.latest)
-            )
+                start(
+                    session, stage, settings.cluster, watched,
+                    tasks=settings.stream_tasks, seconds=seconds, latest=job.latest,
+                )
+            )  # fmt: skip
         upkeep = leaving.enter_context(Upkeep(folder, stages, platform, settings.cluster, settings.stream_save))
         keeper = leaving.enter_context(Keeper(job, folder, settings))
         _watch(queries, folder, beats, upkeep, keeper)
@@ -149,6 +156,20 @@ def _said(error: StreamingQueryException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ours = [line for line in lines if line.startswith("spark_jobs.") and ": " in line]
     return ours[-1].partition(": ")[2] if ours else (lines[0] if lines else "a query failed")
+
+
+def _has_slots(session: SparkSession, wanted: int) -> bool:
+    """Whether the tasks of all stages can run at once; executors may still be on their way."""
+    until = time.monotonic() + _EXECUTORS_SECONDS
+    while (slots := session.sparkContext.defaultParallelism) < wanted and time.monotonic() < until:
+        if str(session.sparkContext.master).startswith("local"):
+            break
+        time.sleep(0.2)
+    if slots < wanted:
+        print(
+            f"Spark runs {slots} tasks at once, and {wanted} are wanted: each round is a batch of its own", flush=True
+        )
+    return slots >= wanted
 
 
 def _session(job: Job, settings: StreamSettings) -> SparkSession:

@@ -157,12 +157,37 @@ class Kafka:
     def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
         if start >= to:
             return
+        reader = self._reading(topic, unit, start)
+        reader.at = None
+        yield from self._fetched(reader, f"{topic}[{unit}]", start, to)
+        self._keep(topic, unit, reader)  # not if it was left on the way: where it is then is not known
+
+    def follow(self, topic: str, unit: int, start: int, seconds: float) -> Sequence[Message]:
+        reader = self._reading(topic, unit, start)
+        found: list[Message] = []
+        until = time.monotonic() + seconds
+        while not found and (left := until - time.monotonic()) > 0:
+            message = reader.consumer.poll(left)
+            while message is not None:
+                offset = message.offset() or 0
+                if (error := message.error()) is not None:
+                    self._end_told(error, offset, f"{topic}[{unit}]", start)
+                elif offset >= start:
+                    found.append(_message(message))
+                message = reader.consumer.poll(0)
+        reader.at = found[-1].offset + 1 if found else start
+        self._keep(topic, unit, reader)
+        return found
+
+    def _reading(self, topic: str, unit: int, start: int) -> _Reader:
+        """The consumer of a unit, at an offset; not kept until it is given back."""
         reader = self._readers.pop((topic, unit), None) or _Reader(self._consumer())
         if reader.at != start:
             reader.consumer.assign([TopicPartition(topic, unit, start)])
-        reader.at = None
-        yield from self._fetched(reader, f"{topic}[{unit}]", start, to)
-        self._readers[topic, unit] = reader  # not if it was left on the way: where it is then is not known
+        return reader
+
+    def _keep(self, topic: str, unit: int, reader: _Reader) -> None:
+        self._readers[topic, unit] = reader
         while len(self._readers) > _READERS:
             self._readers.pop(next(iter(self._readers))).consumer.close()
 
@@ -180,8 +205,7 @@ class Kafka:
                 if offset >= to:  # the offsets before it were gaps
                     return
                 at = offset + 1
-                headers = cast("dict[str, bytes]", dict(message.headers() or ()))
-                yield Message(offset, message.value() or b"", message.timestamp()[1] / 1000, headers)
+                yield _message(message)
             if found:
                 last_seen = time.monotonic()
             elif time.monotonic() - last_seen > self._patience:
@@ -310,6 +334,11 @@ class Kafka:
 
     def _unavailable(self, what: str, error: KafkaException) -> LogUnavailable:
         return LogUnavailable(f"{what}, Kafka at {self._cluster.servers}: {error.args[0]}")
+
+
+def _message(message: Any) -> Message:
+    headers = cast("dict[str, bytes]", dict(message.headers() or ()))
+    return Message(message.offset(), message.value() or b"", message.timestamp()[1] / 1000, headers)
 
 
 def _order_of(message: Message) -> Order | None:

@@ -36,10 +36,12 @@ class StreamSettings(ProfiledSettings):
         "0: only at its end",
     )
     stream_master: str = Field(
-        default="local[2,4]", description="Spark master of a stream's application: local[CORES,TRIES] or spark://…"
+        default="local[4,4]",
+        description="Spark master of a stream's application: local[TASKS,TRIES] or spark://…; all stages' tasks run "
+        "at once",
     )
     stream_memory: str = Field(default="1g", description="Java heap of a stream's application")
-    stream_tasks: int = Field(default=2, ge=1, description="Tasks of a round: as many as there are cores for a stage")
+    stream_tasks: int = Field(default=2, ge=1, description="Tasks of a stage: as many as there are cores for it")
     stream_conf: dict[str, str] = Field(
         default_factory=dict, description="Further settings of a stream's Spark session, as a JSON object"
     )

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_jobs.streaming.kafka import Cluster, Kafka
 from spark_jobs.streaming.unitlog.planner import Content, Planner
 from spark_jobs.streaming.unitlog.rounds import Plan
+from spark_jobs.streaming.unitlog.shifts import Shift, Shifts, work
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.unit import Units
 
@@ -29,13 +31,10 @@ _ASYNCHRONOUS = {
     "asyncProgressTrackingCheckpointIntervalMs": "10000",
     "_asyncProgressTrackingOverrideSinkSupportCheck": "true",
 }
-_LOOK_SECONDS = 0.005  # between two looks for messages, while there are some
-_REST_SECONDS = 0.03  # and when none have come for a while
-_BUSY_SECONDS = 2.0  # since the last messages
 _WAIT_SECONDS = 0.2  # a planner looks for so long before it says that there is nothing
 _FROZEN_AT = 3  # task of a worker at which its objects are taken out of garbage collection
 
-_units: dict[tuple[str, str], Units] = {}  # of this worker process, by stage and cluster
+_units: dict[tuple[str, str], tuple[Units, Kafka]] = {}  # of this worker process, by stage and cluster
 _tasks = 0
 
 
@@ -72,7 +71,7 @@ class _Watching:
 
 
 class UnitSource(DataSource):
-    """The units of a stage as a stream without rows; options: stage, cluster, watched (JSON), tasks, latest."""
+    """The units of a stage as a stream without rows; see `start` for its options."""
 
     @classmethod
     def name(cls) -> str:
@@ -87,66 +86,57 @@ class UnitSource(DataSource):
 
 @dataclass
 class _Share(InputPartition):
-    """The units that one task runs, one after another."""
+    """The units that one task runs, one after another, in each round of a shift."""
 
-    plan: Plan
-    contents: Mapping[str, Any]
+    shift: Shift
     units: tuple[int, ...]
 
 
 class UnitReader(DataSourceStreamReader):
-    """Plans rounds on the driver; runs them on executors."""
+    """Plans rounds on the driver; runs them on executors, a shift in a batch. Spark's offset is a shift's first round.
+
+    Where to go on is never read from that: the planner knows better.
+    """
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._stage_text = options["stage"]
-        self._cluster_text = options["cluster"]
+        self._stage = options["stage"]
+        self._cluster = options["cluster"]
         self._tasks = int(options["tasks"])
-        self._latest = options.get("latest") == "true"
-        self._planner: Planner | None = None
+        self._latest = options["latest"] == "true"
+        self._seconds = float(options["seconds"])
         self._watching = _Watching(Watched(**json.loads(options["watched"])))
-        self._busy_until = 0.0
 
     def initialOffset(self) -> dict[str, Any]:
-        return self._planning().begin().as_json()
+        return self._planner.begin().as_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        last = Plan.from_json(start)
-        until = time.monotonic() + _WAIT_SECONDS
-        while not self._watching.held():
-            plan = self._planning().after(last)
-            now = time.monotonic()
-            if plan is not None:
-                self._busy_until = now + _BUSY_SECONDS if plan.messages else self._busy_until
-                return plan.as_json()
-            if now > until:
-                break
-            time.sleep(_LOOK_SECONDS if now < self._busy_until else _REST_SECONDS)
-        return start
+        first = self._shifts.first(_WAIT_SECONDS)
+        return start if first is None else first.as_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        plan = Plan.from_json(end)
-        contents = self._planning().contents_of(plan)
-        units = sorted(plan.ranges)
+        shift = self._shifts.begin(Plan.from_json(end))
+        units = sorted(shift.first.ranges)
         tasks = min(self._tasks, len(units)) or 1
-        return [_Share(plan, contents, tuple(units[task::tasks])) for task in range(tasks)]
+        return [_Share(shift, tuple(units[task::tasks])) for task in range(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
         assert isinstance(partition, _Share)
         _spare_the_collector()
-        units = _units_here(self._stage_text, self._cluster_text)
-        for unit in partition.units:
-            units.run(partition.plan, partition.contents, unit)
+        units, log = _units_here(self._stage, self._cluster)
+        work(units, log, partition.shift, partition.units)
         return iter(())
 
-    def _planning(self) -> Planner:
-        if self._planner is None:
-            stage = Stage.from_json(self._stage_text)
-            log = Kafka(Cluster.from_json(self._cluster_text))
-            self._planner = Planner(stage, log, time.time, self._watching.contents, latest=self._latest)
-        return self._planner
+    @cached_property
+    def _planner(self) -> Planner:
+        log = Kafka(Cluster.from_json(self._cluster))
+        return Planner(Stage.from_json(self._stage), log, time.time, self._watching.contents, latest=self._latest)
+
+    @cached_property
+    def _shifts(self) -> Shifts:
+        return Shifts(self._planner, self._watching.held, self._seconds)
 
 
 def start(
@@ -156,11 +146,13 @@ def start(
     watched: Watched,
     *,
     tasks: int,
+    seconds: float,
     latest: bool = False,
 ) -> StreamingQuery:
     """Start a stage as a query of its own, going on where the rounds log and the states are.
 
-    Spark's own log of rounds is begun anew: it could not tell more than ours.
+    A shift lasts so many `seconds`, and has so many `tasks`; with 0 seconds it is one round. Spark's own log of rounds
+    is begun anew: it could not tell more than ours.
     """
     shutil.rmtree(stage.checkpoint, ignore_errors=True)
     session.dataSource.register(UnitSource)
@@ -169,6 +161,7 @@ def start(
         "cluster": cluster.as_json(),
         "watched": json.dumps(asdict(watched)),
         "tasks": str(tasks),
+        "seconds": str(seconds),
         "latest": str(latest).lower(),
     }
     reading = session.readStream.format(FORMAT).options(**options).load()
@@ -176,11 +169,11 @@ def start(
     return writing.option("checkpointLocation", str(stage.checkpoint)).start()
 
 
-def _units_here(stage: str, cluster: str) -> Units:
+def _units_here(stage: str, cluster: str) -> tuple[Units, Kafka]:
     if (stage, cluster) not in _units:
         log = Kafka(Cluster.from_json(cluster))
         log.connect()
-        _units[stage, cluster] = Units(Stage.from_json(stage), log)
+        _units[stage, cluster] = (Units(Stage.from_json(stage), log), log)
     return _units[stage, cluster]
 
 

@@ -46,6 +46,12 @@ class Log(Protocol):
     def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
         """The messages at offsets [start, to); raises `MessagesGone`, `LogUnavailable`."""
 
+    def follow(self, topic: str, unit: int, start: int, seconds: float) -> Sequence[Message]:
+        """The messages from offset `start` on that are there, or the first that come within so many seconds.
+
+        Raises as `fetch` does, except that messages may be long in coming.
+        """
+
     def sending(self) -> AbstractContextManager[Sending]:
         """Send messages in order; its end returns when all have arrived, or raises `LogUnavailable`."""
 

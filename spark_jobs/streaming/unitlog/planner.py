@@ -1,7 +1,8 @@
 """The planner of a stage: decides each next round once, and writes it down before anything of it runs.
 
 The rounds log has one writer: a driver that opens it fences off the one before. What was planned and not run is planned
-again as it was, by whichever driver goes on. A line of the log is a round, or the content that rounds name by its hash.
+again as it was, by whichever driver goes on. A line of the log is a round, the content that rounds name by its hash, or
+says that a shift ends (`shifts`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from spark_jobs.streaming.unitlog.step import Message
 from spark_jobs.streaming.unitlog.versions import Versions
 
 CONTENTS_EVERY = 256  # rounds after which the log holds all contents again, so that what is before can be cut
+_SHIFT_ENDS = b'{"ends":"shift"}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,14 @@ class Content:
         return Content(xxhash.xxh3_128_hexdigest(json.dumps(value, sort_keys=True).encode()), value)
 
 
+def read_line(message: Message) -> Plan | Content | None:
+    """A line of a rounds log; None where a shift ends."""
+    told = json.loads(bytes(message.value))
+    if "round" in told:
+        return Plan.from_json(told)
+    return Content(told["hash"], told["content"]) if "hash" in told else None
+
+
 @dataclass
 class History:
     """What a rounds log holds: the rounds by order, and contents by their hash."""
@@ -48,12 +58,11 @@ class History:
         """The rounds log from its first message that is there."""
         found = History()
         for message in messages:
-            told = json.loads(bytes(message.value))
-            if "hash" in told:
-                found.contents[told["hash"]] = told["content"]
-            else:
-                plan = Plan.from_json(told)
-                found.plans[plan.order] = plan
+            line = read_line(message)
+            if isinstance(line, Content):
+                found.contents[line.hash] = line.value
+            elif line is not None:
+                found.plans[line.order] = line
         return found
 
     @property
@@ -89,12 +98,12 @@ def cut_before(messages: Iterable[Message], order: tuple[int, int]) -> int | Non
     begun: int | None = None  # where the lines began that belong to the next round
     for message in messages:
         begun = message.offset if begun is None else begun
-        told = json.loads(bytes(message.value))
-        if "hash" in told:
+        line = read_line(message)
+        if not isinstance(line, Plan):
             continue
-        if (told["incarnation"], told["round"]) > order:
+        if line.order > order:
             break
-        if told["round"] and told["round"] % CONTENTS_EVERY == 0:
+        if line.number and line.number % CONTENTS_EVERY == 0:
             found = begun
         begun = None
     return found
@@ -168,8 +177,23 @@ class Planner:
         """What the versions that a round names stand for."""
         return self._open()[1].contents_of(plan)
 
+    def is_complete(self, plan: Plan) -> bool:
+        """Whether every unit has done a round."""
+        stage = self._stage
+        return all(Versions(stage.folder(unit)).written(*plan.order) for unit in plan.ranges)
+
+    def next_offset(self) -> int:
+        """The offset in the rounds log at which the next line will be, or after which."""
+        self._open()
+        return self._log.extents(self._stage.rounds)[0].high
+
+    def end_shift(self) -> None:
+        """Let whoever follows the rounds log end."""
+        self._open()[0].append([_SHIFT_ENDS])
+
     def _open(self) -> tuple[Appender, History]:
         if self._opened is None:
             appender = self._log.appender(self._stage.rounds, self._stage.rounds)  # first: nobody else appends then
             self._opened = (appender, read_history(self._stage, self._log))
+            appender.append([_SHIFT_ENDS])  # for those that follow the driver before
         return self._opened

@@ -35,14 +35,14 @@ class Units:
         self._log = log
         self._kept: dict[int, Version] = {}
 
-    def run(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> None:
-        """Run a round in a unit, and leave a report; `contents` is what the plan's versions stand for.
+    def run(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> bool:
+        """Run a round in a unit, and leave a report; False if that was done before.
 
-        Raises `MissingVersion` where the state of the round before is not there, and whatever the log or the step
-        raises; then the round can be run again.
+        `contents` is what the plan's versions stand for. Raises `MissingVersion` where the state of the round before is
+        not there, and whatever the log or the step raises; then the round can be run again.
         """
         if Versions(self.stage.folder(unit)).whole(*plan.order):
-            return
+            return False
         begun = time.monotonic()
         done = self._stepped(plan, contents, unit)
         stepped = time.monotonic()
@@ -56,6 +56,7 @@ class Units:
         Report(unit, plan.number, counts, after.bytes, plan.behind, done.newest, seconds, time.time()).write(
             done.versions.folder
         )
+        return True
 
     def replay(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> None:
         """Run a round for its state alone: what it sends has arrived long ago, and is discarded."""

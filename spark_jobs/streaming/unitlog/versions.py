@@ -126,6 +126,10 @@ class Versions:
         except (MissingVersion, FileNotFoundError):
             return False
 
+    def written(self, incarnation: int, number: int) -> bool:
+        """Whether the version after a round was written; whether it is whole is another question."""
+        return number == 0 or self._path(incarnation, number).exists()
+
     def save(
         self, before: Version, state: State, order: tuple[int, int], notes: Mapping[str, Any] | None = None
     ) -> Version:

@@ -1,0 +1,182 @@
+"""Shifts: rounds that units run one after another in one task, as the rounds log tells them.
+
+To start a task costs Spark more than most rounds take. So a task runs a first round, and then follows the rounds log
+until that says that the shift ends; meanwhile `Shifts` plans each next round when every unit has done the one before.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from spark_jobs.streaming.errors import MessagesGone, StreamError
+from spark_jobs.streaming.unitlog.log import Log
+from spark_jobs.streaming.unitlog.planner import Content, Planner, read_line
+from spark_jobs.streaming.unitlog.rounds import Plan
+from spark_jobs.streaming.unitlog.unit import Units
+from spark_jobs.streaming.unitlog.versions import Versions
+
+SECONDS = 600.0  # that a shift lasts
+_STALLED_SECONDS = 20.0  # after which a round that not all units have done ends the shift: somebody may be missing
+_ALONE_SECONDS = 15.0  # without a line, though a round is planned every second: whoever plans is not there any more
+_LOOK_SECONDS = 0.002  # between two looks whether a round is done
+_POLL_SECONDS = 0.005  # between two looks for messages, while there are some
+_REST_SECONDS = 0.03  # and when none have come for a while
+_BUSY_SECONDS = 2.0  # since the last messages
+
+
+@dataclass(frozen=True)
+class Shift:
+    """Its first round, and the offset in the rounds log of what follows; None: that round is all.
+
+    `contents` are those that the first round names, by their hash.
+    """
+
+    first: Plan
+    contents: Mapping[str, Any]
+    follows: int | None
+
+
+def work(units: Units, log: Log, shift: Shift, chosen: Sequence[int]) -> int:
+    """Run a shift in the chosen units; returns how many rounds. Raises what `Units.run` and the log raise.
+
+    An attempt after another finds rounds that are done, and goes on after them. Who finds a round done after it has run
+    one itself, has been given up by Spark (it was stopped for a while), and ends.
+    """
+    contents = dict(shift.contents)
+    newest = {unit: Versions(units.stage.folder(unit)).newest() or (0, 0) for unit in chosen}
+    done = 0
+    for plan in _plans(log, units.stage.rounds, shift, contents):
+        named = {name: contents[digest] for name, digest in plan.versions.items()}
+        ran = [units.run(plan, named, unit) for unit in chosen if unit in plan.ranges and plan.order >= newest[unit]]
+        if done and not any(ran):
+            break
+        done += any(ran)
+    return done
+
+
+def _plans(log: Log, rounds: str, shift: Shift, contents: dict[str, Any]) -> Iterator[Plan]:
+    """The rounds of a shift; what they name is added to `contents` before."""
+    yield shift.first
+    at = shift.follows
+    heard = time.monotonic()
+    while at is not None and time.monotonic() - heard < _ALONE_SECONDS:
+        try:
+            messages = log.follow(rounds, 0, at, _ALONE_SECONDS)
+        except MessagesGone:  # no unit needs them any more, nor this attempt
+            at = max(at + 1, log.extents(rounds)[0].low)
+            continue
+        for message in messages:
+            at = message.offset + 1
+            line = read_line(message)
+            if line is None:
+                return
+            if isinstance(line, Content):
+                contents[line.hash] = line.value
+            else:
+                yield line
+                heard = time.monotonic()
+
+
+class Shifts:
+    """The shifts of one stage, one after another, as its driver sees them.
+
+    Each lasts so many seconds; with 0, one round. Nothing is planned while `held()`.
+    """
+
+    def __init__(self, planner: Planner, held: Callable[[], bool], seconds: float = SECONDS) -> None:
+        self._planner = planner
+        self._held = held
+        self._seconds = seconds
+        self._last: Plan | None = None  # the newest round that was planned here
+        self._shift: Shift | None = None
+        self._thread: threading.Thread | None = None
+        self._over = threading.Event()
+        self._error: StreamError | None = None
+        self._busy_until = 0.0
+
+    def first(self, patience: float) -> Plan | None:
+        """The first round of the next shift; None if there is nothing to do for so many seconds.
+
+        The shift before has ended, in all units. Raises what planning raised meanwhile.
+        """
+        self._close()
+        until = time.monotonic() + patience
+        while not self._held():
+            if (plan := self._next()) is not None:
+                self._last = plan
+                return plan
+            if time.monotonic() > until:
+                break
+            time.sleep(self._pause())
+        else:
+            time.sleep(_REST_SECONDS)
+        return None
+
+    def begin(self, first: Plan) -> Shift:
+        """Begin a shift with that round; asked again, it is the same shift."""
+        if self._shift is not None and self._shift.first == first:
+            return self._shift
+        self._close()
+        named = self._planner.contents_of(first)
+        contents = {first.versions[name]: content for name, content in named.items()}
+        follows = self._planner.next_offset() if self._seconds else None
+        self._shift = Shift(first, contents, follows)
+        if self._seconds:
+            self._over.clear()
+            self._thread = threading.Thread(target=self._plan, args=(first,), name="shift", daemon=True)
+            self._thread.start()
+        return self._shift
+
+    def _next(self) -> Plan | None:
+        """The round after the newest that every unit has done: that may have been planned already."""
+        if self._last is None or not self._planner.is_complete(self._last):
+            self._last = self._planner.begin()
+        return self._planned_after(self._last)
+
+    def _planned_after(self, last: Plan) -> Plan | None:
+        plan = self._planner.after(last)
+        if plan is not None and plan.messages:
+            self._busy_until = time.monotonic() + _BUSY_SECONDS
+        return plan
+
+    def _pause(self) -> float:
+        return _POLL_SECONDS if time.monotonic() < self._busy_until else _REST_SECONDS
+
+    def _plan(self, last: Plan) -> None:
+        """Plan until the shift is over, and say so."""
+        try:
+            self._plan_on(last)
+            self._planner.end_shift()
+        except StreamError as error:
+            self._error = error
+            with suppress(StreamError):
+                self._planner.end_shift()
+
+    def _plan_on(self, last: Plan) -> None:
+        units, planned_at = set(last.ranges), time.monotonic()
+        until = planned_at + self._seconds
+        while set(last.ranges) == units and not self._held() and time.monotonic() < until:
+            if not self._planner.is_complete(last):
+                if time.monotonic() > planned_at + _STALLED_SECONDS or self._over.wait(_LOOK_SECONDS):
+                    return
+            elif (plan := self._planned_after(last)) is not None:
+                self._last = last = plan
+                planned_at = time.monotonic()
+            elif self._over.wait(self._pause()):
+                return
+
+    def _close(self) -> None:
+        """End the shift that is under way, if any."""
+        if self._thread is not None:
+            self._over.set()
+            self._thread.join()
+            self._thread = None
+        self._shift = None
+        if (error := self._error) is not None:
+            self._error = None
+            raise error
