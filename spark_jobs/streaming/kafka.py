@@ -31,6 +31,8 @@ MAX_BYTES = 16 << 20  # of a message
 PATIENCE = 60.0  # seconds without an answer: a broker that was killed is back by then
 _AT_ONCE = 256  # messages taken from the client's queue in one call
 _WAIT = 0.02  # seconds: a call waits so long for messages that are not there
+_WAITS = 10  # milliseconds until the broker says that there are no more messages: an end behind a gap is seen by that
+_WAITS_LONG = 500  # where no end is looked for
 _PARTITIONS_SECONDS = 5.0  # after which the number of partitions is asked again
 _LOWS_SECONDS = 1.0  # after which the first offsets are asked again: they move by deletion alone
 _READERS = 64  # consumers that a process keeps
@@ -163,7 +165,7 @@ class Kafka:
         self._keep(topic, unit, reader)  # not if it was left on the way: where it is then is not known
 
     def follow(self, topic: str, unit: int, start: int, seconds: float) -> Sequence[Message]:
-        reader = self._reading(topic, unit, start)
+        reader = self._reading(topic, unit, start, waits=_WAITS_LONG)
         found: list[Message] = []
         until = time.monotonic() + seconds
         while not found and (left := until - time.monotonic()) > 0:
@@ -179,9 +181,9 @@ class Kafka:
         self._keep(topic, unit, reader)
         return found
 
-    def _reading(self, topic: str, unit: int, start: int) -> _Reader:
+    def _reading(self, topic: str, unit: int, start: int, *, waits: int = _WAITS) -> _Reader:
         """The consumer of a unit, at an offset; not kept until it is given back."""
-        reader = self._readers.pop((topic, unit), None) or _Reader(self._consumer())
+        reader = self._readers.pop((topic, unit), None) or _Reader(self._consumer(waits))
         if reader.at != start:
             reader.consumer.assign([TopicPartition(topic, unit, start)])
         return reader
@@ -279,12 +281,12 @@ class Kafka:
             )
         )  # fmt: skip
 
-    def _consumer(self) -> Consumer:
+    def _consumer(self, waits: int) -> Consumer:
         return Consumer(
             self._cluster.config(
                 group_id="springline", enable_auto_commit=False, auto_offset_reset="error", enable_partition_eof=True,
                 isolation_level="read_committed", fetch_message_max_bytes=MAX_BYTES, fetch_max_bytes=64 << 20,
-                receive_message_max_bytes=100 << 20, queued_max_messages_kbytes=8192, fetch_wait_max_ms=10,
+                receive_message_max_bytes=100 << 20, queued_max_messages_kbytes=8192, fetch_wait_max_ms=waits,
                 fetch_queue_backoff_ms=1, check_crcs=False,
             )
         )  # fmt: skip

@@ -23,6 +23,7 @@ from spark_jobs.streaming.unitlog.versions import Versions
 SECONDS = 600.0  # that a shift lasts
 _STALLED_SECONDS = 20.0  # after which a round that not all units have done ends the shift: somebody may be missing
 _ALONE_SECONDS = 15.0  # without a line, though a round is planned every second: whoever plans is not there any more
+_PACE_SECONDS = 0.02  # between two rounds, at least
 _LOOK_SECONDS = 0.002  # between two looks whether a round is done
 _POLL_SECONDS = 0.005  # between two looks for messages, while there are some
 _REST_SECONDS = 0.03  # and when none have come for a while
@@ -164,6 +165,8 @@ class Shifts:
             if not self._planner.is_complete(last):
                 if time.monotonic() > planned_at + _STALLED_SECONDS or self._over.wait(_LOOK_SECONDS):
                     return
+            elif self._over.wait(max(planned_at + _PACE_SECONDS - time.monotonic(), 0)):
+                return
             elif (plan := self._planned_after(last)) is not None:
                 self._last = last = plan
                 planned_at = time.monotonic()
