@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,6 +42,12 @@ class MemoryLog:
         if start < self.lows[topic, unit]:
             raise MessagesGone(f"{topic}[{unit}]: the messages from offset {start} on are not there any more")
         yield from [message for message in self.topics[topic][unit] if start <= message.offset < to]
+
+    def follow(self, topic: str, unit: int, start: int, seconds: float) -> list[Message]:
+        found = list(self.fetch(topic, unit, start, self._next[topic, unit]))
+        if not found:
+            time.sleep(min(seconds, 0.001))
+        return found
 
     @contextmanager
     def sending(self) -> Iterator[MemoryLog]:

@@ -21,7 +21,8 @@ from spark_jobs.streaming.unitlog.unit import Units
 from spark_jobs.streaming.unitlog.versions import Versions
 
 SECONDS = 600.0  # that a shift lasts
-_STALLED_SECONDS = 20.0  # after which a round that not all units have done ends the shift: somebody may be missing
+_STALLED_SECONDS = 20.0  # after which a round that not all units have done ends the shift: a task may have no place
+_SHORT = 100  # shifts of one round after that, in which tasks take turns
 _ALONE_SECONDS = 15.0  # without a line, though a round is planned every second: whoever plans is not there any more
 _PACE_SECONDS = 0.02  # between two rounds, at least
 _LOOK_SECONDS = 0.002  # between two looks whether a round is done
@@ -49,11 +50,12 @@ def work(units: Units, log: Log, shift: Shift, chosen: Sequence[int]) -> int:
     one itself, has been given up by Spark (it was stopped for a while), and ends.
     """
     contents = dict(shift.contents)
-    newest = {unit: Versions(units.stage.folder(unit)).newest() or (0, 0) for unit in chosen}
+    versions = {unit: Versions(units.stage.folder(unit)) for unit in chosen}
     done = 0
     for plan in _plans(log, units.stage.rounds, shift, contents):
         named = {name: contents[digest] for name, digest in plan.versions.items()}
-        ran = [units.run(plan, named, unit) for unit in chosen if unit in plan.ranges and plan.order >= newest[unit]]
+        reached = {unit: versions[unit].newest() or (0, 0) for unit in chosen if unit in plan.ranges}
+        ran = [units.run(plan, named, unit) for unit, order in reached.items() if order <= plan.order]
         if done and not any(ran):
             break
         done += any(ran)
@@ -86,7 +88,8 @@ def _plans(log: Log, rounds: str, shift: Shift, contents: dict[str, Any]) -> Ite
 class Shifts:
     """The shifts of one stage, one after another, as its driver sees them.
 
-    Each lasts so many seconds; with 0, one round. Nothing is planned while `held()`.
+    Each lasts so many seconds; with 0, one round, and so do some after one in which not all tasks had come to run.
+    Nothing is planned while `held()`.
     """
 
     def __init__(self, planner: Planner, held: Callable[[], bool], seconds: float = SECONDS) -> None:
@@ -99,6 +102,7 @@ class Shifts:
         self._over = threading.Event()
         self._error: StreamError | None = None
         self._busy_until = 0.0
+        self._short = 0  # shifts that last a round, from now on
 
     def first(self, patience: float) -> Plan | None:
         """The first round of the next shift; None if there is nothing to do for so many seconds.
@@ -125,9 +129,10 @@ class Shifts:
         self._close()
         named = self._planner.contents_of(first)
         contents = {first.versions[name]: content for name, content in named.items()}
-        follows = self._planner.next_offset() if self._seconds else None
-        self._shift = Shift(first, contents, follows)
-        if self._seconds:
+        lasts = self._seconds > 0 and not self._short
+        self._short = max(self._short - 1, 0)
+        self._shift = Shift(first, contents, self._planner.next_offset() if lasts else None)
+        if lasts:
             self._over.clear()
             self._thread = threading.Thread(target=self._plan, args=(first,), name="shift", daemon=True)
             self._thread.start()
@@ -163,7 +168,10 @@ class Shifts:
         until = planned_at + self._seconds
         while set(last.ranges) == units and not self._held() and time.monotonic() < until:
             if not self._planner.is_complete(last):
-                if time.monotonic() > planned_at + _STALLED_SECONDS or self._over.wait(_LOOK_SECONDS):
+                if time.monotonic() > planned_at + _STALLED_SECONDS:
+                    self._short = _SHORT
+                    return
+                if self._over.wait(_LOOK_SECONDS):
                     return
             elif self._over.wait(max(planned_at + _PACE_SECONDS - time.monotonic(), 0)):
                 return

@@ -1,0 +1,246 @@
+"""Shifts: many rounds in one task, planned while it runs; the states are those of rounds that are run one by one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from spark_jobs.streaming.errors import NoTopic
+from spark_jobs.streaming.unitlog import shifts
+from spark_jobs.streaming.unitlog.planner import Content, Planner
+from spark_jobs.streaming.unitlog.rounds import Plan
+from spark_jobs.streaming.unitlog.shifts import Shift, Shifts, work
+from spark_jobs.streaming.unitlog.stage import Stage, register_step
+from spark_jobs.streaming.unitlog.step import Input, Message, Output, State
+from spark_jobs.streaming.unitlog.unit import Units
+from spark_jobs.streaming.unitlog.versions import Versions
+from tests.support.memory_log import Killed, MemoryLog
+
+MESSAGES = 12  # of each of two units, of which a round admits two
+
+
+def adding(state: State, given: Input) -> Output:
+    """Adds up its messages, each times the factor of the round."""
+    factor = given.round.versions["settings"]["factor"]
+    total = state.scalars.get("total", 0) + sum(int(bytes(message.value)) for message in given.messages) * factor
+    return Output(State({"total": total}))
+
+
+register_step("adding", lambda: adding)
+
+
+class World:
+    """A stage of two units, its log, and its planner."""
+
+    def __init__(self, folder: Path) -> None:
+        self.stage = Stage("job", "add", "adding", "numbers", str(folder), admitted=2)
+        self.log = MemoryLog({"numbers": 2, self.stage.rounds: 1})
+        self.factor = 1
+        for number, unit in itertools.product(range(MESSAGES), (0, 1)):
+            self.log.put("numbers", unit, str(10 * number + unit).encode())
+        self.clock = 0.0
+        self.planner = Planner(self.stage, self.log, self.time, self.contents)
+
+    def time(self) -> float:
+        """Goes on with every look."""
+        self.clock += 2.0
+        return self.clock
+
+    def contents(self) -> dict[str, Content]:
+        """What rounds name."""
+        if self.factor == 0:
+            raise NoTopic("nobody knows the factor")
+        return {"settings": Content.of({"factor": self.factor})}
+
+    def units(self) -> Units:
+        """As a worker without memory has them."""
+        return Units(self.stage, self.log)
+
+    def totals(self) -> list[int]:
+        """Of each unit, after the newest round."""
+        versions = [Versions(self.stage.folder(unit)) for unit in (0, 1)]
+        return [each.load(*(each.newest() or (1, 0))).state.scalars.get("total", 0) for each in versions]
+
+    def planned(self, rounds: int) -> Shift:
+        """A shift whose rounds are all planned, and whose end is."""
+        plan = first = self.next(self.planner.begin())
+        named = self.planner.contents_of(first)
+        follows = self.planner.next_offset()
+        for _ in range(rounds - 1):
+            plan = self.next(plan)
+        self.planner.end_shift()
+        return Shift(first, {first.versions[name]: content for name, content in named.items()}, follows)
+
+    def next(self, plan: Plan) -> Plan:
+        """The round after another."""
+        found = self.planner.after(plan)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """Nothing has run."""
+    return World(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits long."""
+    monkeypatch.setattr(shifts, "_ALONE_SECONDS", 0.2)
+    monkeypatch.setattr(shifts, "_STALLED_SECONDS", 0.1)
+    monkeypatch.setattr(shifts, "_PACE_SECONDS", 0.0)
+
+
+SUMS = [sum(10 * number + unit for number in range(MESSAGES)) for unit in (0, 1)]
+
+
+def test_a_task_runs_all_rounds_of_a_shift(world: World) -> None:
+    """In the units that it was given."""
+    shift = world.planned(20)
+    assert work(world.units(), world.log, shift, [0]) == 20
+    assert world.totals() == [SUMS[0], 0]
+    assert work(world.units(), world.log, shift, [1]) == 20
+    assert world.totals() == SUMS
+
+
+def test_a_shift_of_one_round_ends_with_it(world: World) -> None:
+    """Whatever the log says."""
+    shift = world.planned(3)
+    assert work(world.units(), world.log, Shift(shift.first, shift.contents, None), [0, 1]) == 1
+
+
+@pytest.mark.parametrize("calls", range(2, 60, 3))
+def test_an_attempt_after_another_goes_on_where_that_died(world: World, calls: int) -> None:
+    """At any call of the log."""
+    shift = world.planned(20)
+    world.log.dies_in = calls
+    with suppress(Killed):
+        work(world.units(), world.log, shift, [0, 1])
+    world.log.dies_in = None
+    work(world.units(), world.log, shift, [0, 1])
+    assert world.totals() == SUMS
+
+
+def test_who_was_given_up_ends_when_it_wakes(world: World) -> None:
+    """It was stopped after its first round; another attempt has gone on, and has more to do."""
+    shift = world.planned(20)
+    follow, others = world.log.follow, 0
+
+    def some(topic: str, unit: int, start: int, seconds: float) -> list[Message]:
+        lines = follow(topic, unit, start, seconds)
+        return [*lines[:5], lines[-1]]
+
+    def stopped(topic: str, unit: int, start: int, seconds: float) -> list[Message]:
+        nonlocal others
+        others = others or work(world.units(), SimpleNamespace(follow=some), shift, [0, 1])  # type: ignore[arg-type]
+        return follow(topic, unit, start, seconds)
+
+    assert work(world.units(), SimpleNamespace(follow=stopped), shift, [0, 1]) == 1  # type: ignore[arg-type]
+    assert others == 5
+    assert Versions(world.stage.folder(0)).newest() == (1, 6)
+
+
+def test_what_rounds_name_may_change_within_a_shift(world: World) -> None:
+    """The log tells the new content before the first round that names it."""
+    plan = first = world.next(world.planner.begin())
+    contents = {first.versions["settings"]: {"factor": 1}}
+    follows = world.planner.next_offset()
+    world.factor = 100
+    world.next(plan)
+    world.planner.end_shift()
+    work(world.units(), world.log, Shift(first, contents, follows), [0, 1])
+    assert world.totals()[0] > 0 and world.totals()[0] % 100 == 0  # the first round had only a 0
+
+
+def test_a_shift_goes_on_over_rounds_that_were_cut_from_the_log(world: World) -> None:
+    """They are cut when no unit needs them: their states are persisted."""
+    shift = world.planned(6)
+    work(world.units(), world.log, shift, [0, 1])
+    before = world.totals()
+    world.log.cut(world.stage.rounds)
+    last = world.planner.begin()
+    world.next(last)
+    world.planner.end_shift()
+    assert work(world.units(), world.log, shift, [0, 1]) == 1
+    assert world.totals() != before
+
+
+def test_nobody_follows_for_ever_when_who_plans_is_gone(world: World) -> None:
+    """A round is planned every second, so silence says so."""
+    first = world.next(world.planner.begin())
+    contents = {first.versions["settings"]: {"factor": 1}}
+    assert work(world.units(), world.log, Shift(first, contents, world.planner.next_offset()), [0, 1]) == 1
+
+
+def test_another_driver_ends_the_shift_of_the_one_before(world: World) -> None:
+    """Its tasks end, though nobody who planned for them lives."""
+    first = world.next(world.planner.begin())
+    shift = Shift(first, {first.versions["settings"]: {"factor": 1}}, world.planner.next_offset())
+    other = Planner(world.stage, world.log, world.time, world.contents)
+    other.after(other.begin())
+    assert work(world.units(), world.log, shift, [0, 1]) == 1
+
+
+# ---- planning meanwhile
+
+
+@pytest.fixture
+def held() -> list[bool]:
+    """Whether nothing is to be planned."""
+    return [False]
+
+
+@pytest.fixture
+def planning(world: World, held: list[bool]) -> Iterator[Shifts]:
+    """Shifts of a minute."""
+    found = Shifts(world.planner, lambda: held[0], 60.0)
+    yield found
+    held[0] = True
+    found.first(0)
+
+
+def test_rounds_are_planned_while_tasks_run(world: World, planning: Shifts, held: list[bool]) -> None:
+    """Each when all units have done the one before; the shift ends when nothing is to be planned any more."""
+    first = planning.first(1.0)
+    assert first is not None
+    shift = planning.begin(first)
+    assert planning.begin(first) is shift  # asked again
+    units, log = world.units(), world.log
+    follow = log.follow
+
+    def ending(*where: object) -> list[object]:
+        held[0] = world.totals() == SUMS
+        return list(follow(*where))  # type: ignore[arg-type]
+
+    assert work(units, SimpleNamespace(follow=ending), shift, [0, 1]) >= MESSAGES // 2  # type: ignore[arg-type]
+    assert world.totals() == SUMS
+    held[0] = False
+    again = planning.first(1.0)
+    assert again is not None and again.order > first.order
+
+
+def test_a_shift_in_which_a_task_did_not_come_to_run_is_followed_by_short_ones(world: World, planning: Shifts) -> None:
+    """With too few places for all tasks at once they take turns."""
+    first = planning.first(1.0)
+    assert first is not None
+    shift = planning.begin(first)
+    work(world.units(), world.log, shift, [0])  # until the planner says that it is over
+    assert planning.first(1.0) == first
+    assert planning.begin(first).follows is None
+
+
+def test_what_goes_wrong_while_planning_is_raised_at_the_next_shift(world: World, planning: Shifts) -> None:
+    """The tasks are let go before."""
+    first = planning.first(1.0)
+    assert first is not None
+    shift = planning.begin(first)
+    world.factor = 0
+    assert work(world.units(), world.log, shift, [0, 1]) == 1
+    with pytest.raises(NoTopic, match="nobody knows"):
+        planning.first(1.0)
