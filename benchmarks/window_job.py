@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+from confluent_kafka.admin import AdminClient
 
 from benchmarks.broker import Place
 from benchmarks.window_queries import ONE
@@ -65,6 +66,12 @@ def feed(where: Place, case: Case) -> None:
     with closing(Kafka(Cluster(where.kafka))) as log:
         log.create({case.topic: case.units})
         send(log, case.topic, (Due(0.0, value) for value in case.flows.messages(case.form, size=case.size)))
+
+
+def forget(where: Place, case: Case) -> None:
+    """Delete the case's topic: what lies in memory is read at its speed, what does not at the disk's."""
+    (done,) = AdminClient({"bootstrap.servers": where.kafka}).delete_topics([case.topic]).values()
+    done.result()
 
 
 def measure(where: Place, case: Case, *, warm: float, turn: int = 0) -> Measured:
