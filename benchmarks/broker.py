@@ -32,8 +32,11 @@ class Place:
 
 @contextmanager
 def place() -> Iterator[Place]:
-    """A broker of the benchmark's own, and a folder in memory; both go afterwards."""
-    with tempfile.TemporaryDirectory(prefix="springline-bench-") as home, \
+    """A broker of the benchmark's own, its log in memory too, and a folder in memory; both go afterwards.
+
+    How fast a disk is, and what of a log the machine still has in memory, would be measured else.
+    """
+    with tempfile.TemporaryDirectory(prefix="springline-bench-", dir="/dev/shm") as home, \
          tempfile.TemporaryDirectory(prefix="springline-bench-", dir="/dev/shm") as folder:  # fmt: skip
         settings = beside(Path(home))
         os.environ.update(find_java(os.environ, Path(home)).environment(os.environ.get("PATH", "")))

@@ -117,9 +117,9 @@ def _remarks(rows: int, warm: int) -> list[str]:
         f"{rows:,} rows of 25 fields (150 bytes of CSV, 90 of Arrow), 1,000 x 10 keys a minute unless said otherwise. "
         "The middle of the turns, with the least and the most.",
         f"Springline: two units and two reducers on the cores that the broker has too. {warm:,} rows warm it up; then "
-        "until every reducer has taken the last partial. The rows lie in Kafka before. `texts` are keys of any length "
-        "and form, `groups` 400,000 of them. "
-        "Other sizes of messages are measured once; with few rows a message there are fewer rows.",
+        "until every reducer has taken the last partial. The rows lie in Kafka before, and its log in memory. `texts` "
+        "are keys of any length and form, `groups` 400,000 of them. Other sizes of messages are measured once; with "
+        "few rows a message there are fewer rows.",
         "DuckDB and Polars read CSV from memory with two threads, and group: no broker, no state, nothing to recover. "
         f"PySpark, over {rows // 2:,} rows: its Kafka source, `from_csv`, windows in RocksDB, results to Kafka; its "
         "first batch is left out.",
