@@ -70,8 +70,9 @@ def feed(where: Place, case: Case) -> None:
 
 def forget(where: Place, case: Case) -> None:
     """Delete the case's topic: what lies in memory is read at its speed, what does not at the disk's."""
-    (done,) = AdminClient({"bootstrap.servers": where.kafka}).delete_topics([case.topic]).values()
-    done.result()
+    admin = AdminClient({"bootstrap.servers": where.kafka})
+    for done in admin.delete_topics([case.topic]).values():
+        done.result()
 
 
 def measure(where: Place, case: Case, *, warm: float, turn: int = 0) -> Measured:
