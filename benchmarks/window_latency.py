@@ -33,7 +33,9 @@ _SQL = f"SELECT type, count(*) AS n, sum(bytes) AS b FROM {_JOB} GROUP BY type W
 
 def run(size: str) -> Report:
     """A job that stays warm, under one load after another; a window a second is one sample."""
-    rates, seconds = ((25_000, 50_000, 100_000, 200_000, 400_000, 800_000), 60) if size == "full" else ((100_000,), 20)
+    rates, seconds = (
+        ((25_000, 50_000, 100_000, 200_000, 400_000, 800_000, 1_600_000), 60) if size == "full" else ((100_000,), 20)
+    )
     rows = []
     with place() as where, _running(where):
         _loaded(where, 100_000, _WARM)

@@ -26,7 +26,7 @@ from spark_jobs.streaming.unitlog.unit import Units
 
 FORMAT = "springline-units"
 _SCHEMA = "unit int"  # of rows that there are none of
-_ASYNCHRONOUS = {
+_ASYNCHRONOUS = {  # for many short batches: what Spark writes of each is not waited for
     "asyncProgressTrackingEnabled": "true",
     "asyncProgressTrackingCheckpointIntervalMs": "10000",
     "_asyncProgressTrackingOverrideSinkSupportCheck": "true",
@@ -165,7 +165,7 @@ def start(
         "latest": str(latest).lower(),
     }
     reading = session.readStream.format(FORMAT).options(**options).load()
-    writing = reading.writeStream.queryName(stage.id).format("noop").options(**_ASYNCHRONOUS)
+    writing = reading.writeStream.queryName(stage.id).format("noop").options(**({} if seconds else _ASYNCHRONOUS))
     return writing.option("checkpointLocation", str(stage.checkpoint)).start()
 
 
