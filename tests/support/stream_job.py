@@ -110,9 +110,9 @@ class StreamJob:
             time.sleep(0.2)
         return seen
 
-    def await_round(self, number: int, *, patience: float = 120) -> None:
+    def await_round(self, number: int, *, patience: float = 120) -> Seen:
         """Wait until the mappers have ended a round."""
-        self.await_(lambda seen: seen.stages.get("map", {}).get("round", 0) >= number, patience=patience)
+        return self.await_(lambda seen: seen.stages.get("map", {}).get("round", 0) >= number, patience=patience)
 
     def await_rows(self, rows: int, *, incarnation: int = 1, patience: float = 240) -> None:
         """Wait until so many rows are in results."""
@@ -167,14 +167,15 @@ class StreamJob:
         """Delete Spark's own log of rounds."""
         _lose(self.state / self.name / "checkpoints")
 
-    def go_through(self, faults: Sequence[Callable[[], None]], drawn: random.Random) -> None:
-        """Run, with the faults in a random order, some rounds apart."""
+    def go_through(self, faults: Sequence[Callable[[], None]], drawn: random.Random) -> int:
+        """Run, with the faults in a random order, some rounds apart; how many of them came while there was work."""
         self.start()
-        number = 0
+        number = at_work = 0
         for fault in drawn.sample(faults, len(faults)):
             number += drawn.randint(2, 8)
-            self.await_round(number)
+            at_work += self.await_round(number).stages["map"]["behind"] > 0
             fault()
+        return at_work
 
     def kill_all(self) -> None:
         """kill -9 of the application and all that it started."""

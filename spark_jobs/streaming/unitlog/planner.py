@@ -182,6 +182,12 @@ class Planner:
         stage = self._stage
         return all(Versions(stage.folder(unit)).written(*plan.order) for unit in plan.ranges)
 
+    def has_lost(self, plan: Plan) -> bool:
+        """Whether some unit cannot do a round: the state that it goes on from is not there."""
+        stage = self._stage
+        found = [Versions(stage.folder(unit)) for unit in plan.ranges]
+        return not all(each.written(*plan.before) or each.written(*plan.order) for each in found)
+
     def next_offset(self) -> int:
         """The offset in the rounds log at which the next line will be, or after which."""
         self._open()

@@ -171,7 +171,7 @@ class Shifts:
                 if time.monotonic() > planned_at + _STALLED_SECONDS:
                     self._short = _SHORT
                     return
-                if self._over.wait(_LOOK_SECONDS):
+                if self._planner.has_lost(last) or self._over.wait(_LOOK_SECONDS):
                     return
             elif self._over.wait(max(planned_at + _PACE_SECONDS - time.monotonic(), 0)):
                 return

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import shutil
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -10,9 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_jobs.streaming.errors import NoTopic
+from spark_jobs.streaming.errors import MissingVersion, NoTopic
 from spark_jobs.streaming.unitlog import shifts
-from spark_jobs.streaming.unitlog.planner import Content, Planner
+from spark_jobs.streaming.unitlog.planner import Content, Planner, read_line
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.shifts import Shift, Shifts, work
 from spark_jobs.streaming.unitlog.stage import Stage, register_step
@@ -233,6 +235,32 @@ def test_a_shift_in_which_a_task_did_not_come_to_run_is_followed_by_short_ones(w
     work(world.units(), world.log, shift, [0])  # until the planner says that it is over
     assert planning.first(1.0) == first
     assert planning.begin(first).follows is None
+
+
+def test_a_shift_ends_at_once_when_states_are_lost(
+    world: World, planning: Shifts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tasks that live are let go, and the next one says what is missing."""
+    monkeypatch.setattr(shifts, "_STALLED_SECONDS", 60.0)
+    work(world.units(), world.log, world.planned(3), [0, 1])
+    first = planning.first(1.0)
+    assert first is not None
+    shift = planning.begin(first)
+
+    def losing(*where: object) -> list[Message]:
+        shutil.rmtree(world.stage.state)
+        raise Killed
+
+    with suppress(Killed):
+        work(world.units(), SimpleNamespace(follow=losing), shift, [0, 1])  # type: ignore[arg-type]
+    until = time.monotonic() + 10
+    while read_line(world.log.topics[world.stage.rounds][0][-1]) is not None:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    again = planning.first(1.0)
+    assert again is not None
+    with pytest.raises(MissingVersion):
+        work(world.units(), world.log, planning.begin(again), [0, 1])
 
 
 def test_what_goes_wrong_while_planning_is_raised_at_the_next_shift(world: World, planning: Shifts) -> None:
