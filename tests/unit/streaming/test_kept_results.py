@@ -22,6 +22,8 @@ from spark_jobs.streaming.keeping import KeptResults, folder_of, keeping_stage, 
 from spark_jobs.streaming.kept import ask_kept
 from spark_jobs.streaming.result_files import schema_of
 from spark_jobs.streaming.unitlog.log import Letter
+from spark_jobs.streaming.unitlog.planner import read_line
+from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.windows.stream import Field, Stream
 from tests.support.memory_log import Killed, MemoryLog
 
@@ -182,7 +184,8 @@ def test_what_failed_is_kept_by_the_same_application_later(
     world.tell(1)
     application.keep()
     assert world.kept() == world.once()
-    rounds = [json.loads(message.value)["round"] for message in world.log.topics[world.stage.rounds][0]]
+    lines = [read_line(message) for message in world.log.topics[world.stage.rounds][0]]
+    rounds = [line.number for line in lines if isinstance(line, Plan)]
     assert rounds == sorted(set(rounds))
 
 
