@@ -118,8 +118,6 @@ class Shifts:
             if time.monotonic() > until:
                 break
             time.sleep(self._pause())
-        else:
-            time.sleep(_REST_SECONDS)
         return None
 
     def begin(self, first: Plan) -> Shift:
