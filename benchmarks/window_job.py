@@ -49,7 +49,7 @@ class Case:
     @property
     def topic(self) -> str:
         """A name that nobody else's rows have."""
-        return f"{self.content or self.name}-{self.form}-{self.size}-{self.units}".replace(" ", "-")
+        return f"{self.content or self.name}-{self.form}-{self.size}-{self.units}".replace(" ", "-").replace(",", "")
 
 
 @dataclass(frozen=True)
