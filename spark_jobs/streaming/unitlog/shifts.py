@@ -15,7 +15,7 @@ from typing import Any
 
 from spark_jobs.streaming.errors import MessagesGone, StreamError
 from spark_jobs.streaming.unitlog.log import Log
-from spark_jobs.streaming.unitlog.planner import Content, Planner, read_line
+from spark_jobs.streaming.unitlog.planner import Content, History, Planner, read_line
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.unit import Units
 from spark_jobs.streaming.unitlog.versions import Versions
@@ -49,11 +49,11 @@ def work(units: Units, log: Log, shift: Shift, chosen: Sequence[int]) -> int:
     An attempt after another finds rounds that are done, and goes on after them. Who finds a round done after it has run
     one itself, has been given up by Spark (it was stopped for a while), and ends.
     """
-    contents = dict(shift.contents)
+    known = History(contents=dict(shift.contents))
     versions = {unit: Versions(units.stage.folder(unit)) for unit in chosen}
     done = 0
-    for plan in _plans(log, units.stage.rounds, shift, contents):
-        named = {name: contents[digest] for name, digest in plan.versions.items()}
+    for plan in _plans(log, units.stage.rounds, shift, known.contents):
+        named = known.contents_of(plan)
         reached = {unit: versions[unit].newest() or (0, 0) for unit in chosen if unit in plan.ranges}
         ran = [units.run(plan, named, unit) for unit, order in reached.items() if order <= plan.order]
         if done and not any(ran):
