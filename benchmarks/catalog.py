@@ -53,7 +53,7 @@ def measure(datasets: int) -> list[dict[str, Any]]:
             _timed("explain a persisted one", lambda i: explain(platform, middle[i])),
             _timed("explain a waiting one", lambda i: explain(platform, waiting[i])),
             _timed("resolve a path", lambda i: platform.catalog.resolve(middle[i])),
-            _timed("write and commit", lambda i: _write(platform, f"new/{i}")),
+            _timed("write and commit", lambda i: write_one(platform, f"new/{i}")),
         ]
         for row in rows:
             row["datasets"] = datasets
@@ -105,7 +105,8 @@ def _claim(platform: Platform) -> None:
     assert lease is not None
 
 
-def _write(platform: Platform, path: str) -> None:
+def write_one(platform: Platform, path: str) -> None:
+    """Write a small dataset and commit it."""
     with platform.store.write(path, strategy=Strategy.ASYNC_STORE) as writing:
         folder = Path(writing.uri.removeprefix("file://"))
         folder.mkdir(parents=True)

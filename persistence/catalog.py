@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from sqlalchemy import Connection, Select, and_, func, insert, select, update
 
 from persistence import schema
+from persistence.cache_loss import CacheLoss, loss_from
 from persistence.errors import RefusedTransition, UnknownDataset
 from persistence.lineage import Lineage
-from persistence.measurements import Measurements
 from persistence.model import (
     Cache,
     Call,
@@ -28,6 +29,7 @@ from persistence.model import (
 from persistence.neighbourhood import lineage_from, operations_of
 from persistence.places import cache_place
 from persistence.records import insert_of, key_of, keys_of, load
+from persistence.risk_samples import RiskSamples
 from persistence.runs import Runs, run_is
 from persistence.schema import commit_counter, dag_run, db_now, generation, operation, source
 from persistence.schema import transition as transitions
@@ -36,12 +38,34 @@ from persistence.transitions import START, Event, State, after
 _ALWAYS: Mapping[str, Any] = MappingProxyType({})
 
 
-class Catalog(Runs, Measurements):
+class Fits(TypedDict, total=False):
+    """What generations are looked for by; `limit`: 1,000 unless given.
+
+    `dag_ids`, `run_ids`: made by one of these DAGs, in one of these DAG runs.
+    """
+
+    path: str
+    prefix: str
+    origin: Origin
+    phase: Phase
+    superseded: bool | None
+    dag_ids: Collection[str]
+    run_ids: Collection[str] | None
+    limit: int
+
+
+class Catalog(Runs, RiskSamples):
     """Records generations, operations, DAG runs, readers and measurements in one database."""
 
     def __init__(self, url: str, *, who: str = "", patience: float = 0.0) -> None:
         super().__init__(url, patience=patience)
         self.who = who
+
+    def acting_as(self, who: str) -> Catalog:
+        """The same catalog, whose changes are noted as made by `who`."""
+        same = copy(self)
+        same.who = who
+        return same
 
     # ---- changing a generation
 
@@ -212,35 +236,9 @@ class Catalog(Runs, Measurements):
                 raise UnknownDataset(f"{path}: no committed generation" + (" for this run" if origin.run_id else ""))
             return load(connection, [found])[found]
 
-    def find(
-        self,
-        *,
-        path: str = "",
-        prefix: str = "",
-        origin: Origin | None = None,
-        phase: Phase | None = None,
-        superseded: bool | None = None,
-        limit: int = 1000,
-    ) -> list[Dataset]:
+    def find(self, **fits: Unpack[Fits]) -> list[Dataset]:
         """Generations that fit every filter given, the newest first."""
-        query = select(generation.c.id).order_by(generation.c.id.desc()).limit(limit)
-        if path:
-            query = query.where(generation.c.path == path)
-        if prefix:
-            query = query.where(generation.c.path.startswith(prefix, autoescape=True))
-        if origin:
-            for column, value in (
-                (generation.c.dag_id, origin.dag_id),
-                (generation.c.run_id, origin.run_id),
-                (generation.c.task_id, origin.task_id),
-            ):
-                if value:
-                    query = query.where(column == value)
-        if phase:
-            query = query.where(generation.c.phase == phase.value)
-        if superseded is not None:
-            query = query.where(generation.c.superseded == superseded)
-        return self.select(query)
+        return self.select(_fitting(**fits))
 
     def select(self, query: Select[Any]) -> list[Dataset]:
         """The generations whose ids `query` gives, in its order."""
@@ -248,6 +246,20 @@ class Catalog(Runs, Measurements):
             identities = list(connection.scalars(query).all())
             loaded = load(connection, identities)
             return [loaded[identity] for identity in identities]
+
+    def made_from(self, ref: Ref, limit: int = 1000) -> list[Dataset]:
+        """The generations that were made directly from one, the newest first; raises `UnknownDataset`."""
+        with self.reading() as connection:
+            key = key_of(connection, ref)
+        of = source.c.source_id == key
+        return self.select(
+            select(source.c.generation_id).where(of).distinct().order_by(source.c.generation_id.desc()).limit(limit)
+        )
+
+    def dag_ids(self) -> list[str]:
+        """The DAGs that made anything, sorted; among them the empty one, if something was made by none."""
+        with self.reading() as connection:
+            return sorted(connection.scalars(select(generation.c.dag_id).distinct()).all())
 
     def history(self, ref: Ref | None = None, *, since: float = 0.0) -> list[Moment]:
         """The changes of state of one generation, or of all, in the order in which they were made."""
@@ -284,6 +296,25 @@ class Catalog(Runs, Measurements):
         with self.reading() as connection:
             seeds = keys_of(connection, list(refs))
             return lineage_from(connection, seeds, down=down)
+
+    def lineage_of(self, **fits: Unpack[Fits]) -> tuple[Lineage, int]:
+        """What `find` finds and what would bring it back, as one transaction sees it; and how many were found."""
+        with self.reading() as connection:
+            found = connection.scalars(_fitting(**fits)).all()
+            return lineage_from(connection, found, down=False), len(found)
+
+    def alone(self, keys: Sequence[int]) -> Lineage:
+        """A lineage of these generations alone, in this order, without what they were made from."""
+        with self.reading() as connection:
+            loaded = load(connection, keys)
+            names = {dataset.call.name for dataset in loaded.values() if dataset.call}
+            operations = operations_of(connection, names)
+        return Lineage({loaded[key].ref: loaded[key] for key in keys}, operations)
+
+    def loss_of_cache(self) -> CacheLoss:
+        """What a loss of the whole cache would touch."""
+        with self.reading() as connection:
+            return loss_from(connection)
 
     def lineage_of_cache(self) -> Lineage:
         """The lineage of everything that is committed and in the cache or not persisted."""
@@ -370,6 +401,42 @@ class Catalog(Runs, Measurements):
                 under=state.under.value, who=self.who, why=why,
             )
         )  # fmt: skip
+
+
+def _fitting(
+    *,
+    path: str = "",
+    prefix: str = "",
+    origin: Origin | None = None,
+    phase: Phase | None = None,
+    superseded: bool | None = None,
+    dag_ids: Collection[str] | None = None,
+    run_ids: Collection[str] | None = None,
+    limit: int = 1000,
+) -> Select[Any]:
+    """The keys of the generations that fit, the newest first."""
+    query = select(generation.c.id).order_by(generation.c.id.desc()).limit(limit)
+    if path:
+        query = query.where(generation.c.path == path)
+    if prefix:
+        query = query.where(generation.c.path.startswith(prefix, autoescape=True))
+    if origin:
+        for column, value in (
+            (generation.c.dag_id, origin.dag_id),
+            (generation.c.run_id, origin.run_id),
+            (generation.c.task_id, origin.task_id),
+        ):
+            if value:
+                query = query.where(column == value)
+    if phase:
+        query = query.where(generation.c.phase == phase.value)
+    if superseded is not None:
+        query = query.where(generation.c.superseded == superseded)
+    if dag_ids is not None:
+        query = query.where(generation.c.dag_id.in_(dag_ids))
+    if run_ids is not None:
+        query = query.where(generation.c.run_id.in_(run_ids))
+    return query
 
 
 def _by(origin: Origin) -> Any:

@@ -9,10 +9,12 @@ from persistence.history import Costs
 from persistence.lineage import Lineage
 from persistence.model import Cache, Dataset, Moment, Phase, Ref, Status
 from persistence.platform import Platform
-from persistence.priority import Score
+from persistence.priority import Score, in_turn
 from persistence.recovery import RecoveryPlan, plan_recovery
 from persistence.transfer import TransferPlan, decide
 from persistence.wording import say_bytes, say_list, say_seconds
+
+_FIRST = 200  # of the queue, by stored score
 
 
 @dataclass(frozen=True)
@@ -133,13 +135,22 @@ class Explanation:
 
 def explain(platform: Platform, path: str, generation: int | None = None) -> Explanation:
     """Explain the newest generation of `path`, or the one asked for; raises `UnknownDataset`."""
+    dataset = find(platform, path, generation)
+    return explanation_of(platform, dataset, platform.catalog.lineage_around([dataset.ref]))
+
+
+def find(platform: Platform, path: str, generation: int | None = None) -> Dataset:
+    """The newest generation of `path`, committed or not, or the one asked for; raises `UnknownDataset`."""
     catalog = platform.catalog
-    if generation is None:
-        newest = catalog.find(path=path, limit=1)
-        dataset = newest[0] if newest else catalog.resolve(path)
-    else:
-        dataset = catalog.get(Ref(path, generation))
-    lineage = catalog.lineage_around([dataset.ref])
+    if generation is not None:
+        return catalog.get(Ref(path, generation))
+    newest = catalog.find(path=path, limit=1)
+    return newest[0] if newest else catalog.resolve(path)
+
+
+def explanation_of(platform: Platform, dataset: Dataset, lineage: Lineage) -> Explanation:
+    """Explain a generation by the lineage around it, in the names that this has."""
+    catalog = platform.catalog
     costs = catalog.costs(lineage)
     waits = dataset.wanted and dataset.under.value == "none" and dataset.phase is Phase.COMMITTED
     score = platform.persister.policy.score(dataset.ref, lineage, costs, catalog.now()) if waits else None
@@ -148,11 +159,22 @@ def explain(platform: Platform, path: str, generation: int | None = None) -> Exp
         status=dataset.status(recomputable=lineage.recomputable(dataset.ref)),
         why_not_recomputable=lineage.why_not_recomputable(dataset.ref),
         score=score,
-        ahead=platform.claims.ahead_of(dataset, score.value) if score else 0,
+        ahead=_ahead(platform, dataset, score) if score else 0,
         plan=decide(dataset.ref, lineage, costs, small_bytes=platform.settings.small_bytes) if waits else None,
         recovery=_without_cache(dataset, lineage, costs),
         moments=tuple(catalog.history(dataset.ref)),
     )
+
+
+def _ahead(platform: Platform, dataset: Dataset, score: Score) -> int:
+    """How many come before it; among the first of the queue by the scores of now, which it is shown by, too."""
+    refs = platform.claims.waiting(_FIRST)
+    if dataset.ref not in refs:
+        return platform.claims.ahead_of(dataset, score.value)
+    catalog = platform.catalog
+    lineage = catalog.lineage_around(refs)
+    order = in_turn(refs, lineage, catalog.costs(lineage), platform.persister.policy, catalog.now())
+    return [ref for ref, _ in order].index(dataset.ref)
 
 
 def _without_cache(dataset: Dataset, lineage: Lineage, costs: Costs) -> RecoveryPlan:

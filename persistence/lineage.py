@@ -60,19 +60,19 @@ class Lineage:
 
     def ancestors(self, ref: Ref) -> tuple[Ref, ...]:
         """Everything that `ref` was made from, sources before what was made of them."""
-        return tuple(_postorder([ref], self._known_sources))[:-1]
+        return tuple(postorder([ref], self._known_sources))[:-1]
 
     def descendants(self, ref: Ref) -> tuple[Ref, ...]:
         """Everything that was made from `ref`, sources before what was made of them."""
-        return tuple(reversed(list(_postorder([ref], self.dependents))))[1:]
+        return tuple(reversed(list(postorder([ref], self.dependents))))[1:]
 
     def unpersisted_above(self, ref: Ref) -> tuple[Ref, ...]:
         """The ancestors that running `ref` again without the cache goes back to, sources first."""
-        return tuple(_postorder([ref], lambda r: (s for s in self._known_sources(r) if not self.kept(s))))[:-1]
+        return tuple(postorder([ref], lambda r: (s for s in self._known_sources(r) if not self.kept(s))))[:-1]
 
     def unpersisted_below(self, ref: Ref) -> tuple[Ref, ...]:
         """The descendants that running again without the cache goes back to `ref`, sources first."""
-        order = list(_postorder([ref], lambda r: (d for d in self.dependents(r) if not self._kept_or_gone(d))))
+        order = list(postorder([ref], lambda r: (d for d in self.dependents(r) if not self._kept_or_gone(d))))
         return tuple(reversed(order))[1:]
 
     def kept(self, ref: Ref) -> bool:
@@ -89,7 +89,11 @@ class Lineage:
 
     def why_not_recomputable(self, ref: Ref) -> tuple[str, ...]:
         """What stands in the way, in plain words: the first causes, wherever upstream; empty if nothing does."""
-        return self._causes([ref], _kept_below, self._memo)[ref]
+        return self.why_each_not_recomputable([ref])[ref]
+
+    def why_each_not_recomputable(self, refs: Iterable[Ref]) -> Mapping[Ref, tuple[str, ...]]:
+        """The same of many at once, in one walk."""
+        return self._causes(list(refs), _kept_below, self._memo)
 
     def why_not_repeatable(self, ref: Ref) -> str:
         """Why the operation that made `ref` may not be relied on to make it again, whatever its sources; or empty."""
@@ -135,7 +139,7 @@ class Lineage:
         causes = self._causes(missing, at_hand, {})
         blocked = {ref: causes[ref] for ref in missing if causes[ref]}
         possible = [ref for ref in missing if ref not in blocked]
-        return tuple(_postorder(possible, lambda ref: self._missing_sources(ref, at_hand))), blocked
+        return tuple(postorder(possible, lambda ref: self._missing_sources(ref, at_hand))), blocked
 
     def changed(self, *datasets: Dataset) -> Lineage:
         """The same lineage with these generations in place of what was recorded: for what-if questions."""
@@ -173,7 +177,7 @@ class Lineage:
         def upstream(ref: Ref) -> Iterable[Ref]:
             return (source for source in self._missing_sources(ref, at_hand) if source not in known)
 
-        for ref in _postorder([ref for ref in refs if ref not in known], upstream):
+        for ref in postorder([ref for ref in refs if ref not in known], upstream):
             inherited = [known[source] for source in self._missing_sources(ref, at_hand) if known[source]]
             own = self.why_not_repeatable(ref)
             if own:
@@ -187,7 +191,7 @@ class Lineage:
 
 def check_acyclic(edges: Mapping[str, Iterable[str]]) -> None:
     """Raise `CyclicLineage`, naming the cycle, if following `edges` leads back to a start."""
-    for _ in _postorder(edges, lambda name: edges.get(name, ())):
+    for _ in postorder(edges, lambda name: edges.get(name, ())):
         pass
 
 
@@ -195,7 +199,7 @@ def _kept_below(dataset: Dataset) -> bool:
     return dataset.persisted and dataset.phase not in _GONE
 
 
-def _postorder(starts: Iterable[Node], following: Callable[[Node], Iterable[Node]]) -> Iterable[Node]:
+def postorder(starts: Iterable[Node], following: Callable[[Node], Iterable[Node]]) -> Iterable[Node]:
     """Yield what can be reached from `starts`, each once, after everything that follows from it."""
     done: set[Node] = set()
     for start in starts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import Connection, Select, insert, select
@@ -26,7 +27,11 @@ class Measurements(Database):
 
     def costs(self, lineage: Lineage) -> Costs:
         """What is known of the link and of the operations in `lineage`."""
-        names = sorted({dataset.call.name for dataset in lineage.datasets.values() if dataset.call})
+        return self.costs_of({dataset.call.name for dataset in lineage.datasets.values() if dataset.call})
+
+    def costs_of(self, operations: Iterable[str]) -> Costs:
+        """What is known of the link and of these operations."""
+        names = sorted(operations)
         with self.reading() as connection:
             link = self._history(connection, "", Side.STORAGE)
             compute = {(name, side): self._history(connection, name, side) for name in names for side in Side}

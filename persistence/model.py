@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from persistence.errors import InvalidPath
 
@@ -109,9 +110,8 @@ def checked_path(path: str) -> str:
     return path
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Ref:
-    """One generation of a dataset path; written `etl/2013-01-05/clean@3`."""
+class Ref(NamedTuple):
+    """One generation of a dataset path; written `etl/2013-01-05/clean@3`. A tuple: lineages hash it without end."""
 
     path: str
     generation: int

@@ -24,7 +24,7 @@ from persistence.errors import (
 )
 from persistence.lineage import Lineage
 from persistence.model import Dataset, Method, Ref
-from persistence.priority import Policy, Score
+from persistence.priority import Policy, Score, in_turn
 from persistence.restoring import Restorer
 from persistence.sending import CacheDamaged, OutputDiffers, Sender
 from persistence.transfer import TransferPlan, decide
@@ -138,9 +138,7 @@ class Persister:
             lineage = self.catalog.lineage_around(refs, down=not self.policy.local)
             costs = self.catalog.costs(lineage)
             now = self.catalog.now()
-            scored = [(ref, self.policy.score(ref, lineage, costs, now)) for ref in refs]
-            scored.sort(key=lambda pair: (not lineage.datasets[pair[0]].head, -pair[1].value, pair[0]))
-            for ref, score in scored:
+            for ref, score in in_turn(refs, lineage, costs, self.policy, now):
                 plan = decide(ref, lineage, costs, small_bytes=self.small_bytes)
                 if not self._waits(plan, lineage):
                     yield Choice(ref, plan, score)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from persistence.history import Costs, Measurement
 from persistence.lineage import Lineage
-from persistence.model import Cache, Phase, Ref
-from persistence.priority import Policy, Score
-from persistence.recovery import RecoveryPlan, plan_recovery
+from persistence.model import Cache, Ref
+from persistence.priority import Policy, Score, in_turn
+from persistence.recovery import RecoveryPlan, exposed_in, plan_recovery
 from persistence.transfer import TransferPlan, decide
 
 
@@ -28,11 +28,9 @@ def plan_queue(
     refs: Sequence[Ref], lineage: Lineage, costs: Costs, policy: Policy, *, small_bytes: int, now: float
 ) -> tuple[Planned, ...]:
     """The transfers of `refs` in the order of `policy`, one after another."""
-    scored = [(ref, policy.score(ref, lineage, costs, now)) for ref in refs]
-    scored.sort(key=lambda pair: (not lineage.datasets[pair[0]].head, -pair[1].value, pair[0]))
     planned = []
     through: float | None = 0.0
-    for turn, (ref, score) in enumerate(scored, start=1):
+    for turn, (ref, score) in enumerate(in_turn(refs, lineage, costs, policy, now), start=1):
         plan = decide(ref, lineage, costs, small_bytes=small_bytes)
         through = through + plan.predicted.seconds if through is not None and plan.predicted else None
         planned.append(Planned(turn, ref, score, plan, through))
@@ -46,6 +44,6 @@ def with_bandwidth(costs: Costs, bandwidth: float) -> Costs:
 
 def if_the_cache_were_lost(lineage: Lineage, costs: Costs) -> RecoveryPlan:
     """What would have to be done to have again all that is committed and only in the cache."""
-    exposed = [d for d in lineage.datasets.values() if d.phase is Phase.COMMITTED and d.in_cache and not d.persisted]
+    exposed = exposed_in(lineage)
     gone = [replace(d, cache=Cache.LOST) for d in lineage.datasets.values() if d.in_cache]
     return plan_recovery(lineage.changed(*gone), [d.ref for d in exposed], costs)

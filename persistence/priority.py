@@ -7,7 +7,7 @@ second of the link saves. The others are baselines: `fifo`, `hash-order` (Alluxi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from math import expm1
@@ -58,6 +58,12 @@ def make_policy(name: str, *, weights: Sequence[float], mean_fault_seconds: floa
     if name not in simple:
         raise ValueError(f"policy {name!r} is not one of paper, value-density, {', '.join(simple)}")
     return simple[name]
+
+
+def in_turn(refs: Iterable[Ref], lineage: Lineage, costs: Costs, policy: Policy, now: float) -> list[tuple[Ref, Score]]:
+    """`refs` with their scores, the one that is persisted first first."""
+    scored = [(ref, policy.score(ref, lineage, costs, now)) for ref in refs]
+    return sorted(scored, key=lambda pair: (not lineage.datasets[pair[0]].head, -pair[1].value, pair[0]))
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,7 @@ def at_risk(lineage: Lineage, costs: Costs) -> Risk:
     Counts every committed generation whose only bytes are in the cache. The seconds include evicted
     generations that would have to be run again on the way.
     """
-    exposed = [d for d in lineage.datasets.values() if d.phase is Phase.COMMITTED and d.in_cache and not d.persisted]
-    exposed.sort(key=lambda d: d.ref)
+    exposed = sorted(exposed_in(lineage), key=lambda d: d.ref)
     after = lineage.changed(*(replace(d, cache=Cache.LOST) for d in exposed))
     plan = plan_recovery(after, [d.ref for d in exposed], costs)
     back = [d for d in exposed if d.ref not in plan.irrecoverable]
@@ -79,6 +78,11 @@ def at_risk(lineage: Lineage, costs: Costs) -> Risk:
         irrecoverable=tuple(d.ref for d in gone),
         recomputable=tuple(d.ref for d in back),
     )
+
+
+def exposed_in(lineage: Lineage) -> list[Dataset]:
+    """The committed generations whose only bytes are in the cache."""
+    return [d for d in lineage.datasets.values() if d.phase is Phase.COMMITTED and d.in_cache and not d.persisted]
 
 
 def _only_below(lineage: Lineage, ref: Ref) -> bool:

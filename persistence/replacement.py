@@ -42,9 +42,10 @@ class Replacement:
         freed = sum(victim.bytes for victim in self.plan(missing).victims if self.evict(victim))
         return max(missing - freed, 0)
 
-    def evict(self, victim: Victim) -> bool:
-        """Let one generation go, unless it is needed after all by now; True if it went."""
-        with self._catalog.writing() as connection:
+    def evict(self, victim: Victim, *, who: str = "") -> bool:
+        """Let one generation go, unless it is needed after all by now; True if it went. `who` asked for it, if told."""
+        catalog = self._catalog.acting_as(who) if who else self._catalog
+        with catalog.writing() as connection:
             identity = key_of(connection, victim.ref)
             row = connection.execute(select(generation).where(generation.c.id == identity).with_for_update()).one()
             reading = select(reader.c.id).where(reader.c.generation_id == identity, reader.c.until > db_now())
@@ -53,7 +54,7 @@ class Replacement:
             if row.under != Under.PRESENT.value and not self._may_go_unpersisted(connection, row, victim):
                 return False
             try:
-                self._catalog.apply(connection, identity, Event.EVICTED, why=f"{victim.rule}: {victim.words}")
+                catalog.apply(connection, identity, Event.EVICTED, why=f"{victim.rule}: {victim.words}")
             except RefusedTransition:
                 return False
         self._cache.delete(row.cache_location)

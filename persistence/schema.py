@@ -211,6 +211,16 @@ measurement = Table(
 )
 Index("ix_measurement_kind", measurement.c.kind, measurement.c.side, measurement.c.id)
 
+risk_sample = Table(
+    "risk_sample",
+    metadata,
+    Column("minute", BigInteger, primary_key=True, autoincrement=False),  # since 1970
+    Column("dag_id", String, primary_key=True),  # empty: what no DAG made; every sample has this row
+    Column("bytes", BigInteger, nullable=False),
+    Column("irrecoverable_bytes", BigInteger, nullable=False),
+    Column("recompute_seconds", Float, nullable=False),
+)
+
 commit_counter = Table(
     "commit_counter",
     metadata,

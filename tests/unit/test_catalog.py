@@ -130,6 +130,20 @@ def test_find_takes_any_mix_of_filters(platform: Platform) -> None:
     assert len(find(origin=Origin(dag_id="etl"))) == 2
     assert [d.ref for d in find(superseded=True)] == [Ref("etl/1/a", 1)]
     assert len(find(limit=2)) == 2 and find(phase=Phase.OPEN) == []
+    assert platform.catalog.dag_ids() == ["", "etl"]
+    assert [d.origin.run_id for d in find(dag_ids=["etl", "other"])] == ["run 2", "run 1"] and find(dag_ids=[]) == []
+    assert [d.origin.run_id for d in find(run_ids=["run 1", "run 3"])] == ["run 1"] and find(run_ids=[]) == []
+
+
+def test_what_was_made_directly_from_a_generation_is_found(platform: Platform) -> None:
+    """From that generation, the newest first."""
+    for _ in range(2):
+        make(platform, "a", "load")
+        make(platform, "b", "shout", ["a"])
+    make(platform, "c", "shout", ["b"])
+    assert [d.ref for d in platform.catalog.made_from(Ref("a", 1))] == [Ref("b", 1)]
+    assert [d.ref for d in platform.catalog.made_from(Ref("b", 2))] == [Ref("c", 1)]
+    assert platform.catalog.made_from(Ref("c", 1)) == []
 
 
 def test_get_all_keeps_the_order_and_names_what_is_missing(platform: Platform) -> None:

@@ -30,7 +30,8 @@ README = ROOT / "README.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 PERSISTENCE = ROOT / "docs" / "persistence.md"
 SERVICES = ROOT / "docs" / "services.md"
-DOCUMENTS = (README, ROOT / "CHANGELOG.md", ARCHITECTURE, PERSISTENCE, SERVICES, ROOT / "docs" / "settings.md")
+PAGES = ROOT / "docs" / "pages.md"
+DOCUMENTS = (README, ROOT / "CHANGELOG.md", ARCHITECTURE, PERSISTENCE, SERVICES, PAGES, ROOT / "docs" / "settings.md")
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 
 

@@ -1,0 +1,72 @@
+"""The risk worked out on keys is that of the lineage, whatever the catalog holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from persistence.catalog import Catalog
+from persistence.lineage import Lineage
+from persistence.model import Origin, Phase, Side
+from persistence.recovery import at_risk, exposed_in
+from persistence.risk_samples import shares_of
+from tests.lineages import lineages
+from tests.support.recording import record
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
+    """One catalog for all examples, in which two operations were measured."""
+    found = Catalog(f"sqlite:///{tmp_path_factory.mktemp('loss')}/catalog.db")
+    for name, seconds in (("good", 0.5), ("fresh", 2.0)):
+        found.measure(name, Side.CACHE, bytes_in=10, seconds=seconds)
+    yield found
+    found.engine.dispose()
+
+
+@st.composite
+def recorded(draw: st.DrawFn) -> Lineage:
+    """Any lineage; some of it open still, some never timed, made by several DAGs or none."""
+    known = draw(lineages(10))  # a generation is told ten causes at most
+    return known.changed(*(
+        replace(
+            dataset,
+            phase=draw(st.sampled_from([dataset.phase, dataset.phase, Phase.OPEN])),
+            made_seconds=draw(st.sampled_from([1.0, None])),
+            origin=Origin(draw(st.sampled_from(["", "one", "two"]))),
+        )
+        for dataset in known.datasets.values()
+    ))  # fmt: skip
+
+
+@given(recorded())
+def test_the_shares_of_all_dags_add_up_to_the_risk(catalog: Catalog, known: Lineage) -> None:
+    """Bytes, those that are gone for good, and the seconds of all that is run again."""
+    record(catalog, known)
+    whole = catalog.lineage_of_cache()
+    expected = at_risk(whole, catalog.costs(whole))
+    loss = catalog.loss_of_cache()
+    shares = shares_of(loss, catalog.costs_of(loss.unmeasured)).values()
+    assert sum(share.bytes for share in shares) == expected.bytes
+    assert sum(share.irrecoverable_bytes for share in shares) == expected.irrecoverable_bytes
+    assert sum(share.recompute_seconds for share in shares) == pytest.approx(expected.recompute_seconds)
+
+
+@given(recorded())
+def test_the_causes_are_those_of_the_lineage(catalog: Catalog, known: Lineage) -> None:
+    """In the same words."""
+    record(catalog, known)
+    exposed = [dataset.ref for dataset in exposed_in(known)]
+    _, expected = known.chains(exposed, without=frozenset(exposed))
+    loss = catalog.loss_of_cache()
+    told = {}
+    for key in loss.exposed:
+        keys = list(dict.fromkeys((key, *loss.causes[key])))
+        alone = catalog.alone(keys)
+        refs = dict(zip(keys, alone.datasets, strict=True))
+        told[refs[key]] = {alone.why_not_repeatable(refs[cause]) for cause in loss.causes[key]}
+    assert told == {ref: set(expected.get(ref, ())) for ref in exposed}

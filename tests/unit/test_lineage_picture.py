@@ -1,0 +1,222 @@
+"""The lineage as a picture: what is drawn and folded, where it stands, and what is not told of other DAGs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from persistence.model import Cache, Dataset, Method, Origin, Phase, Ref
+from springline_airflow.lineage.folding import MOST_UNFOLDED, Fold, folded, suitable
+from springline_airflow.lineage.graph import Edge, Graph, Kind, Node, Return, draw, with_operations
+from springline_airflow.lineage.layers import laid_out
+from springline_airflow.lineage.veil import veiled, without_hidden
+from tests.lineages import evicted, lineage, made, persisted, ref
+
+
+def drawn(*datasets: Dataset) -> dict[str, Node]:
+    """The nodes of a picture, by key."""
+    return by_key(draw(lineage(*datasets)))
+
+
+def by_key(graph: Graph) -> dict[str, Node]:
+    """The nodes, by key."""
+    return {node.key: node for node in graph.nodes}
+
+
+def again(dataset: Dataset, **fields: object) -> Dataset:
+    """The next generation of the path."""
+    return replace(dataset, ref=Ref(dataset.ref.path, dataset.ref.generation + 1), **fields)  # type: ignore[arg-type]
+
+
+def grid(graph: Graph) -> list[list[str]]:
+    """The keys as they stand: by layer, then by place."""
+    layers = [[""] * len(graph.nodes) for _ in graph.nodes]
+    for node in graph.nodes:
+        assert layers[node.layer][node.place] == "", "two nodes in one place"
+        layers[node.layer][node.place] = node.key
+    return [[key for key in layer if key] for layer in layers if any(layer)]
+
+
+def crossings(graph: Graph) -> int:
+    """How many pairs of edges between the same two layers cross."""
+    at = {node.key: (node.layer, node.place) for node in graph.nodes}
+    lines = [(at[edge.source], at[edge.target]) for edge in graph.edges]
+    return sum(
+        a[0] == c[0] and b[0] == d[0] and (a[1] - c[1]) * (b[1] - d[1]) < 0
+        for i, (a, b) in enumerate(lines)
+        for c, d in lines[:i]
+    )
+
+
+# ---- what is drawn
+
+
+def test_a_dataset_is_drawn_with_its_state_and_how_it_was_persisted() -> None:
+    """Data and operation transfers are told apart, checkpoints and pins marked."""
+    nodes = drawn(
+        persisted("a", by=None, method=Method.DATA),
+        persisted("b", "a", method=Method.OPERATION, checkpoint=True, pinned=True),
+        made("c", "b"),
+    )
+    assert [(n.states, n.methods) for n in nodes.values()] == [
+        ({"persisted": 1}, {"data": 1}), ({"persisted": 1}, {"operation": 1}), ({"cached": 1}, {}),
+    ]  # fmt: skip
+    assert (nodes["b"].checkpoints, nodes["b"].pinned, nodes["c"].checkpoints, nodes["c"].pinned) == (1, 1, 0, 0)
+
+
+def test_what_is_needed_leads_back_to_what_is_persisted() -> None:
+    """Who follows the needs of a dataset has the chain; persisted ones need nothing."""
+    nodes = drawn(persisted("a", by=None), made("b", "a"), evicted("c", "b"), made("d", "c", "a"))
+    assert {key: node.needs for key, node in nodes.items()} == {"a": (), "b": (), "c": ("b",), "d": ("c",)}
+    assert [next(iter(node.returns)) for node in nodes.values()] == [Return.KEPT, Return.RUN, Return.RUN, Return.RUN]
+
+
+def test_what_nothing_brings_back_says_why_and_needs_nothing() -> None:
+    """The first cause, wherever upstream."""
+    nodes = drawn(made("a", by="dice"), made("b", "a"), made("c", "a", cache=Cache.LOST))
+    assert [next(iter(node.returns)) for node in nodes.values()] == [Return.GONE] * 3
+    assert nodes["b"].why_gone == nodes["a"].why_gone == ("dice (version v1), which made a@1, is not idempotent",)
+    assert nodes["b"].needs == () and nodes["c"].states == {"irrecoverable": 1}
+
+
+def test_older_generations_are_folded_into_the_newest() -> None:
+    """What was made of an older one is stale, and so is the edge."""
+    first = persisted("a", by=None, superseded=True)
+    graph = draw(lineage(first, again(first, superseded=False), made("b", "a"), made("c", "b")))
+    nodes = by_key(graph)
+    assert (nodes["a"].generation, nodes["a"].older) == (2, (1,))
+    assert graph.edges == (Edge("a", "b", stale=True), Edge("b", "c", stale=False))
+    assert (nodes["b"].stale, nodes["c"].stale) == (1, 0)
+
+
+def test_a_generation_that_is_being_written_does_not_hide_the_one_that_readers_see() -> None:
+    """It is drawn when there is no other; what is retired or abandoned is not drawn at all."""
+    seen = persisted("a", by=None)
+    nodes = drawn(
+        seen, again(seen, phase=Phase.OPEN), made("b", phase=Phase.OPEN, cache=Cache.WRITING),
+        made("c", phase=Phase.RETIRED), made("d", "c", phase=Phase.ABANDONED),
+    )  # fmt: skip
+    assert {key: node.generation for key, node in nodes.items()} == {"a": 1, "b": 1}
+    assert nodes["b"].states == {"writing": 1}
+
+
+def test_a_path_that_was_made_from_itself_has_no_edge_to_itself() -> None:
+    """A table that grows reads the generation before."""
+    first = persisted("a", by=None, superseded=True)
+    second = again(first, superseded=False, sources=(first.ref,))
+    assert draw(lineage(first, second)).edges == ()
+
+
+def test_an_operation_stands_between_a_dataset_and_its_sources() -> None:
+    """What no operation made has none."""
+    graph = with_operations(draw(lineage(persisted("a", by=None), persisted("b", by=None), made("c", "a", "b"))))
+    assert {(e.source, e.target) for e in graph.edges} == {
+        ("a", "operation:c"), ("b", "operation:c"), ("operation:c", "c"),
+    }  # fmt: skip
+    assert by_key(graph)["operation:c"].kind is Kind.OPERATION and by_key(graph)["operation:c"].label == "op"
+
+
+# ---- what is folded
+
+
+def days(count: int) -> Graph:
+    """A workflow of three operations over so many days."""
+    datasets = []
+    for day in range(count):
+        run = Origin("etl", f"day {day}", "t")
+        datasets += [
+            persisted(f"{day}/load", by="dice", origin=run, method=Method.DATA),
+            made(f"{day}/clean", f"{day}/load", by="op", origin=run),
+            made(f"{day}/count", f"{day}/clean", by="good", origin=run, bytes=day),
+        ]
+    return draw(lineage(*datasets))
+
+
+def test_few_datasets_are_not_folded_and_many_are() -> None:
+    """By what leaves fewer nodes: two thousand datasets of three operations become three."""
+    assert suitable(days(MOST_UNFOLDED // 3)) is Fold.NONE
+    assert suitable(days(667)) is Fold.OPERATION
+    assert len(folded(days(667), Fold.OPERATION).nodes) == 3
+    few = Graph(tuple(replace(n, operation=n.key, run_id="one") for n in days(30).nodes), ())
+    assert suitable(few) is Fold.RUN
+
+
+def test_a_fold_counts_what_is_in_it() -> None:
+    """States, ways of transfer, bytes; what its members need becomes what it needs."""
+    nodes = by_key(folded(days(5), Fold.OPERATION))
+    assert list(nodes) == ["operation:dice", "operation:good", "operation:op"]
+    load, count = nodes["operation:dice"], nodes["operation:good"]
+    assert (load.kind, load.label, load.datasets) == (Kind.FOLD, "dice", 5)
+    assert (load.states, load.methods, load.returns) == ({"persisted": 5}, {"data": 5}, {"kept": 5})
+    assert (count.states, count.bytes, count.run_id, count.dag_id) == ({"cached": 5}, 10, "", "etl")
+
+
+def test_edges_between_folds_are_one_and_edges_inside_of_one_are_gone() -> None:
+    """An edge is stale if any in it is."""
+    graph = days(3)
+    graph = replace(graph, edges=(*graph.edges[:-1], replace(graph.edges[-1], stale=True)))
+    assert {(e.source, e.target, e.stale) for e in folded(graph, Fold.OPERATION).edges} == {
+        ("operation:dice", "operation:op", False), ("operation:op", "operation:good", True),
+    }  # fmt: skip
+    by_run = folded(graph, Fold.RUN)
+    assert by_run.edges == () and [n.label for n in by_run.nodes] == ["day 0", "day 1", "day 2"]
+
+
+# ---- where it stands
+
+
+def test_sources_stand_left_of_what_was_made_of_them() -> None:
+    """One layer beyond the last of them."""
+    graph = laid_out(draw(lineage(made("a"), made("b", "a"), made("c", "a", "b"), made("d"), made("e", "d", "c"))))
+    assert [set(layer) for layer in grid(graph)] == [{"a", "d"}, {"b"}, {"c"}, {"e"}]
+
+
+def test_lines_do_not_cross_where_they_need_not() -> None:
+    """However the names stand in the alphabet."""
+    pairs = {"z": "a", "y": "b", "x": "c", "w": "d"}
+    tangled = draw(lineage(*(made(s) for s in pairs), *(made(t, s) for s, t in pairs.items())))
+    straight = laid_out(tangled)
+    assert crossings(straight) == 0
+    assert crossings(laid_out(days(20))) == 0
+
+
+def test_nodes_that_lead_back_to_each_other_share_a_layer() -> None:
+    """Folds may: today's clean reads yesterday's count."""
+    edges = (Edge("a", "b"), Edge("b", "c"), Edge("c", "b"), Edge("c", "d"))
+    graph = laid_out(Graph(tuple(Node(key, Kind.FOLD, key) for key in "abcd"), edges))
+    assert [set(layer) for layer in grid(graph)] == [{"a"}, {"b", "c"}, {"d"}]
+
+
+def test_nothing_is_laid_out_as_nothing() -> None:
+    """An empty catalog has an empty picture."""
+    assert laid_out(draw(lineage())) == Graph((), ())
+
+
+# ---- what is not told
+
+
+def mine(dataset: Dataset) -> bool:
+    """Whether the DAG that made it may be read."""
+    return dataset.origin.dag_id == "mine"
+
+
+def test_what_one_may_not_read_has_no_name_and_changes_nothing_else() -> None:
+    """Neither in sources nor in reasons; what can be made again stays so."""
+    mine_, theirs = {"origin": Origin("mine")}, {"origin": Origin("theirs")}
+    true = lineage(
+        made("secret", by="dice", **theirs), made("b", "secret", **mine_), persisted("kept", by=None, **theirs),
+        made("c", "kept", "lost in time", **mine_), made("d", "kept", **mine_),
+    )  # fmt: skip
+    seen = veiled(true, mine)
+    assert {r.path for r in seen.datasets if not r.path.startswith("hidden:")} == {"b", "c", "d"}
+    assert not any(name in repr(seen) for name in ("secret", "kept", "lost in time"))
+    for name in "bcd":
+        assert seen.recomputable(ref(name)) == true.recomputable(ref(name))
+    assert seen.why_not_recomputable(ref("b")) == ("dice (version v1), which made hidden:3@1, is not idempotent",)
+    assert [(n.key, n.needs) for n in without_hidden(draw(seen)).nodes] == [("b", ()), ("c", ()), ("d", ())]
+    assert without_hidden(draw(seen)).edges == ()
+
+
+def test_who_may_read_everything_sees_the_lineage_as_it_is() -> None:
+    """Nothing is copied."""
+    true = lineage(made("a"), made("b", "a"))
+    assert veiled(true, lambda dataset: True) is true

@@ -1,0 +1,142 @@
+"""What is at risk by name, added up over what one may read, and the risk over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from persistence.catalog import Catalog
+from persistence.history import Costs
+from persistence.model import Cache, Dataset, Origin
+from persistence.platform import Platform
+from persistence.recovery import at_risk
+from persistence.risk_samples import Sample, Share, superfluous
+from springline_airflow.lineage.risks import Risks, risks_of, weigh
+from springline_airflow.lineage.veil import veiled
+from tests.lineages import evicted, lineage, made, persisted
+from tests.support.recording import record
+
+DAY = 24 * 60
+
+
+@pytest.fixture
+def catalog(platform: Platform) -> Catalog:
+    """A catalog of its own for each test."""
+    return platform.catalog
+
+
+def at(catalog: Catalog, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is so many seconds after 1970 now."""
+    monkeypatch.setattr(catalog, "now", lambda: seconds)
+
+
+def risks(catalog: Catalog, reads: Callable[[str], bool] = lambda dag_id: True, most: int = 9) -> Risks:
+    """What is told to somebody who may read what those DAGs made."""
+    loss, costs = catalog.loss_of_cache(), Costs()
+    weighed = weigh(loss, costs, reads, most=most)
+    named = veiled(catalog.alone(weighed.named(loss)), lambda dataset: reads(dataset.origin.dag_id))
+    return risks_of(weighed, loss, costs, named)
+
+
+# ---- by name
+
+
+def test_the_risks_add_up_to_what_the_command_line_says(catalog: Catalog) -> None:
+    """Dataset by dataset, what is gone for good first, then by size."""
+    known = lineage(
+        persisted("a", by=None), made("b", "a", bytes=10), made("c", "b", bytes=30), evicted("d", "c"),
+        made("x", by="dice", bytes=5), made("y", "x", bytes=7), made("e", "d"),
+    )  # fmt: skip
+    record(catalog, known)
+    risk, told = at_risk(known, Costs()), risks(catalog, most=4)
+    assert (told.bytes, told.recomputable_bytes, told.irrecoverable_bytes) == (
+        risk.bytes, risk.recomputable_bytes, risk.irrecoverable_bytes,
+    )  # fmt: skip
+    assert (told.recompute_seconds, told.datasets) == (risk.recompute_seconds, 5)
+    assert [each.path for each in told.exposed] == ["y", "x", "e", "c"]
+    assert told.exposed[0].why_gone == ["dice (version v1), which made x@1, is not idempotent"]
+    assert [each.seconds for each in told.exposed] == [None, None, 1.0, 1.0]
+
+
+def test_the_risk_of_what_one_may_read_includes_making_again_what_one_may_not(catalog: Catalog) -> None:
+    """Its bytes do not count, and it is not named; the seconds that it takes do count."""
+    mine = Origin("mine")
+    record(catalog, lineage(
+        persisted("a", by=None), made("b", "a"), made("c", "b", origin=mine), made("x", by="dice"),
+        made("y", "x", origin=mine, bytes=1),
+    ))  # fmt: skip
+    told = risks(catalog, lambda dag_id: dag_id == "mine")
+    assert (told.bytes, told.datasets, [each.path for each in told.exposed]) == (1001, 2, ["y", "c"])
+    assert told.recompute_seconds == 2.0
+    (why,) = told.exposed[0].why_gone
+    assert why.startswith("dice (version v1), which made hidden:")
+
+
+# ---- over time
+
+
+def sampled(*datasets: Dataset, catalog: Catalog, minute: int, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Record these datasets, and take a sample in that minute."""
+    record(catalog, lineage(*datasets))
+    at(catalog, minute * 60 + 30, monkeypatch)
+    return catalog.sample_risk()
+
+
+def test_the_risk_is_recorded_as_it_goes(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also that there is none any more."""
+    risky = (persisted("a", by=None), made("b", "a", bytes=10), made("x", by="dice", bytes=5))
+    for minute, datasets in enumerate((risky, risky[:2], risky[:1]), start=100):
+        assert sampled(*datasets, catalog=catalog, minute=minute, monkeypatch=monkeypatch)
+    series = [Sample(6000.0, 15, 5, 1.0), Sample(6060.0, 10, 0, 1.0), Sample(6120.0, 0, 0, 0.0)]
+    assert catalog.risk_since() == series
+    assert catalog.risk_since(6060) == series[1:] and catalog.risk_since(6061) == series[2:]
+
+
+def test_a_minute_has_one_sample(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever comes second records nothing, even if both began at once."""
+    assert sampled(made("a", by="dice"), catalog=catalog, minute=100, monkeypatch=monkeypatch)
+    assert not sampled(made("a", bytes=7), catalog=catalog, minute=100, monkeypatch=monkeypatch)
+    assert not catalog._record(100, {"": Share(bytes=8)})
+    assert [sample.bytes for sample in catalog.risk_since()] == [1000]
+
+
+def test_each_dag_has_its_share(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is run again only for another DAG counts for the DAG that made it."""
+    sampled(
+        persisted("a", by=None), evicted("b", "a", origin=Origin("theirs")),
+        made("c", "b", origin=Origin("mine")), made("by hand", bytes=3, by=None),
+        catalog=catalog, minute=100, monkeypatch=monkeypatch,
+    )  # fmt: skip
+    assert catalog.risk_dag_ids() == ["", "mine", "theirs"]
+    for dag_ids, share in (
+        (["mine"], (1000, 0, 1.0)),
+        (["theirs"], (0, 0, 1.0)),
+        ([""], (3, 3, 0.0)),
+        (["mine", "theirs"], (1000, 0, 2.0)),
+        ([], (0, 0, 0.0)),
+        (None, (1003, 3, 2.0)),
+    ):
+        assert catalog.risk_since(dag_ids=dag_ids) == [Sample(6000.0, *share)], dag_ids
+
+
+def test_old_samples_are_thinned_out() -> None:
+    """A minute for a day, an hour for a month, a day after that; what is kept once stays while its slot does."""
+    now = 1000 * DAY
+    minutes = range(now - 3 * DAY, now + 1)
+    kept = sorted(set(minutes) - set(superfluous(minutes, now)))
+    assert kept == [*range(now - 3 * DAY, now - DAY, 60), *range(now - DAY, now + 1)]
+    later = now + 40 * DAY
+    assert sorted(set(kept) - set(superfluous(kept, later))) == [now - 3 * DAY, now - 2 * DAY, now - DAY, now]
+
+
+def test_a_new_sample_removes_what_it_makes_superfluous(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For every DAG."""
+    for minute in (6000, 6001, 6060, 6000 + 2 * DAY):
+        sampled(
+            made("a", cache=Cache.PRESENT, origin=Origin("etl")),
+            catalog=catalog,
+            minute=minute,
+            monkeypatch=monkeypatch,
+        )
+    assert [sample.at / 60 for sample in catalog.risk_since(dag_ids=["etl"])] == [6000, 6060, 6000 + 2 * DAY]

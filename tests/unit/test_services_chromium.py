@@ -1,0 +1,66 @@
+"""Where the tests that look at pages get their Chromium from."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from services.chromium import find_chromium, have_chromium
+from services.errors import NoProgram
+
+
+def program(folder: Path, name: str) -> Path:
+    """An executable file of this name."""
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_the_chromium_that_is_named_comes_before_the_one_on_the_path(tmp_path):
+    """Debian's name before those of others; one that is named and is none is an error, not a reason to take another."""
+    program(tmp_path / "bin", "google-chrome")
+    here = program(tmp_path / "bin", "chromium")
+    mine = program(tmp_path / "mine", "browser")
+    path = str(tmp_path / "bin")
+    assert find_chromium({"PATH": ""}) is None
+    assert find_chromium({"PATH": path}) == here
+    assert find_chromium({"PATH": path, "CHROME_BIN": str(mine)}) == mine
+    with pytest.raises(NoProgram, match="CHROME_BIN=nothing is no program"):
+        find_chromium({"PATH": path, "CHROME_BIN": "nothing"})
+
+
+def test_one_that_is_missing_is_installed_where_that_may_be_done(tmp_path):
+    """From Debian's packages, once."""
+    program(tmp_path, "apt-get")
+    ran = []
+
+    def run(command):
+        ran.append(command[1])
+        if command[1] == "install":
+            program(tmp_path, "chromium")
+
+    for _ in range(2):
+        assert have_chromium({"PATH": str(tmp_path)}, root=True, run=run) == tmp_path / "chromium"
+    assert ran == ["update", "install"]
+
+
+def test_where_it_may_not_be_installed_the_error_says_what_to_do(tmp_path):
+    """No right to, no Debian, a package source that does not answer, or a package without the program."""
+    program(tmp_path / "debian", "apt-get")
+
+    def fails(command):
+        raise subprocess.CalledProcessError(100, command)
+
+    debian = {"PATH": str(tmp_path / "debian")}
+    for environment, root, run, words in (
+        (debian, False, fails, "no Chromium on the PATH"),
+        ({"PATH": str(tmp_path)}, True, fails, "no Chromium on the PATH"),
+        (debian, True, fails, "could not be installed"),
+        (debian, True, lambda command: None, "has left no Chromium"),
+    ):
+        with pytest.raises(NoProgram, match=f"{words}.*apt install chromium"):
+            have_chromium(environment, root=root, run=run)
