@@ -6,13 +6,13 @@ from airflow.sdk import DAG, Param
 
 from persistence.model import Strategy
 from spark_jobs.operations import load_operations
+from springline_airflow.timetables import DailyUntil
 from springline_airflow.wiring import dataset_tasks
 
 with DAG(
     "etl_lineage",
-    schedule="@daily",
+    schedule=DailyUntil("2013-12-31"),
     start_date=datetime(2013, 1, 1),
-    end_date=datetime(2013, 12, 31),
     catchup=False,
     params={
         "strategy": Param(
@@ -26,7 +26,10 @@ with DAG(
             description="What the quality gate does with rows that break a rule",
         ),
         "ds": Param(
-            "", type="string", pattern=r"^(\d{4}-\d{2}-\d{2})?$", description="The day; empty: the run's logical date"
+            None,
+            type=["null", "string"],
+            pattern=r"^(\d{4}-\d{2}-\d{2})?$",
+            description="The day, as 2013-01-05; empty: the run's logical date",
         ),
     },
     default_args={"retries": 2, "retry_delay": timedelta(seconds=5)},

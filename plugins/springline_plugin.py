@@ -2,13 +2,17 @@
 
 from airflow.plugins_manager import AirflowPlugin
 
-from springline_airflow.api.mounting import Mounted
+from springline_airflow.api.mounting import PREFIX, Mounted
 from springline_airflow.listener import RunListener
+from springline_airflow.pages.views import views
+from springline_airflow.timetables import DailyUntil
 
 
 class SpringlinePlugin(AirflowPlugin):
-    """Springline's listener and its API."""
+    """Springline's listener, its API, its pages and its schedules."""
 
     name = "springline"
     listeners = [RunListener()]  # noqa: RUF012 - Airflow wants a list here
     fastapi_apps = Mounted()
+    external_views = views(PREFIX)
+    timetables = [DailyUntil]  # noqa: RUF012 - as above

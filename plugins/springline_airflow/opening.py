@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from persistence.catalog import Catalog
@@ -46,6 +47,25 @@ def spark_runner() -> SparkRunner:
 
     remote = spark_remote(defined)
     return make_runner(JobSettings(spark_remote=remote) if remote else JobSettings())
+
+
+class Platforms:
+    """A platform that stays open, without a runner, for a process that asks again and again.
+
+    Another one is opened when the settings or the connections have become others.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._open: tuple[Settings, Platform] | None = None
+
+    def now(self) -> Platform:
+        """The platform that the connections and the settings describe now."""
+        settings = Settings(**overrides(defined))
+        with self._lock:
+            if self._open is None or self._open[0] != settings:
+                self._open = settings, open_platform(settings, runner=NoRunner(), who="API")
+            return self._open[1]
 
 
 @dataclass(frozen=True, slots=True)

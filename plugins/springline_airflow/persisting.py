@@ -15,6 +15,8 @@ from springline_airflow.triggers import QueueTrigger
 
 OpenPlatform = Callable[[str], AbstractContextManager[Any]]
 
+_SAMPLING_SECONDS = 10.0  # between two looks whether this minute has its sample of the risk
+
 
 class PersisterOperator(BaseOperator):
     """Persists until the queue is empty, lingers for more, then waits as a trigger; ends after `lifetime` seconds.
@@ -67,7 +69,11 @@ class PersisterOperator(BaseOperator):
         """Persist until nothing has come for `linger` seconds."""
         persisted = 0
         idle_since = time.monotonic()
+        looked_at = -_SAMPLING_SECONDS
         while time.time() < until and time.monotonic() - idle_since < self.linger:
+            if time.monotonic() - looked_at >= _SAMPLING_SECONDS:
+                looked_at = time.monotonic()
+                platform.catalog.sample_risk()
             outcome = platform.persister.step()
             if outcome is None:
                 platform.persister.sleep(0.5)
@@ -101,5 +107,6 @@ class MaintenanceOperator(BaseOperator):
 
         with self._open_platform(f"maintenance task, {self.action}") as platform:
             report = ACTIONS[self.action](platform)
+            platform.catalog.sample_risk()
         self.log.info("%s: %s", self.action, report)
         return report

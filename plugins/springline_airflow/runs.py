@@ -7,6 +7,7 @@ from typing import Any
 from persistence.model import Origin
 
 _AGAIN = "#"  # Airflow allows no such letter in a run's id
+_MOST_CLEARED = 100  # times that a DAG run is looked for
 
 
 def origin_of(dag_run: Any, task_id: str = "") -> Origin:
@@ -22,3 +23,13 @@ def origin_of(dag_run: Any, task_id: str = "") -> Origin:
 def run_id_of(origin: Origin) -> str:
     """The id under which Airflow knows the DAG run of `origin`."""
     return origin.run_id.partition(_AGAIN)[0]
+
+
+def names_of(run_id: str) -> tuple[str, ...]:
+    """What the catalog may call a DAG run that Airflow knows under this id: as it ran first, then as it was cleared.
+
+    A name that holds the number of clearings already, as the catalog told it, means that one alone.
+    """
+    if _AGAIN in run_id:
+        return (run_id,)
+    return (run_id, *(f"{run_id}{_AGAIN}{again}" for again in range(1, _MOST_CLEARED + 1)))

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import closing
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from persistence.platform import Platform, default_cache, open_platform
-from persistence.runner import NoRunner
-from persistence.settings import Settings
-from services.airflow_api import AirflowApi
-from services.known import make_servers
-from services.launching import tail
-from services.ports import free_port
-from services.servers.airflow import USER, password
-from services.settings import ServiceSettings
-from services.supervisor import Supervisor
-from spark_jobs.landing import land
+from persistence.platform import Platform, open_platform
+from tests.support.lines import LinesRunner
+from tests.support.live_airflow import Live, live_airflow
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+    from fastapi.testclient import TestClient
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(tempfile.mkdtemp(prefix="springline-airflow-"))
@@ -44,55 +39,102 @@ def _clean_up():
     shutil.rmtree(HOME, ignore_errors=True)
 
 
-@dataclass(frozen=True)
-class Live:
-    """Real servers in a home of this suite's own."""
-
-    home: Path
-    supervisor: Supervisor
-    api: AirflowApi
-    environment: Mapping[str, str]
-    platform: Platform
-
-    def finish(self, dag_id: str, runs: Callable[[], Collection[str]], patience: float = 600) -> None:
-        """Wait until the states that `runs` gives are all final, and fail unless all are successes."""
-        until = time.monotonic() + patience
-        while not (states := runs()) or any(state not in ("success", "failed") for state in states):
-            assert time.monotonic() < until, f"{dag_id} has not ended: {states}"
-            time.sleep(0.5)
-        assert set(states) == {"success"}, self.tails(dag_id)
-
-    def tails(self, dag_id: str) -> str:
-        """The ends of the logs of a DAG's tasks."""
-        logs = sorted((self.home / "airflow" / "logs" / f"dag_id={dag_id}").rglob("*.log"))
-        return "\n".join(tail(log) for log in logs if "error" in log.read_text(errors="replace"))
-
-
 @pytest.fixture(scope="session")
 def live() -> Iterator[Live]:
     """Airflow and Spark Connect, started as `make demo` starts them, on free ports."""
-    home = HOME / "live"
-    settings = ServiceSettings(home=home, airflow_port=free_port(), connect_port=free_port())
-    bundle = {"classpath": "airflow.dag_processing.bundles.local.LocalDagBundle"}
-    bundles = [
-        {**bundle, "name": "dags-folder", "kwargs": {}},
-        {**bundle, "name": "tests", "kwargs": {"path": str(Path(__file__).parent / "live_dags")}},
-    ]
-    spark, plain = make_servers(["spark-connect", "airflow"], settings)
-    more = {"AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles)}
-    quiet = {"SPRINGLINE_STREAMS": str(home / "no-streams.toml")}  # a DAG less to be parsed again and again
-    airflow = replace(plain, environment={**plain.environment, **more, **quiet})
-    supervisor = Supervisor(home, say=lambda text: None)
-    supervisor.up([spark, airflow], settings.start_patience)
-    api = AirflowApi(airflow.address, USER, password(home))
-    platform = open_platform(Settings(home=home), runner=NoRunner())
-    land([date(2013, 1, 5), date(2013, 1, 6)], home / "landing")
-    try:
-        api.await_dags(("etl_lineage", "persister", "trying"))
-        yield Live(home, supervisor, api, airflow.environment, platform)
-    finally:
-        platform.close()
-        api.close()
-        for name in ("airflow", "spark-connect"):
-            supervisor.down(name, 3)
-        shutil.rmtree(default_cache(home), ignore_errors=True)
+    days = [date(2013, 1, 5), date(2013, 1, 6)]
+    dags = Path(__file__).parent / "live_dags"
+    with live_airflow(HOME / "live", days, dag_ids=("etl_lineage", "persister", "trying"), more_dags=dags) as found:
+        yield found
+
+
+@pytest.fixture
+def api_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: LinesRunner) -> Iterator[Platform]:
+    """The platform that the API finds, empty."""
+    monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
+    monkeypatch.setenv("SPRINGLINE_SMALL_BYTES", "0")
+    with closing(open_platform(runner=runner)) as found:
+        yield found
+
+
+ROLES = {"vera": "viewer", "ulla": "user", "otto": "op"}
+
+
+@pytest.fixture(scope="module")
+def root() -> Iterator[FastAPI]:
+    """An app with Airflow's login and the plugin as Airflow finds and mounts it."""
+    from airflow import settings as airflow_settings
+    from airflow.api_fastapi.app import init_auth_manager, init_plugins, purge_cached_app
+    from airflow.models import import_all_models
+    from airflow.models.base import Base
+    from fastapi import FastAPI
+
+    with pytest.MonkeyPatch.context() as patch:
+        users = ",".join(f"{name}:{role}" for name, role in ROLES.items())
+        patch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS", users)
+        purge_cached_app()
+        import_all_models()
+        Base.metadata.create_all(airflow_settings.engine)
+        app = FastAPI()
+        init_plugins(app)
+        init_auth_manager(app)
+        yield app
+        purge_cached_app()
+
+
+@pytest.fixture(scope="module")
+def api(root: FastAPI) -> FastAPI:
+    """The API's own app."""
+    from starlette.routing import Mount
+
+    from springline_airflow.api.mounting import PREFIX
+
+    (found,) = (route.app for route in root.routes if isinstance(route, Mount) and route.path == PREFIX)
+    app: FastAPI = found
+    return app
+
+
+@pytest.fixture(scope="module")
+def clients(root: FastAPI) -> dict[str, TestClient]:
+    """A client of each user, with a token that Airflow gave for the password; `nobody` has none."""
+    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+    from fastapi.testclient import TestClient
+
+    found = {"nobody": TestClient(root)}
+    for name in ROLES:
+        login = {"username": name, "password": SimpleAuthManager.get_passwords()[name]}
+        token = found["nobody"].post("/auth/token", json=login).json()["access_token"]
+        found[name] = TestClient(root, headers={"Authorization": f"Bearer {token}"}, raise_server_exceptions=False)
+    return found
+
+
+@pytest.fixture(scope="module")
+def recover_dag(root: FastAPI) -> str:
+    """The DAG `recover` as Airflow has read it from its file."""
+    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+    from airflow.models.dagbundle import DagBundleModel
+    from airflow.utils.db import synchronize_log_template
+    from airflow.utils.session import create_session
+
+    bag = DagBag(ROOT / "dags" / "recover.py", bundle_name="dags-folder", bundle_path=ROOT / "dags")
+    assert bag.import_errors == {}
+    synchronize_log_template()  # as Airflow's own making of its tables does; every DAG run refers to it
+    with create_session() as session:
+        session.merge(DagBundleModel(name="dags-folder"))
+        session.flush()
+        sync_bag_to_db(bag, "dags-folder", None, session=session)
+    (dag_id,) = bag.dags
+    return dag_id
+
+
+@pytest.fixture
+def vera(clients: dict[str, TestClient]) -> TestClient:
+    """A viewer."""
+    return clients["vera"]
+
+
+@pytest.fixture
+def ulla(clients: dict[str, TestClient]) -> TestClient:
+    """One who may change DAGs."""
+    return clients["ulla"]

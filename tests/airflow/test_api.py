@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from airflow import settings as airflow_settings
-from airflow.api_fastapi.app import init_auth_manager, init_plugins, purge_cached_app
 from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
-from airflow.models import import_all_models
-from airflow.models.base import Base
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from starlette.routing import Mount, Route
+from starlette.routing import Route
 
+from persistence.model import Origin, Strategy
+from persistence.platform import open_platform
+from persistence.runner import NoRunner
 from spark_jobs.streaming.errors import LogUnavailable
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import read_jobs
@@ -25,6 +24,7 @@ from spark_jobs.streaming.unitlog.stamps import Stamp
 from spark_jobs.streaming.unitlog.versions import Version, Versions
 from springline_airflow.api import streams
 from springline_airflow.api.mounting import PREFIX
+from tests.support.lines import make
 from tests.support.memory_log import MemoryLog
 from tests.unit.streaming.windows_job import Job, csv, registry, stream
 
@@ -37,54 +37,6 @@ FIELDS = '[["time", "float"], ["sip", "text"], ["kind", "text"], ["bytes", "int"
 T = 1_700_000_040  # 2023-11-14 22:14:00
 ROOT = f"{PREFIX}/api/v1"
 TICKS = f"{ROOT}/streams/ticks"
-ROLES = {"vera": "viewer", "ulla": "user", "otto": "op"}
-
-
-@pytest.fixture(scope="module")
-def root() -> Iterator[FastAPI]:
-    """An app with Airflow's login and the plugin as Airflow finds and mounts it."""
-    with pytest.MonkeyPatch.context() as patch:
-        users = ",".join(f"{name}:{role}" for name, role in ROLES.items())
-        patch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS", users)
-        purge_cached_app()
-        import_all_models()
-        Base.metadata.create_all(airflow_settings.engine)
-        app = FastAPI()
-        init_plugins(app)
-        init_auth_manager(app)
-        yield app
-        purge_cached_app()
-
-
-@pytest.fixture(scope="module")
-def api(root: FastAPI) -> FastAPI:
-    """The API's own app."""
-    (found,) = (route.app for route in root.routes if isinstance(route, Mount) and route.path == PREFIX)
-    assert isinstance(found, FastAPI)
-    return found
-
-
-@pytest.fixture(scope="module")
-def clients(root: FastAPI) -> dict[str, TestClient]:
-    """A client of each user, with a token that Airflow gave for the password; `nobody` has none."""
-    found = {"nobody": TestClient(root)}
-    for name in ROLES:
-        login = {"username": name, "password": SimpleAuthManager.get_passwords()[name]}
-        token = found["nobody"].post("/auth/token", json=login).json()["access_token"]
-        found[name] = TestClient(root, headers={"Authorization": f"Bearer {token}"}, raise_server_exceptions=False)
-    return found
-
-
-@pytest.fixture
-def vera(clients: dict[str, TestClient]) -> TestClient:
-    """A viewer."""
-    return clients["vera"]
-
-
-@pytest.fixture
-def ulla(clients: dict[str, TestClient]) -> TestClient:
-    """One who may change DAGs."""
-    return clients["ulla"]
 
 
 @pytest.fixture
@@ -106,6 +58,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
     monkeypatch.setenv("SPRINGLINE_STREAMS", str(tmp_path / "streams.toml"))
     monkeypatch.setenv("SPRINGLINE_STREAM_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
     return JobFolder(tmp_path / "streams" / "ticks")
 
 
@@ -123,6 +76,13 @@ def held() -> None:
         Versions(Path(reducing.folder(unit))).save(Version(1, 0), ran.states["reduce", unit], (1, 1))
 
 
+@pytest.fixture
+def dataset(folder: JobFolder, recover_dag: str) -> None:
+    """A dataset, `etl/a`, that a DAG run made and that is persisted."""
+    with closing(open_platform(runner=NoRunner())) as platform:
+        make(platform, "etl/a", lines=["x"], origin=Origin("etl", "run 1", "a"), strategy=Strategy.CACHE_THROUGH)
+
+
 # ---- who gets in
 
 
@@ -130,7 +90,13 @@ def walk(api: FastAPI) -> list[tuple[str, str]]:
     """Method and path of every route, with names that are there; those that end something come last."""
     assert all(isinstance(route, Route) for route in api.routes), "a part of the app that this does not walk"
     found = [
-        (method, PREFIX + route.path.format(job="ticks", name="all"))
+        (
+            method,
+            PREFIX
+            + route.path_format.format(
+                job="ticks", name="all", path="etl/a", wish="pin", page="lineage", file="page.css"
+            ),
+        )
         for route in api.routes
         if isinstance(route, Route)
         for method in (route.methods or set()) - {"HEAD"}
@@ -154,9 +120,12 @@ def statuses(client: TestClient, api: FastAPI) -> dict[tuple[str, str], int]:
 
 
 def test_the_walk_finds_every_route(api: FastAPI) -> None:
-    """Those of streams among them, and the schema."""
-    assert len(walk(api)) >= 10
+    """Those of streams and of datasets among them, and the schema."""
+    assert len(walk(api)) >= 15
     assert {("GET", f"{ROOT}/streams"), ("PUT", f"{TICKS}/queries/all"), ("POST", f"{TICKS}/stop"),
+            ("GET", f"{ROOT}/lineage"), ("GET", f"{ROOT}/queue"), ("GET", f"{ROOT}/at-risk"),
+            ("GET", f"{ROOT}/datasets/etl/a"), ("POST", f"{ROOT}/datasets/etl/a/pin"),
+            ("POST", f"{ROOT}/datasets/etl/a/recover"), ("GET", f"{ROOT}/at-risk/history"),
             ("GET", f"{ROOT}/openapi.json")} <= set(walk(api))  # fmt: skip
 
 
@@ -172,7 +141,7 @@ def test_a_wrong_token_is_none(api: FastAPI, root: FastAPI) -> None:
 
 
 def test_a_viewer_reads_everything_and_changes_nothing(
-    api: FastAPI, vera: TestClient, log: MemoryLog, held: None, folder: JobFolder
+    api: FastAPI, vera: TestClient, log: MemoryLog, held: None, dataset: None, folder: JobFolder
 ) -> None:
     """Asking is reading."""
     told = statuses(vera, api)
@@ -182,7 +151,7 @@ def test_a_viewer_reads_everything_and_changes_nothing(
 
 @pytest.mark.parametrize("name", ["ulla", "otto"])
 def test_who_may_change_dags_may_do_everything(
-    name: str, api: FastAPI, clients: dict[str, TestClient], log: MemoryLog, held: None
+    name: str, api: FastAPI, clients: dict[str, TestClient], log: MemoryLog, held: None, dataset: None
 ) -> None:
     """Every route answers with a success."""
     told = statuses(clients[name], api)
@@ -252,7 +221,13 @@ def test_the_schema_tells_every_route(api: FastAPI, vera: TestClient) -> None:
     told = vera.get(f"{ROOT}/openapi.json").json()
     assert told["servers"] == [{"url": PREFIX}]
     routes = {(method.upper(), PREFIX + path) for path, each in told["paths"].items() for method in each}
-    named = {(method, path.replace("ticks", "{job}").replace("all", "{name}")) for method, path in walk(api)}
+    templates = {"ticks": "{job}", "all": "{name}", "etl/a": "{path}", "}/pin": "}/{wish}"}
+    named = set()
+    for method, path in walk(api):
+        for given, template in templates.items():
+            path = path.replace(given, template)
+        if not path.startswith(f"{PREFIX}/pages"):
+            named.add((method, path))
     assert routes == named - {("GET", f"{ROOT}/openapi.json")}
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk.exceptions import ParamValidationError
 
 from persistence.model import Strategy
 from spark_jobs.operations import load_operations
@@ -25,8 +26,10 @@ def dags():
 
 
 def test_every_dag_file_is_imported(dags):
-    """Five DAGs, two of them for the job of streams.toml; no errors."""
-    assert sorted(dags) == ["etl_lineage", "maintenance", "persister", "stream_flights", "stream_range_flights"]
+    """Six DAGs, two of them for the job of streams.toml; no errors."""
+    assert sorted(dags) == [
+        "etl_lineage", "maintenance", "persister", "recover", "stream_flights", "stream_range_flights",
+    ]  # fmt: skip
 
 
 def test_tasks_and_edges_are_those_of_the_registry(dags):
@@ -64,8 +67,18 @@ def test_the_strategy_is_a_parameter_with_async_and_sync_as_default(dags):
 def test_a_day_is_run_on_its_date_and_not_caught_up(dags):
     """Unpausing starts nothing by itself: the days are in the past, and run by backfill."""
     dag = dags["etl_lineage"]
-    assert (dag.start_date.date().isoformat(), dag.end_date.date().isoformat()) == ("2013-01-01", "2013-12-31")
+    assert (dag.start_date.date().isoformat(), dag.timetable.last.isoformat()) == ("2013-01-01", "2013-12-31")
     assert not dag.catchup
+
+
+def test_a_run_that_is_triggered_today_has_its_tasks(dags):
+    """Airflow's form offers today as the logical date; the day of the data is asked for beside it, and may be empty."""
+    dag = dags["etl_lineage"]
+    assert dag.end_date is None and all(task.end_date is None for task in dag.tasks)
+    day = dag.params.get_param("ds")
+    assert day.value is None and day.resolve("2013-01-05") == "2013-01-05" and day.resolve(None) is None
+    with pytest.raises(ParamValidationError):
+        day.resolve("yesterday")
 
 
 def test_the_persister_runs_once_at_a_time_and_for_ever(dags):
@@ -77,6 +90,18 @@ def test_the_persister_runs_once_at_a_time_and_for_ever(dags):
 def test_a_recovery_that_fails_fails_its_run(dags):
     """Nothing comes after `recover`, so that its failure is the run's."""
     assert dags["maintenance"].get_task("recover").downstream_task_ids == set()
+
+
+def test_a_dataset_is_brought_back_only_when_somebody_asks(dags):
+    """Airflow's form asks for the path, and refuses a generation that can be none."""
+    dag = dags["recover"]
+    assert (dag.schedule, dag.is_paused_upon_creation) == (None, False)
+    path, generation = dag.params.get_param("path"), dag.params.get_param("generation")
+    with pytest.raises(ParamValidationError):
+        path.resolve()
+    assert path.resolve("etl/a") == "etl/a" and generation.resolve() is None and generation.resolve(3) == 3
+    with pytest.raises(ParamValidationError):
+        generation.resolve(0)
 
 
 def test_airflow_imports_the_one_plugin_file_only():

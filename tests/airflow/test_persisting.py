@@ -139,6 +139,17 @@ def test_retire_removes_superseded_generations(platform):
     assert maintain(platform, "retire") == {"retired": [str(first.ref)], "abandoned": []}
 
 
+def test_the_risk_is_recorded_by_upkeep_and_while_something_is_persisted(platform, monkeypatch):
+    """As it was before the transfer, and after the upkeep; the next minute's sample tells the difference."""
+    made = make(platform, "a", "load")
+    monkeypatch.setattr(platform.catalog, "now", lambda: 600.0)
+    with pytest.raises(TaskDeferred):
+        persister_on(platform).execute({})
+    monkeypatch.setattr(platform.catalog, "now", lambda: 660.0)
+    maintain(platform, "retire")
+    assert [(sample.at, sample.bytes) for sample in platform.catalog.risk_since()] == [(600.0, made.bytes), (660.0, 0)]
+
+
 def wipe(platform):
     """The cache folder loses everything."""
     folder = Path(platform.cache.uri("x").removeprefix("file://")).parent

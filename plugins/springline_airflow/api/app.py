@@ -8,8 +8,10 @@ from airflow.api_fastapi.core_api.security import get_user
 from fastapi import Depends, FastAPI, Request
 
 from spark_jobs.streaming.asking import Planners
-from springline_airflow.api import streams
+from springline_airflow.api import datasets, recovering, streams
 from springline_airflow.api.problems import PROBLEMS, tell_problems
+from springline_airflow.opening import Platforms
+from springline_airflow.pages import serving
 
 VERSIONED = "/api/v1"
 
@@ -18,7 +20,8 @@ def make_app() -> FastAPI:
     """The app, to be mounted in Airflow's; every route needs a user, whatever else it asks for."""
     app = FastAPI(
         title="Springline",
-        description="Streams and their queries. Who may read or change a job's DAG may read or change the job.",
+        description="Datasets and their lineage, streams and their queries. Who may read or change a DAG may read or "
+        "change what belongs to it: the datasets that it made, the job that it supervises.",
         version="1",
         dependencies=[Depends(get_user)],
         responses=PROBLEMS,
@@ -26,7 +29,11 @@ def make_app() -> FastAPI:
     )  # fmt: skip
     app.state.planners = Planners()
     tell_problems(app)
+    app.state.platforms = Platforms()
+    app.include_router(recovering.router, prefix=VERSIONED)  # before that of datasets, which takes any other wish
+    app.include_router(datasets.router, prefix=VERSIONED)
     app.include_router(streams.router, prefix=VERSIONED)
+    app.include_router(serving.router)
 
     @app.get(f"{VERSIONED}/openapi.json", include_in_schema=False)
     def schema(request: Request) -> dict[str, Any]:

@@ -11,16 +11,22 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
+from persistence.errors import CatalogUnavailable, InvalidPath, PersistenceError, RefusedTransition, UnknownDataset
 from spark_jobs.streaming.errors import LogUnavailable, MissingVersion, NoTopic, StreamError, UnknownJob
 from spark_jobs.streaming.windows.errors import BadQuery, UnknownQuery
 
-_STATUS: dict[type[StreamError], HTTPStatus] = {
+_Known = StreamError | PersistenceError
+_STATUS: dict[type[_Known], HTTPStatus] = {
     UnknownJob: HTTPStatus.NOT_FOUND,
     UnknownQuery: HTTPStatus.NOT_FOUND,
     NoTopic: HTTPStatus.NOT_FOUND,  # of results: the job never ran
     MissingVersion: HTTPStatus.CONFLICT,  # the job has not run a round
     BadQuery: HTTPStatus.UNPROCESSABLE_ENTITY,
     LogUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    UnknownDataset: HTTPStatus.NOT_FOUND,
+    RefusedTransition: HTTPStatus.CONFLICT,
+    InvalidPath: HTTPStatus.UNPROCESSABLE_ENTITY,
+    CatalogUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
 
@@ -39,7 +45,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def status_of(error: StreamError) -> HTTPStatus:
+def status_of(error: _Known) -> HTTPStatus:
     """The status that an error is answered with; what is nobody's fault out there is the server's."""
     return next((status for kind, status in _STATUS.items() if isinstance(error, kind)), HTTPStatus(500))
 
@@ -48,7 +54,7 @@ def problem_of(error: Exception) -> Problem:
     """What is told of an error: of one that nobody foresaw, no more than that."""
     if isinstance(error, BadQuery):
         return Problem(error="BadQuery", detail=str(error), line=error.line, column=error.column)
-    if isinstance(error, StreamError):
+    if isinstance(error, _Known):
         return Problem(error=type(error).__name__, detail=str(error))
     if isinstance(error, HTTPException):
         return Problem(error=HTTPStatus(error.status_code).phrase.replace(" ", ""), detail=str(error.detail))
@@ -63,7 +69,7 @@ def tell_problems(app: FastAPI) -> None:
 
     async def refused(request: Request, error: Exception) -> JSONResponse:
         status, headers = 500, None
-        if isinstance(error, StreamError):
+        if isinstance(error, _Known):
             status = int(status_of(error))
         elif isinstance(error, HTTPException):
             status, headers = error.status_code, error.headers
@@ -71,5 +77,5 @@ def tell_problems(app: FastAPI) -> None:
             status = 422
         return JSONResponse(problem_of(error).model_dump(), status, headers)
 
-    for kind in (StreamError, HTTPException, RequestValidationError, Exception):
+    for kind in (StreamError, PersistenceError, HTTPException, RequestValidationError, Exception):
         app.add_exception_handler(kind, refused)

@@ -1,0 +1,195 @@
+"""Datasets over HTTP: their lineage as a picture, the queue, what is at risk, and everything about one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel, Field
+
+from persistence import planning
+from persistence.byhand import Wish, carry_out, decide
+from persistence.explain import explanation_of, find
+from persistence.model import Origin
+from persistence.platform import Platform, policy_of
+from persistence.risk_samples import Sample
+from springline_airflow.api.access import ReadingDep
+from springline_airflow.lineage.about import About, about
+from springline_airflow.lineage.folding import Fold, folded, suitable
+from springline_airflow.lineage.graph import Edge, Node, draw, with_operations
+from springline_airflow.lineage.layers import laid_out
+from springline_airflow.lineage.queue import Waiting, rows_of
+from springline_airflow.lineage.risks import Risks, risks_of, weigh
+from springline_airflow.lineage.veil import veiled, without_hidden
+from springline_airflow.runs import names_of
+
+_MOST_DRAWN = 2000
+_DRAWN = 500  # unless more are asked for
+_MOST_NAMED = 500
+
+router = APIRouter(tags=["datasets"])
+
+
+def platform_now(request: Request) -> Platform:
+    """The platform that the app keeps open."""
+    platform: Platform = request.app.state.platforms.now()
+    return platform
+
+
+PlatformDep = Annotated[Platform, Depends(platform_now)]
+PolicyName = Literal["paper", "value-density", "fifo", "hash-order", "edge", "lrc"]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture of the lineage; `whole`: nothing that fits the question was left out for its number."""
+
+    fold: Fold
+    whole: bool
+    nodes: Sequence[Node]
+    edges: Sequence[Edge]
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """The queue under a policy, and how many wait in all, those included that you may not read."""
+
+    policy: str
+    applied: bool  # the policy is the one in use, not a what-if
+    depth: int
+    waiting: Sequence[Waiting]
+
+
+class Asked(BaseModel):
+    """Which generation is meant, the newest if none is given; `dry`: only tell what would be done."""
+
+    generation: int | None = Field(None, ge=1)
+    dry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What a wish came to: `allowed`, and if so `done`, unless it was tried dry."""
+
+    path: str
+    generation: int
+    wish: Wish
+    allowed: bool
+    done: bool
+    words: str
+
+
+@router.get("/lineage")
+def lineage(
+    reading: ReadingDep,
+    platform: PlatformDep,
+    prefix: Annotated[str, Query(description="Only paths that begin so")] = "",
+    dag_id: str = "",
+    run_id: str = "",
+    task_id: str = "",
+    fold: Annotated[Fold | None, Query(description="What becomes one node; none given: what suits the number")] = None,
+    most: Annotated[int, Query(ge=1, le=_MOST_DRAWN, description="So many datasets, the newest")] = _DRAWN,
+) -> Picture:
+    """The datasets that you may read, how each came from others, and what would bring it back."""
+    catalog = platform.catalog
+    around, found = catalog.lineage_of(
+        prefix=prefix,
+        origin=Origin(dag_id, task_id=task_id),
+        superseded=False,
+        dag_ids=reading.dags(catalog.dag_ids()),
+        run_ids=names_of(run_id) if run_id else None,
+        limit=most,
+    )
+    graph = without_hidden(draw(veiled(around, reading.may)))
+    chosen = fold or suitable(graph)
+    drawn = with_operations(graph) if chosen is Fold.NONE else folded(graph, chosen)
+    placed = laid_out(drawn)
+    return Picture(chosen, found < most, placed.nodes, placed.edges)
+
+
+@router.get("/queue")
+def queue(
+    reading: ReadingDep,
+    platform: PlatformDep,
+    policy: Annotated[PolicyName | None, Query(description="What if this were the policy; none given: it is")] = None,
+    most: Annotated[int, Query(ge=1, le=_MOST_NAMED, description="So many, of the first")] = 20,
+) -> Queued:
+    """What is persisted next and why, of what you may read; turns are counted over all that waits."""
+    catalog = platform.catalog
+    refs = frozenset(platform.claims.waiting(10 * most))
+    true = catalog.lineage_around(refs)
+    seen = veiled(true, reading.may)
+    waiting = [as_seen for ref, as_seen in zip(true.datasets, seen.datasets, strict=True) if ref in refs]
+    chosen, now = policy_of(platform.settings, policy or ""), catalog.now()
+    planned = planning.plan_queue(
+        waiting, seen, catalog.costs(true), chosen, small_bytes=platform.settings.small_bytes, now=now
+    )[:most]
+    applied = chosen.name == platform.settings.policy
+    return Queued(chosen.name, applied, platform.claims.depth(), rows_of(planned, seen, now))
+
+
+@router.get("/at-risk")
+def at_risk(
+    reading: ReadingDep,
+    platform: PlatformDep,
+    most: Annotated[int, Query(ge=1, le=_MOST_NAMED, description="So many by name: the worst")] = 100,
+) -> Risks:
+    """What you may read and would have to do without, or make again, if the cache were lost now."""
+    catalog = platform.catalog
+    loss = catalog.loss_of_cache()
+    costs = catalog.costs_of(loss.unmeasured)
+    weighed = weigh(loss, costs, reading.may_dag, most=most)
+    return risks_of(weighed, loss, costs, veiled(catalog.alone(weighed.named(loss)), reading.may))
+
+
+@router.get("/at-risk/history")
+def at_risk_history(
+    reading: ReadingDep,
+    platform: PlatformDep,
+    since: Annotated[float, Query(ge=0, le=1e11, description="Seconds since 1970; nothing older is told")] = 0.0,
+) -> list[Sample]:
+    """What a loss of the cache would have cost, over time, the newest last: a sample a minute at most.
+
+    Whoever may read a DAG is told the share of what it made; the shares are added up, so that no name is told. Only who
+    may read every DAG sees all, and what no DAG made.
+    """
+    catalog = platform.catalog
+    return catalog.risk_since(since, dag_ids=reading.dags(catalog.risk_dag_ids()))
+
+
+@router.get("/datasets/{path:path}")
+def dataset(
+    path: str,
+    reading: ReadingDep,
+    platform: PlatformDep,
+    generation: Annotated[int | None, Query(ge=1, description="None given: the newest")] = None,
+) -> About:
+    """Everything about one generation of a dataset."""
+    catalog = platform.catalog
+    chosen = find(platform, path, generation)
+    reading.require(chosen)
+    around = catalog.lineage_around([chosen.ref])
+    seen = veiled(around, reading.may)
+    return about(
+        explanation_of(platform, seen.datasets[chosen.ref], seen),
+        generations=catalog.find(path=path),
+        sources=catalog.get_all(chosen.sources),
+        dependents=catalog.made_from(chosen.ref),
+        reads=reading.may,
+    )
+
+
+@router.post("/datasets/{path:path}/{wish}")
+def wish(path: str, wish: Wish, asked: Asked, reading: ReadingDep, platform: PlatformDep) -> Granted:
+    """Persist a dataset before all else, pin or unpin it, let it go from the cache, mark or unmark it as checkpoint."""
+    chosen = find(platform, path, asked.generation)
+    reading.require_change(chosen)
+    around = veiled(platform.catalog.lineage_around([chosen.ref], down=False), reading.may)
+    why_gone = around.why_not_recomputable(chosen.ref) if reading.may(chosen) else ()
+    held = chosen.ref in platform.catalog.held_refs()
+    decision = decide(chosen, wish, held=held, why_gone=why_gone)
+    if not asked.dry:
+        carry_out(platform, decision, reading.user.get_name())
+    return Granted(path, chosen.ref.generation, wish, decision.allowed, not asked.dry, decision.words)

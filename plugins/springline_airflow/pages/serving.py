@@ -1,0 +1,56 @@
+"""Serves the pages and what they are made of, to users only, with headers that keep other sites out."""
+
+from __future__ import annotations
+
+from functools import cache
+from http import HTTPStatus
+from pathlib import Path
+from string import Template
+
+from fastapi import APIRouter, HTTPException, Response
+
+from springline_airflow.pages.views import PAGES
+
+_HERE = Path(__file__).parent
+_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'self'",
+    "X-Frame-Options": "SAMEORIGIN",  # Airflow's own pages hold ours in a frame
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+
+router = APIRouter(prefix="/pages", include_in_schema=False)
+
+
+@router.get("/static/{file}")
+def static(file: str) -> Response:
+    """A style sheet or a module."""
+    return _served(file, _files().get(file), _TYPES.get(Path(file).suffix, ""))
+
+
+@router.get("/{page}")
+def page(page: str) -> Response:
+    """A page: nothing of the data is in it, it asks the API for that."""
+    return _served(page, _pages().get(page), "text/html; charset=utf-8")
+
+
+def _served(name: str, content: str | bytes | None, kind: str) -> Response:
+    if content is None:
+        raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no page or file {name!r}")
+    return Response(content, media_type=kind, headers=HEADERS)
+
+
+@cache
+def _files() -> dict[str, bytes]:
+    """All files that can be asked for, by name; whatever else a name says, it leads nowhere."""
+    return {path.name: path.read_bytes() for path in (_HERE / "static").iterdir() if path.suffix in _TYPES}
+
+
+@cache
+def _pages() -> dict[str, str]:
+    """The pages by name: each differs from the others in its title and its module."""
+    template = Template((_HERE / "page.html").read_text(encoding="utf-8"))
+    return {name: template.substitute(name=name, title=title) for name, title in PAGES.items()}

@@ -1,0 +1,41 @@
+// Makes elements out of plain values. Text is always text: nothing here, and nothing elsewhere, parses HTML.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element[name] = value;
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  for (const child of children.flat(Infinity)) {
+    if (child !== null && child !== undefined && child !== false) element.append(child);
+  }
+  return element;
+}
+
+/** An HTML element: its attributes (`onclick` and the like are listeners), then its children. */
+export function h(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/** The same for SVG. */
+export function s(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+/**
+ * A table of columns `{title, cell, number, wide}`; the rows of the body are in the order given.
+ * `key` gives each row a name that it keeps when the table is told anew.
+ */
+export function table(caption, columns, rows, key = () => null) {
+  const look = (column) => (column.number ? "number" : column.wide && "wide");
+  const head = columns.map((column) => h("th", { scope: "col", class: look(column) }, column.title));
+  const line = (row) => columns.map((column) => h("td", { class: look(column) }, column.cell(row)));
+  return h(
+    "div",
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+    h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, head)),
+      h("tbody", {}, rows.map((row) => h("tr", { "data-key": key(row) }, line(row))))),
+  );
+}

@@ -1,0 +1,81 @@
+// What all pages share: links between them, light and dark as Airflow has it, and staying up to date.
+
+import { get } from "./asking.js";
+import { h } from "./elements.js";
+
+const PAGES = [["lineage", "Lineage"], ["queue", "Queue"], ["risk", "At risk"], ["dataset", "Dataset"]];
+const EVERY = 3000; // milliseconds between two looks
+
+/** The value of the address's query called `name`, or nothing. */
+export function asked(name) {
+  return new URLSearchParams(location.search).get(name) ?? "";
+}
+
+function followTheme() {
+  let chosen = null;
+  try {
+    chosen = localStorage.getItem("theme"); // Airflow keeps its own there
+  } catch {
+    // storage is closed to us: as the system has it
+  }
+  const dark = chosen === "dark" || (chosen !== "light" && matchMedia("(prefers-color-scheme: dark)").matches);
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+}
+
+/** Put the links and the theme in place. */
+export function frame(here) {
+  followTheme();
+  addEventListener("storage", followTheme);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", followTheme);
+  const links = PAGES.map(([page, title]) => h("a", { href: page, "aria-current": page === here && "page" }, title));
+  document.getElementById("nav").replaceChildren(...links);
+}
+
+/** A link to one of Airflow's own pages; our frame may not lead its parent away, so the parent follows it itself. */
+export function outward(address, text) {
+  const follow = (event) => {
+    if (window.parent === window) return;
+    event.preventDefault();
+    const link = window.parent.document.createElement("a");
+    link.href = event.currentTarget.href;
+    window.parent.document.body.append(link);
+    link.click();
+    link.remove();
+  };
+  return h("a", { href: `../../${address}`, onclick: follow }, text);
+}
+
+/** Say how things are, below the title. */
+export function say(text, wrong = false) {
+  const status = document.getElementById("status");
+  if (status.textContent !== text) status.textContent = text;
+  status.classList.toggle("wrong", wrong);
+}
+
+/**
+ * Ask again and again while the page is looked at, and call `show` when the answer is another one.
+ * `place` gives what to ask for; returns a function that asks at once.
+ */
+export function live(place, show) {
+  let last = null;
+  let timer = 0;
+  let turn = 0;
+  async function look() {
+    clearTimeout(timer);
+    const mine = ++turn;
+    try {
+      const text = await get(place());
+      if (mine !== turn) return; // somebody asked for something else meanwhile
+      if (text !== last) show(JSON.parse(text));
+      last = text;
+      say("");
+    } catch (error) {
+      if (mine !== turn) return;
+      say(error.message, true);
+    }
+    if (!document.hidden) timer = setTimeout(look, EVERY);
+  }
+  document.addEventListener("visibilitychange", () => document.hidden || look());
+  look();
+  return look;
+}

@@ -1,0 +1,59 @@
+// What lights up, fits and follows in the picture, and how it is said: plain values only, so that it can be tried alone.
+
+/** What would have to be made again, in order, to have `key` again without the cache; `key` comes last. */
+export function chainOf(key, byKey) {
+  const order = [];
+  const seen = new Set();
+  const stack = [[key, false]];
+  while (stack.length) {
+    const [next, back] = stack.pop();
+    if (back) {
+      order.push(next);
+      continue;
+    }
+    if (seen.has(next) || !byKey.has(next)) continue;
+    seen.add(next);
+    stack.push([next, true]);
+    for (const need of byKey.get(next).needs) stack.push([need, false]);
+  }
+  return order;
+}
+
+/** The chain in words. */
+export function sayChain(node, byKey) {
+  const { gone = 0, run = 0, kept = 0 } = node.returns;
+  if (node.datasets > 1) {
+    return [kept && `${kept} kept in the under-store`, run && `${run} could be made again`,
+      gone && `${gone} would be gone for good`].filter(Boolean).join(", ");
+  }
+  if (gone) return `Gone for good if the cache were lost: ${node.why_gone.join("; ")}`;
+  if (kept) return "Kept in the under-store: nothing would have to be made again.";
+  return `Would be made again, in this order: ${chainOf(node.key, byKey).join(" → ")}`;
+}
+
+/** Whether a node fits what is searched for and, if states are chosen, has one of them. */
+export function fits(node, text, states) {
+  const words = [node.label, node.operation, node.dag_id, node.run_id, node.task_id].join("\n").toLowerCase();
+  const chosen = states.size === 0 || [...states].some((state) => node.states[state]);
+  return words.includes(text.trim().toLowerCase()) && (node.kind === "operation" ? states.size === 0 : chosen);
+}
+
+/** The node that an arrow key leads to: the nearest in the layer, or the nearest place in the next layer that has one. */
+export function beside(node, nodes, key) {
+  const steps = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
+  if (!(key in steps)) return undefined;
+  const [across, down] = steps[key];
+  const ahead = nodes.filter((other) => across
+    ? (other.layer - node.layer) * across > 0
+    : other.layer === node.layer && (other.place - node.place) * down > 0);
+  const away = (other) => [Math.abs(other.layer - node.layer), Math.abs(other.place - node.place)];
+  return ahead.sort((a, b) => away(a)[0] - away(b)[0] || away(a)[1] - away(b)[1] || a.place - b.place)[0];
+}
+
+/** A label that fits into a node; the middle goes, since names differ at their ends. */
+export function shortened(label, most = 23) {
+  const letters = [...label];
+  if (letters.length <= most) return label;
+  const kept = most - 1;
+  return `${letters.slice(0, Math.floor(kept / 3)).join("")}…${letters.slice(-Math.ceil((kept * 2) / 3)).join("")}`;
+}

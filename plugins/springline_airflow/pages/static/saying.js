@@ -1,0 +1,38 @@
+// How sizes, durations and moments are said, as the command line says them.
+
+function three(value) {
+  return value >= 99.5 ? value.toFixed(0) : String(Number(value.toPrecision(3)));
+}
+
+/** `512 B`, `1.2 GB`: powers of 1000. */
+export function sayBytes(size) {
+  for (const unit of ["B", "kB", "MB", "GB"]) {
+    if (Math.abs(size) < 999.5) return unit === "B" ? `${Math.round(size)} B` : `${three(size)} ${unit}`;
+    size /= 1000;
+  }
+  return `${three(size)} TB`;
+}
+
+/** `21 ms`, `3.4 s`, `3 min 20 s`, `2.5 h`, `12 days`; null is `?`. */
+export function saySeconds(seconds) {
+  if (seconds === null || seconds === undefined) return "?";
+  if (seconds < 0.9995) return `${three(seconds * 1000)} ms`;
+  if (seconds < 99.5) return `${three(seconds)} s`;
+  if (seconds < 3600) {
+    const whole = Math.round(seconds);
+    const rest = whole % 60;
+    return rest ? `${Math.floor(whole / 60)} min ${rest} s` : `${Math.floor(whole / 60)} min`;
+  }
+  if (seconds < 48 * 3600) return `${three(seconds / 3600)} h`;
+  return `${three(seconds / 86400)} days`;
+}
+
+/** A moment (seconds since 1970) in the reader's own zone; null is empty. */
+export function sayTime(at) {
+  return at === null || at === undefined ? "" : new Date(at * 1000).toLocaleString();
+}
+
+/** `1 dataset`, `3 datasets`. */
+export function counted(count, thing) {
+  return `${count.toLocaleString("en")} ${thing}${count === 1 ? "" : "s"}`;
+}

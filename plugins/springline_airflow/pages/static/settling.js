@@ -1,0 +1,64 @@
+// Tells what is there anew without taking it away: what a person opened, focused, marked or scrolled to stays.
+
+const LISTENERS = ["onclick", "onchange", "onsubmit"]; // those that elements of a told page have
+const THEIRS = new Set(["open"]); // a person opens and closes details, we do not
+
+/** Make the content of `place` look like `wanted`, nodes and text as `append` takes them. */
+export function settle(place, ...wanted) {
+  const focused = document.activeElement;
+  const fresh = document.createDocumentFragment();
+  fresh.append(...wanted);
+  match(place, fresh);
+  if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
+}
+
+function match(old, fresh) {
+  const known = new Map([...old.childNodes].filter(keyOf).map((child) => [keyOf(child), child]));
+  let next = old.firstChild; // what has not been looked at yet
+  for (const wanted of [...fresh.childNodes]) {
+    const key = keyOf(wanted);
+    while (!key && next && keyOf(next)) next = next.nextSibling;
+    const candidate = key ? known.get(key) : next;
+    const kept = candidate && alike(candidate, wanted) ? candidate : null;
+    if (!kept) {
+      old.insertBefore(wanted, next);
+      continue;
+    }
+    known.delete(key);
+    if (kept === next) next = next.nextSibling;
+    else old.insertBefore(kept, next);
+    renew(kept, wanted);
+  }
+  for (const gone of known.values()) {
+    if (gone === next) next = next.nextSibling;
+    gone.remove();
+  }
+  while (next) {
+    const gone = next;
+    next = next.nextSibling;
+    gone.remove();
+  }
+}
+
+function keyOf(node) {
+  return node.dataset?.key;
+}
+
+function alike(old, fresh) {
+  return old.nodeType === fresh.nodeType && old.nodeName === fresh.nodeName && keyOf(old) === keyOf(fresh);
+}
+
+function renew(old, fresh) {
+  if (old.nodeType !== Node.ELEMENT_NODE) {
+    if (old.data !== fresh.data) old.data = fresh.data;
+    return;
+  }
+  for (const { name } of [...old.attributes]) {
+    if (!fresh.hasAttribute(name) && !THEIRS.has(name)) old.removeAttribute(name);
+  }
+  for (const { name, value } of fresh.attributes) {
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  for (const name of LISTENERS) old[name] = fresh[name];
+  match(old, fresh);
+}

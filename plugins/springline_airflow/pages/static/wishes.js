@@ -1,0 +1,75 @@
+// What a person may ask for, of one dataset: tried dry first, then done when it is confirmed.
+
+import { placeOf, post } from "./asking.js";
+import { h } from "./elements.js";
+import { outward } from "./frame.js";
+
+const TITLES = {
+  persist: "Persist now", pin: "Pin", unpin: "Unpin", evict: "Evict", mark: "Mark as checkpoint",
+  unmark: "No checkpoint any more", recover: "Recover",
+};
+
+/** The wishes that have a meaning for a dataset as it is. */
+export function wishesFor({ under_store: below, cache, pinned, checkpoint }) {
+  const away = cache === "lost" || cache === "evicted";
+  return [
+    away && "recover", below === "none" && "persist", pinned ? "unpin" : "pin", below === "present" && cache === "present" && "evict",
+    checkpoint ? "unmark" : "mark", cache === "present" && "recover",
+  ].filter(Boolean);
+}
+
+/** Where Airflow shows the DAG run of `{dag_id, run_id}`, below its root. */
+export function runAt({ dag_id: dag, run_id: run }) {
+  const known = run.replace(/#\d+$/, ""); // the number of clearings is ours, not Airflow's
+  return `dags/${encodeURIComponent(dag)}/runs/${encodeURIComponent(known)}`;
+}
+
+/** Buttons for them; `done` is called when something was changed. */
+export function wishButtons(dataset, done) {
+  return h("p", { class: "buttons", role: "group", "aria-label": "What may be asked for" },
+    wishesFor(dataset).map((wish) =>
+      h("button", { type: "button", onclick: (event) => ask(dataset, wish, done, event.currentTarget) }, TITLES[wish])));
+}
+
+async function ask(dataset, wish, done, opener) {
+  const place = `${placeOf(dataset.path)}/${wish}`;
+  const words = h("p", { "aria-live": "polite" }, "asking …");
+  const yes = h("button", { type: "submit", disabled: true }, TITLES[wish]);
+  const no = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
+  const form = h("form", { method: "dialog", onsubmit: grant }, h("h2", {}, TITLES[wish]), words,
+    h("p", { class: "buttons" }, yes, no));
+  const dialog = h("dialog", { "aria-label": TITLES[wish], onclose: () => {
+    dialog.remove();
+    opener.focus();
+  } }, form);
+
+  async function grant(event) {
+    event.preventDefault();
+    yes.disabled = true;
+    try {
+      const granted = await post(place, { generation: dataset.generation });
+      done();
+      if (!granted.run_id) {
+        dialog.close();
+        return;
+      }
+      words.replaceChildren(`${granted.words}: `, outward(runAt(granted), "watch the DAG run"), ".");
+      yes.hidden = true;
+      no.textContent = "Close";
+      no.focus();
+    } catch (error) {
+      words.textContent = error.message;
+    }
+  }
+
+  document.body.append(dialog);
+  dialog.showModal();
+  try {
+    const tried = await post(place, { generation: dataset.generation, dry: true });
+    words.textContent = tried.allowed ? `${tried.words}.` : `Not now: ${tried.words}.`;
+    yes.disabled = !tried.allowed;
+    (tried.allowed ? yes : no).focus();
+  } catch (error) {
+    words.textContent = error.message;
+  }
+}

@@ -1,0 +1,33 @@
+"""Where Airflow shows the pages: in its navigation, and as tabs of a DAG, a DAG run and a task."""
+
+from __future__ import annotations
+
+_LINEAGE = {
+    "dag": "dag_id={DAG_ID}",
+    "dag_run": "dag_id={DAG_ID}&run_id={RUN_ID}",
+    "task": "dag_id={DAG_ID}&task_id={TASK_ID}",
+}
+PAGES = {"lineage": "Lineage", "queue": "Queue", "risk": "At risk", "dataset": "Dataset"}
+
+
+def views(prefix: str) -> list[dict[str, str]]:
+    """The external views of the plugin, whose app is mounted at `prefix`.
+
+    Airflow drops the whole plugin without a word if a destination is none that it knows, and a view whose route
+    another one has. Links are relative: Airflow's page names the base that they are relative to.
+    """
+    pages = f"{prefix.strip('/')}/pages"
+    found = [
+        {
+            "name": title,
+            "href": f"{pages}/{page}",
+            "destination": "nav",
+            "category": "browse",
+            "url_route": f"springline-{page}",
+        }
+        for page, title in PAGES.items()
+    ]
+    for place, query in _LINEAGE.items():
+        route = f"springline-lineage-{place.replace('_', '-')}"
+        found.append({"name": "Lineage", "href": f"{pages}/lineage?{query}", "destination": place, "url_route": route})
+    return found

@@ -1,0 +1,290 @@
+"""Datasets over HTTP, in an app like Airflow's: what is told of them, and what is kept from those who may not read."""
+
+from __future__ import annotations
+
+import pytest
+from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+from fastapi.testclient import TestClient
+
+from persistence.model import Cache, Origin, Strategy
+from persistence.platform import Platform
+from springline_airflow.api.mounting import PREFIX
+from tests.support.lines import make
+
+ROOT = f"{PREFIX}/api/v1"
+ETL = Origin("etl", "day 1", "clean")
+OTHER = Origin("other", "day 1", "count")
+SAMPLED = ("bytes", "irrecoverable_bytes", "recompute_seconds")
+
+
+@pytest.fixture(autouse=True)
+def platform(api_platform: Platform) -> Platform:
+    """In use in every test here."""
+    return api_platform
+
+
+@pytest.fixture
+def workflow(platform: Platform) -> None:
+    """`raw` is persisted; `clean` was made of it, and by another DAG `count` of that; `salted` nothing brings back."""
+    make(platform, "etl/raw", "load", origin=ETL, strategy=Strategy.CACHE_THROUGH)
+    make(platform, "etl/clean", "shout", ["etl/raw"], origin=ETL)
+    make(platform, "other/count", "count", ["etl/clean"], origin=OTHER)
+    make(platform, "etl/salted", "salt", ["etl/clean"], origin=ETL)
+
+
+@pytest.fixture
+def only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody may read any DAG but `other`."""
+
+    def allowed(self: object, **asked: object) -> bool:
+        return getattr(asked["details"], "id", "") == "other"
+
+    monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", allowed)
+
+
+# ---- what is told
+
+
+def test_the_lineage_is_drawn_in_layers_with_its_operations(vera: TestClient, workflow: None) -> None:
+    """Sources first; what would bring a dataset back is said of each."""
+    told = vera.get(f"{ROOT}/lineage").json()
+    nodes = {node["key"]: node for node in told["nodes"]}
+    assert (told["fold"], told["whole"]) == ("none", True)
+    assert {key: node["layer"] for key, node in nodes.items() if node["kind"] == "dataset"} == {
+        "etl/raw": 1, "etl/clean": 3, "other/count": 5, "etl/salted": 5,
+    }  # fmt: skip
+    assert {"source": "etl/raw", "target": "operation:etl/clean", "stale": False} in told["edges"]
+    assert nodes["other/count"]["needs"] == ["etl/clean"] and nodes["etl/clean"]["needs"] == []
+    assert nodes["etl/salted"]["returns"] == {"gone": 1}
+
+
+def test_the_lineage_is_of_a_dag_a_run_or_a_prefix_if_asked_for(vera: TestClient, workflow: None) -> None:
+    """With what is needed to bring it back, and folded as one likes."""
+    for asked, expected in (
+        ({"dag_id": "other"}, {"other/count", "etl/clean", "etl/raw"}),
+        ({"prefix": "etl/r"}, {"etl/raw"}),
+        ({"run_id": "day 2"}, set()),
+        ({"most": 1}, {"etl/salted", "etl/clean", "etl/raw"}),
+    ):
+        told = vera.get(f"{ROOT}/lineage", params=asked).json()
+        assert {node["key"] for node in told["nodes"] if node["kind"] == "dataset"} == expected, asked
+        assert told["whole"] == ("most" not in asked)
+    folds = vera.get(f"{ROOT}/lineage", params={"fold": "run"}).json()
+    assert [(n["key"], n["datasets"]) for n in folds["nodes"]] == [("run:etl:day 1", 3), ("run:other:day 1", 1)]
+
+
+def test_a_dag_run_that_was_cleared_is_asked_for_as_airflow_knows_it(vera: TestClient, platform: Platform) -> None:
+    """What it made before it was cleared is superseded, or still the newest of its path; a run beside it is another."""
+    for run_id, path in (("day 1", "kept"), ("day 1", "again"), ("day 1#1", "again"), ("day 10", "other")):
+        make(platform, f"etl/{path}", lines=[run_id], origin=Origin("etl", run_id, path))
+    for asked, expected in (("day 1", {"etl/kept", "etl/again"}), ("day 1#1", {"etl/again"}), ("day 1#2", set())):
+        told = vera.get(f"{ROOT}/lineage", params={"dag_id": "etl", "run_id": asked}).json()
+        assert {node["key"] for node in told["nodes"]} == expected, asked
+    newest = {node["key"]: node["run_id"] for node in vera.get(f"{ROOT}/lineage").json()["nodes"]}
+    assert newest["etl/again"] == "day 1#1"
+
+
+def test_the_queue_says_why_and_how_and_what_another_policy_would_do(vera: TestClient, workflow: None) -> None:
+    """Nothing is changed by asking."""
+    told = vera.get(f"{ROOT}/queue").json()
+    assert (told["policy"], told["applied"], told["depth"]) == ("value-density", True, 3)
+    first = told["waiting"][0]
+    assert (first["turn"], first["path"], first["dag_id"], first["method"]) == (1, "etl/salted", "etl", "data")
+    assert "for good" in first["why"] and first["terms"] and first["waited_seconds"] >= 0
+    other = vera.get(f"{ROOT}/queue", params={"policy": "fifo"}).json()
+    assert (other["policy"], other["applied"]) == ("fifo", False)
+    assert [row["path"] for row in other["waiting"]] == ["etl/clean", "other/count", "etl/salted"]
+    assert [row["turn"] for row in vera.get(f"{ROOT}/queue", params={"most": 1}).json()["waiting"]] == [1]
+    assert vera.get(f"{ROOT}/queue", params={"policy": "other"}).status_code == 422
+
+
+def test_a_dataset_is_where_the_queue_has_it(vera: TestClient, workflow: None, platform: Platform) -> None:
+    """By the scores of now, in both: those that were stored may be old."""
+    for dataset in platform.catalog.find():
+        platform.claims.rescore(dataset.ref, 0.0 if dataset.ref.path == "etl/salted" else 1e9)
+    waiting = vera.get(f"{ROOT}/queue").json()["waiting"]
+    assert waiting[0]["path"] == "etl/salted" and len(waiting) == 3
+    for before, row in enumerate(waiting):
+        told = vera.get(f"{ROOT}/datasets/{row['path']}").json()
+        said = dict(told["words"])["In the queue"]
+        assert said.startswith(("It is next:", "1 comes before it:", "2 come before it:")[before]), said
+
+
+def test_at_risk_names_what_would_be_gone_for_good_first(vera: TestClient, workflow: None, platform: Platform) -> None:
+    """With the reason; the others with the seconds that they would take."""
+    told = vera.get(f"{ROOT}/at-risk").json()
+    assert told["exposed"][0]["path"] == "etl/salted"
+    assert "is not idempotent" in told["exposed"][0]["why_gone"][0] and told["exposed"][0]["seconds"] is None
+    assert {row["path"]: row["seconds"] for row in told["exposed"][1:]} == {"etl/clean": 0.01, "other/count": 0.01}
+    assert told["irrecoverable_bytes"] == platform.catalog.resolve("etl/salted").bytes
+    assert told["bytes"] == told["irrecoverable_bytes"] + told["recomputable_bytes"] and told["datasets"] == 3
+    assert len(vera.get(f"{ROOT}/at-risk", params={"most": 1}).json()["exposed"]) == 1
+
+
+def test_the_risk_over_time_is_a_series_the_newest_last(
+    vera: TestClient, workflow: None, platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each sample is what the page of risks told then."""
+    at, seen = 1_700_000_040, []
+    for later in (0, 60):
+        monkeypatch.setattr(platform.catalog, "now", lambda later=later: at + later + 7.0)
+        assert platform.catalog.sample_risk()
+        told = vera.get(f"{ROOT}/at-risk").json()
+        seen.append({"at": at + later, **{name: told[name] for name in SAMPLED}})
+        make(platform, "etl/more", "salt", ["etl/clean"], origin=ETL)
+    assert seen[0]["irrecoverable_bytes"] < seen[1]["irrecoverable_bytes"]
+    assert vera.get(f"{ROOT}/at-risk/history").json() == seen
+    assert vera.get(f"{ROOT}/at-risk/history", params={"since": at + 0.5}).json() == seen[1:]
+    assert vera.get(f"{ROOT}/at-risk/history", params={"since": -1}).status_code == 422
+
+
+def test_everything_about_a_dataset_is_told(vera: TestClient, workflow: None, platform: Platform) -> None:
+    """What it is, where it came from, what came of it, what happened, and what would bring it back."""
+    told = vera.get(f"{ROOT}/datasets/etl/clean").json()
+    recorded = platform.catalog.resolve("etl/clean")
+    assert (told["path"], told["generation"], told["status"]) == ("etl/clean", 1, "cached")
+    assert (told["checksum"], told["digest"], told["rows"]) == (recorded.checksum, recorded.digest, 100)
+    assert (told["operation"], told["dag_id"], told["run_id"], told["task_id"]) == ("shout", "etl", "day 1", "clean")
+    assert [each["path"] for each in told["sources"]] == ["etl/raw"]
+    assert [each["path"] for each in told["dependents"]] == ["etl/salted", "other/count"]
+    assert [each["event"] for each in told["history"]] == ["began", "cached", "committed"]
+    assert told["chain"]["steps"][0].startswith("run shout on etl/raw@1 to have etl/clean@1 again")
+    assert set(told["words"]) >= {"What it is", "In the queue", "If the cache were lost now"}
+
+
+def test_an_older_generation_is_told_if_asked_for(vera: TestClient, platform: Platform) -> None:
+    """Else the newest, committed or not; each with all the others."""
+    for line in ("x", "y"):
+        make(platform, "a", lines=[line], origin=ETL)
+    newest = vera.get(f"{ROOT}/datasets/a").json()
+    assert (newest["generation"], [each["generation"] for each in newest["generations"]]) == (2, [2, 1])
+    older = vera.get(f"{ROOT}/datasets/a", params={"generation": 1}).json()
+    assert (older["generation"], older["superseded"]) == (1, True)
+
+
+@pytest.mark.parametrize("name", ["<script>alert(1)</script>", "it's \"quoted\" & 'so'", "שלום עולם", "x" * 190])
+def test_a_hostile_name_is_told_as_it_is(name: str, vera: TestClient, platform: Platform) -> None:
+    """As text in JSON, which no browser takes for a page."""
+    path = f"etl/{name.replace('/', '-')}"
+    make(platform, path, lines=["x"], origin=ETL)
+    answer = vera.get(f"{ROOT}/datasets/{path}")
+    assert (answer.json()["path"], answer.headers["content-type"]) == (path, "application/json")
+    assert [node["label"] for node in vera.get(f"{ROOT}/lineage").json()["nodes"]] == [path]
+
+
+def test_what_is_not_there_is_not_found(vera: TestClient) -> None:
+    """A path that can be none is told apart."""
+    for path, status, error in (("etl/none", 404, "UnknownDataset"), ("a/../../b@", 422, "InvalidPath")):
+        answer = vera.get(f"{ROOT}/datasets/{path.replace('..', '%2E%2E')}")
+        assert (answer.status_code, answer.json()["error"]) == (status, error), path
+    assert vera.get(f"{ROOT}/lineage").json()["nodes"] == []
+
+
+# ---- who may read what
+
+
+def test_what_another_dag_made_is_left_out_and_has_no_name_anywhere(
+    vera: TestClient, workflow: None, only: None
+) -> None:
+    """Not in the picture, the queue, the risks, nor in any reason or chain of what one may read."""
+    answers = [vera.get(f"{ROOT}/{page}") for page in ("lineage", "queue", "at-risk", "datasets/other/count")]
+    assert [answer.status_code for answer in answers] == [200] * 4
+    lineage, queue, risk, about = (answer.json() for answer in answers)
+    assert [node["key"] for node in lineage["nodes"] if node["kind"] == "dataset"] == ["other/count"]
+    assert [row["path"] for row in queue["waiting"]] == ["other/count"]
+    assert [row["path"] for row in risk["exposed"]] == ["other/count"] and risk["irrecoverable_bytes"] == 0
+    assert (about["sources"], about["hidden"]) == ([], 1)
+    assert len(about["chain"]["steps"]) == 2, "what is hidden has to be made again too"
+    for answer in answers:
+        assert "etl/" not in answer.text
+
+
+def test_the_risk_over_time_is_that_of_what_one_may_read(
+    vera: TestClient, workflow: None, platform: Platform, only: None
+) -> None:
+    """Added up, without a name; nothing of the others is in it."""
+    platform.catalog.sample_risk()
+    mine = platform.catalog.resolve("other/count")
+    (told,) = vera.get(f"{ROOT}/at-risk/history").json()
+    assert {name: told[name] for name in SAMPLED} == {
+        "bytes": mine.bytes, "irrecoverable_bytes": 0, "recompute_seconds": mine.made_seconds,
+    }  # fmt: skip
+    (whole,) = platform.catalog.risk_since()
+    assert told["bytes"] < whole.bytes and whole.irrecoverable_bytes > 0
+
+
+def test_what_another_dag_made_is_closed(vera: TestClient, workflow: None, only: None) -> None:
+    """Whatever the query string says; what is not there is told as such."""
+    refused = vera.get(f"{ROOT}/datasets/etl/clean", params={"dag_id": "other", "generation": 1})
+    assert (refused.status_code, refused.json()["detail"]) == (403, "you may not read the DAG etl")
+    assert vera.get(f"{ROOT}/lineage", params={"dag_id": "etl"}).json()["nodes"] == []
+
+
+def test_what_one_may_not_read_takes_no_room_in_the_picture(vera: TestClient, workflow: None, only: None) -> None:
+    """The newest one that may be read is drawn, though a newer one is there."""
+    told = vera.get(f"{ROOT}/lineage", params={"most": 1}).json()
+    assert [node["key"] for node in told["nodes"] if node["kind"] == "dataset"] == ["other/count"]
+
+
+def test_what_no_dag_made_is_for_those_who_may_read_every_dag(
+    vera: TestClient, platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By hand or by a command line."""
+    make(platform, "by-hand", lines=["x"])
+    assert vera.get(f"{ROOT}/datasets/by-hand").status_code == 200
+    monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", lambda self, **asked: asked["details"] is not None)
+    assert vera.get(f"{ROOT}/datasets/by-hand").status_code == 403
+    assert vera.get(f"{ROOT}/lineage").json()["nodes"] == []
+
+
+def test_each_generation_belongs_to_the_dag_that_made_it(vera: TestClient, platform: Platform, only: None) -> None:
+    """Two DAGs may write one path."""
+    make(platform, "shared", lines=["x"], origin=ETL)
+    make(platform, "shared", lines=["y"], origin=OTHER)
+    told = vera.get(f"{ROOT}/datasets/shared").json()
+    assert [each["generation"] for each in told["generations"]] == [2]
+    assert vera.get(f"{ROOT}/datasets/shared", params={"generation": 1}).status_code == 403
+
+
+def test_an_answer_follows_the_catalog(vera: TestClient, workflow: None, platform: Platform) -> None:
+    """The platform that the API keeps open sees what others change."""
+    assert vera.get(f"{ROOT}/datasets/etl/clean").json()["cache"] == Cache.PRESENT.value
+    assert platform.persister.drain(patience=5).persisted == 3
+    told = vera.get(f"{ROOT}/queue").json()
+    assert (told["depth"], told["waiting"]) == (0, [])
+    assert vera.get(f"{ROOT}/datasets/etl/clean").json()["status"] == "persisted"
+
+
+# ---- what may be asked for
+
+
+def test_a_wish_is_tried_dry_then_granted_and_noted(ulla: TestClient, workflow: None, platform: Platform) -> None:
+    """A second time it is refused, with the reason."""
+    place = f"{ROOT}/datasets/etl/clean/pin"
+    dry = ulla.post(place, json={"dry": True}).json()
+    assert (dry["allowed"], dry["done"], dry["wish"]) == (True, False, "pin")
+    assert not platform.catalog.resolve("etl/clean").pinned
+    assert ulla.post(place, json={}).json() == {**dry, "done": True}
+    assert platform.catalog.resolve("etl/clean").pinned
+    last = ulla.get(f"{ROOT}/datasets/etl/clean").json()["history"][-1]
+    assert (last["event"], last["who"], last["why"]) == ("pinned", "ulla", "asked for by hand")
+    refused = ulla.post(place, json={})
+    assert (refused.status_code, refused.json()["detail"]) == (409, "etl/clean@1 is pinned already")
+    assert ulla.post(place, json={"dry": True}).json()["allowed"] is False
+
+
+def test_who_may_only_read_may_not_even_try(vera: TestClient, workflow: None, platform: Platform) -> None:
+    """Nor may a form of another site: what is asked for is JSON."""
+    for wish in ("persist", "pin", "unpin", "evict", "mark", "unmark"):
+        answer = vera.post(f"{ROOT}/datasets/etl/raw/{wish}", json={"dry": True})
+        assert (answer.status_code, answer.json()["detail"]) == (403, "you may not change the DAG etl")
+    assert platform.catalog.resolve("etl/raw").in_cache
+
+
+def test_a_wish_that_is_none_or_comes_as_a_form_is_refused(ulla: TestClient, workflow: None) -> None:
+    """A browser sends JSON to another site only if that site lets it."""
+    assert ulla.post(f"{ROOT}/datasets/etl/raw/burn", json={}).status_code == 422
+    plain = {"content": "{}", "headers": {"Content-Type": "text/plain"}}
+    assert ulla.post(f"{ROOT}/datasets/etl/raw/evict", **plain).status_code == 422
+    assert ulla.post(f"{ROOT}/datasets/etl/raw/evict", data={"dry": "false"}).status_code == 422
+    assert ulla.post(f"{ROOT}/datasets/etl/raw/evict", json={}).json()["done"] is True

@@ -1,0 +1,75 @@
+"""The pages: who gets them, that nothing comes from outside, and that Airflow shows them where it should."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from airflow import plugins_manager
+from airflow.api_fastapi.core_api.datamodels.plugins import ExternalViewResponse
+from fastapi.testclient import TestClient
+
+from springline_airflow.api.mounting import PREFIX
+from springline_airflow.pages import serving, views
+
+STATIC = Path(serving.__file__).parent / "static"
+PAGES = sorted(views.PAGES)
+MODULES = sorted(path.name for path in STATIC.glob("*.js"))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_and_all_that_it_loads_is_served(page: str, vera: TestClient) -> None:
+    """Modules that import modules too."""
+    answer = vera.get(f"{PREFIX}/pages/{page}")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    waiting = re.findall(r'(?:src|href)="static/([^"]+)"', answer.text)
+    assert {f"{page}.js", "page.css"} == set(waiting)
+    seen: set[str] = set()
+    while waiting:
+        seen.add(name := waiting.pop())
+        loaded = vera.get(f"{PREFIX}/pages/static/{name}")
+        kind = "text/css" if name.endswith(".css") else "text/javascript"
+        assert (loaded.status_code, loaded.headers["content-type"]) == (200, f"{kind}; charset=utf-8"), name
+        waiting += set(re.findall(r'from "\./([^"]+)"', loaded.text)) - seen
+    assert "elements.js" in seen
+
+
+def test_no_other_site_can_frame_a_page_or_put_anything_into_it(vera: TestClient) -> None:
+    """Scripts and styles come from here alone, and none stands in the page itself."""
+    for place in ("lineage", "static/page.css", "static/lineage.js"):
+        headers = vera.get(f"{PREFIX}/pages/{place}").headers
+        policy = headers["content-security-policy"]
+        assert "frame-ancestors 'self'" in policy and "script-src 'self'" in policy and "unsafe" not in policy
+        assert (headers["x-frame-options"], headers["x-content-type-options"]) == ("SAMEORIGIN", "nosniff")
+    for page in PAGES:
+        text = vera.get(f"{PREFIX}/pages/{page}").text
+        assert not re.search(r"<script(?![^>]*src=)|<style|\sstyle=|\son\w+=", text), page
+
+
+def test_nothing_in_the_modules_reads_text_as_html_or_comes_from_outside() -> None:
+    """A name is shown as text because there is no other way to show it."""
+    for path in STATIC.iterdir():
+        text = path.read_text().replace('"http://www.w3.org/2000/svg"', "")
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|https?://", text), (
+            path.name
+        )
+
+
+def test_what_is_no_page_is_not_found(vera: TestClient, clients: dict[str, TestClient]) -> None:
+    """Names lead nowhere else; without a token there is nothing at all."""
+    for place in ("nothing", "static/serving.py", "static/..%2Fserving.py", "page.css", "static/%2e%2e/views.py"):
+        assert vera.get(f"{PREFIX}/pages/{place}").status_code == 404, place
+    assert clients["nobody"].get(f"{PREFIX}/pages/lineage").status_code == 401
+
+
+def test_airflow_knows_every_place_of_a_page(vera: TestClient) -> None:
+    """Routes of their own, and places that Airflow has; it would drop the plugin without a word."""
+    found, _ = plugins_manager._get_ui_plugins()
+    ours = [view for view in found if view["href"].startswith(PREFIX.strip("/"))]
+    assert ours == views.views(PREFIX)
+    told = [ExternalViewResponse.model_validate(view) for view in ours]
+    assert {view.destination for view in told} == {"nav", "dag", "dag_run", "task"}
+    assert len({view.url_route for view in told}) == len(told)
+    for view in told:
+        assert vera.get(f"/{view.href}").status_code == 200

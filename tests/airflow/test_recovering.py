@@ -1,0 +1,203 @@
+"""Bringing one dataset back: what is told before, the DAG run that is started, and the task that does it."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+from airflow.models.dag import DagModel
+from airflow.models.dagrun import DagRun
+from airflow.sdk.exceptions import AirflowFailException
+from airflow.utils.session import create_session
+from fastapi.testclient import TestClient
+
+from persistence.model import Cache, Origin, Ref, Strategy
+from persistence.platform import Platform
+from springline_airflow.api.mounting import PREFIX
+from springline_airflow.recovering import RecoverOperator
+from tests.support.lines import lines_of, make
+
+PLACE = f"{PREFIX}/api/v1/datasets/etl/clean/recover"
+ETL = Origin("etl", "day 1", "clean")
+
+
+@pytest.fixture(autouse=True)
+def platform(api_platform: Platform) -> Platform:
+    """The platform that the API finds: `raw` is persisted, `clean` was made of it, `salted` nothing brings back."""
+    make(api_platform, "etl/raw", "load", origin=ETL, strategy=Strategy.CACHE_THROUGH)
+    make(api_platform, "etl/clean", "shout", ["etl/raw"], origin=ETL)
+    make(api_platform, "etl/salted", "salt", ["etl/clean"], origin=ETL)
+    return api_platform
+
+
+def runs() -> list[DagRun]:
+    """The DAG runs of `recover`, the oldest first."""
+    with create_session() as session:
+        found = session.query(DagRun).filter(DagRun.dag_id == "recover").order_by(DagRun.id).all()
+        session.expunge_all()
+    return list(found)
+
+
+def lose(platform: Platform, path: str) -> None:
+    """The bytes of a dataset go from the cache, and nobody has noticed."""
+    shutil.rmtree(platform.cache.uri(platform.catalog.resolve(path).cache_location).removeprefix("file://"))
+
+
+# ---- asked for over HTTP
+
+
+def test_what_it_takes_is_told_and_nothing_is_started(ulla: TestClient, platform: Platform, recover_dag: str) -> None:
+    """The steps, with the seconds that they are predicted to take."""
+    lose(platform, "etl/clean")
+    platform.maintenance.scan()
+    before = len(runs())
+    told = ulla.post(PLACE, json={"dry": True}).json()
+    assert told == {
+        "path": "etl/clean", "generation": 1, "wish": "recover", "allowed": True, "done": False, "dag_id": "",
+        "run_id": "",
+        "words": "etl/clean@1 comes back in about 10 ms: "
+        "run shout on etl/raw@1 to have etl/clean@1 again (10 ms: as when it was made)",
+    }  # fmt: skip
+    assert len(runs()) == before
+
+
+def test_a_dag_run_is_started_and_who_asked_is_noted(ulla: TestClient, platform: Platform, recover_dag: str) -> None:
+    """In the DAG run and in the dataset's history; Airflow will run it as one that was triggered by hand."""
+    told = ulla.post(PLACE, json={"generation": 1}).json()
+    run = runs()[-1]
+    assert (told["done"], told["dag_id"], told["run_id"]) == (True, "recover", run.run_id)
+    assert run.conf == {"path": "etl/clean", "generation": 1, "asked_by": "ulla"}
+    assert (run.state, run.run_type, run.triggering_user_name) == ("queued", "manual", "ulla")
+    last = platform.catalog.history(Ref("etl/clean", 1))[-1]
+    assert (last.event, last.who) == ("recovery asked for", "ulla") and run.run_id in last.why
+
+
+def test_what_nothing_brings_back_starts_nothing(ulla: TestClient, platform: Platform, recover_dag: str) -> None:
+    """The reason is told, dry or not."""
+    place, before = PLACE.replace("clean", "salted"), len(runs())
+    dry = ulla.post(place, json={"dry": True}).json()
+    assert dry["allowed"] is False and "salt (version 1), which made etl/salted@1, is not idempotent" in dry["words"]
+    refused = ulla.post(place, json={})
+    assert (refused.status_code, refused.json()["detail"]) == (409, dry["words"])
+    assert len(runs()) == before
+
+
+def test_a_dag_that_would_not_run_is_told_at_once(ulla: TestClient, recover_dag: str) -> None:
+    """A DAG run of a paused DAG would wait for ever."""
+    with create_session() as session:
+        session.get(DagModel, recover_dag).is_paused = True
+    try:
+        assert ulla.post(PLACE, json={"dry": True}).json()["words"] == "the DAG recover is paused"
+        assert ulla.post(PLACE, json={}).status_code == 409
+    finally:
+        with create_session() as session:
+            session.get(DagModel, recover_dag).is_paused = False
+
+
+def test_it_takes_the_right_to_change_the_dataset_and_to_trigger_the_dag(
+    vera: TestClient, ulla: TestClient, recover_dag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who may only read may not even try; nor who may not trigger `recover`, or not read what would be told."""
+    before = len(runs())
+    answer = vera.post(PLACE, json={"dry": True})
+    assert (answer.status_code, answer.json()["detail"]) == (403, "you may not change the DAG etl")
+    for refused, why in (
+        (("POST", "recover"), "trigger the DAG recover"),
+        (("PUT", "etl"), "change the DAG etl"),
+        (("GET", "etl"), "read the DAG etl"),
+    ):
+        monkeypatch.setattr(
+            SimpleAuthManager, "is_authorized_dag",
+            lambda self, refused=refused, **asked: (asked["method"], getattr(asked["details"], "id", "")) != refused,
+        )  # fmt: skip
+        answer = ulla.post(PLACE, json={})
+        assert (answer.status_code, answer.json()["detail"]) == (403, f"you may not {why}")
+    assert len(runs()) == before
+
+
+def test_what_one_may_not_read_has_no_name_in_what_it_takes(
+    ulla: TestClient, platform: Platform, recover_dag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though it has to be run again too."""
+    make(platform, "secret/a", "load", origin=Origin("secret", "day 1", "a"), strategy=Strategy.CACHE_THROUGH)
+    make(platform, "secret/b", "shout", ["secret/a"], origin=Origin("secret", "day 1", "b"))
+    make(platform, "etl/clean", "count", ["secret/b"], origin=ETL)
+    for path in ("secret/b", "etl/clean"):
+        lose(platform, path)
+    platform.maintenance.scan()
+    monkeypatch.setattr(
+        SimpleAuthManager, "is_authorized_dag", lambda self, **asked: getattr(asked["details"], "id", "") != "secret"
+    )
+    answer = ulla.post(PLACE, json={"dry": True})
+    assert answer.json()["words"].count("run ") == 2 and "secret" not in answer.text
+
+
+# ---- done by the task
+
+
+def recover(platform: Platform, path: str, generation: int | None = None) -> dict[str, Any]:
+    """Run the task of a DAG run that Ulla triggered."""
+    opened: list[str] = []
+
+    def open_as(who: str) -> Any:
+        opened.append(who)
+        platform.catalog.who = who
+        return nullcontext(platform)
+
+    context = {
+        "params": {"path": path, "generation": generation},
+        "dag_run": SimpleNamespace(triggering_user_name="ulla"),
+    }
+    return RecoverOperator(task_id="bring_back", open_platform=open_as).execute(context)
+
+
+def test_a_lost_dataset_comes_back_in_the_name_of_who_asked(platform: Platform) -> None:
+    """The others that were lost stay so; nobody had noticed the loss."""
+    expected = lines_of(platform, "etl/clean")
+    lose(platform, "etl/clean")
+    told = recover(platform, "etl/clean")
+    assert told["dataset"] == "etl/clean@1" and [step.split(" on ")[0] for step in told["steps"]] == ["run shout"]
+    assert lines_of(platform, "etl/clean") == expected
+    events = [(moment.event, moment.who) for moment in platform.catalog.history(Ref("etl/clean", 1))]
+    assert events[-2:] == [(event, "recover task, asked for by ulla") for event in ("lost", "restored")]
+
+
+def test_damaged_bytes_are_found_and_made_again(platform: Platform) -> None:
+    """Though as many as before."""
+    found = platform.cache.uri(platform.catalog.resolve("etl/clean").cache_location).removeprefix("file://")
+    (part,) = (path for path in Path(found).iterdir() if path.name[0] not in "._")
+    expected = part.read_text()
+    part.write_text(expected.replace("LINE 7\n", "LINE 8\n"))
+    recover(platform, "etl/clean")
+    assert "LINE 7" in lines_of(platform, "etl/clean")
+
+
+def test_what_is_whole_is_left_alone(platform: Platform) -> None:
+    """And that is told."""
+    before = platform.catalog.resolve("etl/clean")
+    assert recover(platform, "etl/clean", 1)["words"] == "it was whole"
+    assert platform.catalog.resolve("etl/clean").cache_location == before.cache_location
+
+
+@pytest.mark.parametrize(
+    ("path", "generation", "told"),
+    [
+        ("etl/salted", None, r"etl/salted@1 \(salt"),
+        ("etl/clean", 7, "etl/clean@7 is not in the catalog"),
+        ("../x", None, "not allowed"),
+        ("etl/gone", None, "etl/gone@1 is abandoned"),
+    ],
+)
+def test_what_no_retry_can_mend_fails_at_once(platform: Platform, path: str, generation: int | None, told: str) -> None:
+    """With the reason."""
+    lose(platform, "etl/salted")
+    with pytest.raises(ZeroDivisionError), platform.store.write("etl/gone", strategy=Strategy.ASYNC_STORE):
+        raise ZeroDivisionError
+    with pytest.raises(AirflowFailException, match=told):
+        recover(platform, path, generation)
+    assert platform.catalog.resolve("etl/clean").cache is Cache.PRESENT
