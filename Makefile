@@ -14,7 +14,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
 WITH_JAVA = JAVA_HOME="$$($(PY) -m services java)"
 PYTEST = $(WITH_JAVA) $(PY) -m pytest
 
-.PHONY: help setup requirements demo stop check format test test-unit test-spark test-airflow test-integration faults bench docs
+.PHONY: help setup requirements demo stop check format test test-unit test-spark test-airflow test-integration test-e2e faults bench docs pictures
 
 help:  ## list what can be done here
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,10 @@ test-integration: $(READY)  ## the ones on real servers: PostgreSQL, Kafka, ZooK
 	@$(PY) -m services jars
 	@$(PYTEST) tests/integration
 
+test-e2e: $(READY)  ## the ones that work on Airflow's pages with Chromium; pictures of them go to var/e2e
+	@$(PY) -m services chromium >/dev/null
+	@$(PYTEST) tests/e2e
+
 faults: $(READY)  ## the ones that kill processes, delete caches and fill disks, then compare with a run without faults
 	@$(PY) -m services jars
 	@$(PYTEST) tests/faults
@@ -78,3 +82,8 @@ bench: $(READY)  ## measure: make bench NAME=persistence SIZE=full
 
 docs: $(READY)  ## write the generated parts of the documents: settings, figures, what the examples print
 	@$(PY) -m docs
+
+pictures: $(READY)  ## draw the documents' pictures of Airflow's pages anew
+	@$(PY) -m services chromium >/dev/null
+	@$(PYTEST) tests/e2e/test_pictures.py
+	@$(PY) -m docs.pictures

@@ -21,7 +21,9 @@ from benchmarks.report import Goal, Report
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.inputs.flows import FIELDS, Flows, encoded
 from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.kafka_writing import Sending
 from spark_jobs.streaming.supervision import launch
+from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.watching import look
 
 _JOB = "latency"
@@ -82,17 +84,22 @@ def _loaded(where: Place, rate: int, seconds: float) -> tuple[list[float], float
 
 
 def _feed(kafka: str, rate: int, seconds: float, told: Any) -> None:
-    """Send rows of the present time; tells when each second was closed in all units, and how many rows there were."""
+    """Send rows of the present time; tells when each second was closed in all units, and how many rows there were.
+
+    Those are fewer than were wanted where the broker does not take so many.
+    """
     table = Flows(rate).table(0, max(rate // (_UNITS * _A_SECOND), 1))
     producer = Producer({"bootstrap.servers": kafka, "linger.ms": 0, "queue.buffering.max.kbytes": 262_144})
+    sending = Sending(producer)
     first: dict[int, dict[int, float]] = defaultdict(dict)
     begun, number = time.time(), 0
     while (due := begun + number / (_UNITS * _A_SECOND)) < begun + seconds:
         time.sleep(max(due - time.time(), 0))
         unit, now = number % _UNITS, time.time()
+        if now > begun + seconds:
+            break
         times = pa.array(np.full(table.num_rows, now))
-        producer.produce(_JOB, encoded(table.set_column(0, "timestamp", times), "arrow"), partition=unit)
-        producer.poll(0)
+        sending.send(Letter(_JOB, unit, encoded(table.set_column(0, "timestamp", times), "arrow")))
         first[int(now)].setdefault(unit, time.time())
         number += 1
     producer.flush(30)

@@ -1,4 +1,4 @@
-"""The command line: `python -m services up | down | status | kill | logs | jars | exec | java`."""
+"""The command line: `python -m services up | down | status | kill | logs | jars | exec | java | chromium`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from services.chromium import have_chromium
 from services.coordinates import jar_sets
 from services.errors import ServiceError
 from services.jars import Jars, sizes
@@ -92,6 +93,12 @@ def java() -> None:
     """Print the JAVA_HOME that the servers use."""
     settings = ServiceSettings()
     print(find_java(os.environ, settings.home).home)
+
+
+@app.command()
+def chromium() -> None:
+    """Print the Chromium that looks at pages in tests; where there is none, install it if that may be done here."""
+    print(have_chromium(os.environ, root=os.geteuid() == 0))
 
 
 def aligned(rows: list[tuple[str, ...]]) -> list[str]:

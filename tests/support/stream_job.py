@@ -150,7 +150,8 @@ class StreamJob:
         below = driver.children(recursive=True)
         jvms = [each for each in below if _command(each).partition(" ")[0].endswith("java")]
         daemons = [each for each in below if "pyspark.daemon" in _command(each)]
-        workers = [each for each in daemons if any(each.ppid() == other.pid for other in daemons)]
+        daemon_pids = {each.pid for each in daemons}
+        workers = [each for each in daemons if _parent(each) in daemon_pids]
         return {"driver": [driver], "jvm": jvms, "worker": workers}[kind]
 
     def kill(self, kind: str) -> None:
@@ -201,6 +202,12 @@ def _command(process: psutil.Process) -> str:
     with suppress(psutil.NoSuchProcess):  # it may be a zombie
         return " ".join(process.cmdline())
     return ""
+
+
+def _parent(process: psutil.Process) -> int | None:
+    with suppress(psutil.NoSuchProcess):  # it may end meanwhile
+        return process.ppid()
+    return None
 
 
 def expected(flows: Flows) -> Counter[str]:

@@ -1,0 +1,160 @@
+"""A real Airflow with real data, and a browser that is logged in to it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from persistence.model import Dataset
+from services.servers.airflow import USER, password
+from springline_airflow.runs import run_id_of
+from tests.support.airflow_pages import DAG, Watched, backfill, framed, trigger, watch
+from tests.support.browser import Complaints, chromium, themed
+from tests.support.lines import LinesRunner
+from tests.support.live_airflow import Live, live_airflow
+
+ROOT = Path(__file__).resolve().parents[2]
+FIRST, SECOND = date(2013, 1, 5), date(2013, 1, 6)
+OUTPUTS = 13  # datasets that the workflow makes of a day
+
+
+@pytest.fixture(scope="session")
+def pictures() -> Path:
+    """The folder of the pictures of the pages."""
+    folder = ROOT / "var" / "e2e"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def live() -> Iterator[Live]:
+    """Airflow and Spark Connect with two days landed; nobody persists yet."""
+    home = Path(tempfile.mkdtemp(prefix="springline-e2e-"))
+    dag_ids = (DAG, "persister", "maintenance")
+    try:
+        with live_airflow(home, [FIRST, SECOND], dag_ids=dag_ids, runner=lines_runner()) as found:
+            yield found
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def lines_runner() -> LinesRunner:
+    """Operations for datasets that no DAG makes."""
+    lines = LinesRunner()
+    lines.add("load", lambda sources, params: [f"line {i}" for i in range(100)], idempotent=False)
+    lines.add("shout", lambda sources, params: [line.upper() for line in sources[0]])
+    return lines
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One Chromium for all tests."""
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def session_state(live: Live, browser: Browser) -> dict:
+    """What the browser keeps of a login by Airflow's own form."""
+    context = themed(browser, "light")
+    page = context.new_page()
+    page.goto(live.address)
+    page.locator("input[name=username]").fill(USER)
+    page.locator("input[name=password]").fill(password(live.home))
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_test_id("nav-sidebar").wait_for()
+    state = context.storage_state()
+    context.close()
+    return {"cookies": state["cookies"]}
+
+
+@pytest.fixture
+def complaints() -> Iterator[Complaints]:
+    """Fails the test if the browser complained of one of our pages."""
+    found = Complaints()
+    yield found
+    assert found.found == []
+
+
+@pytest.fixture
+def context(request: pytest.FixtureRequest, browser: Browser, session_state: dict) -> Iterator[BrowserContext]:
+    """A session of the browser of the user that is logged in; a test may choose its theme as a parameter."""
+    context = themed(browser, getattr(request, "param", "light"), storage_state=session_state)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, complaints: Complaints) -> Page:
+    """A tab in that session."""
+    page = context.new_page()
+    complaints.listen(page)
+    return page
+
+
+def states_of(live: Live, day: date) -> list[str]:
+    """The states of the DAG runs that have made datasets of this day so far; notes the risk, as a persister does."""
+    live.platform.catalog.sample_risk()
+    made = live.platform.catalog.find(prefix=f"etl/{day}/")
+    return [live.api.run_state(DAG, run_id_of(origin)) for origin in {replace(d.origin, task_id="") for d in made}]
+
+
+@pytest.fixture(scope="session")
+def day(live: Live, browser: Browser, session_state: dict) -> Watched:
+    """A DAG run of the first day, started in one tab with the lineage open in another."""
+    context = themed(browser, "light", storage_state=session_state)
+    lineage = context.new_page()
+    lineage.goto(f"{live.address}/plugin/springline-lineage")
+    frame = framed(lineage, "Lineage")
+    trigger(context.new_page(), live.address, FIRST)
+    watched = watch(frame, lambda: states_of(live, FIRST), most=OUTPUTS)
+    context.close()
+    return watched
+
+
+@pytest.fixture(scope="session")
+def persisted(live: Live, day: Watched) -> list[Dataset]:
+    """Everything of the first day, in the under-store too."""
+    live.platform.persister.drain(patience=60)
+    return live.platform.catalog.find(prefix=f"etl/{FIRST}/", superseded=False)
+
+
+def lose(live: Live, path: str) -> Dataset:
+    """Delete the copy in the cache, and have the platform notice."""
+    dataset = live.platform.catalog.resolve(path)
+    live.platform.cache.delete(dataset.cache_location)
+    live.platform.maintenance.scan()
+    return dataset
+
+
+@pytest.fixture(scope="session")
+def lost(live: Live, persisted: list[Dataset]) -> Dataset:
+    """A persisted dataset whose copy in the cache is gone, and the platform has noticed."""
+    return lose(live, f"etl/{FIRST}/clean")
+
+
+@pytest.fixture(scope="session")
+def backfilled(live: Live, lost: Dataset, browser: Browser, session_state: dict) -> Watched:
+    """A backfill of the second day, started in one tab with the DAG's own view of its lineage open in another."""
+    context = themed(browser, "dark", storage_state=session_state)
+    tab = context.new_page()
+    tab.goto(f"{live.address}/dags/{DAG}")
+    tab.get_by_role("link", name="Lineage", exact=True).click()
+    frame = framed(tab, "Lineage")
+    backfill(context.new_page(), live.address, SECOND, SECOND)
+    watched = watch(frame, lambda: states_of(live, SECOND), most=2 * OUTPUTS)
+    context.close()
+    return watched
+
+
+@pytest.fixture(scope="session")
+def gone(live: Live, backfilled: Watched) -> Dataset:
+    """A dataset of the second day that was lost before it was persisted."""
+    return lose(live, f"etl/{SECOND}/hours")

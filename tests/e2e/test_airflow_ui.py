@@ -1,0 +1,235 @@
+"""A person at work on Airflow's pages: watches DAG runs, asks why, acts, and gets back what was lost."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Frame, Page, expect
+
+from persistence.model import Cache, Status
+from tests.e2e.conftest import FIRST, OUTPUTS, SECOND
+from tests.support.airflow_pages import DAG, PAGES, framed, opened
+
+
+def about(page: Page, live, path: str) -> Frame:
+    """The page of one dataset."""
+    frame = opened(page, live.address, "dataset", f"?path={path}")
+    frame.get_by_role("heading", name="Facts").wait_for()
+    return frame
+
+
+def wish(frame: Frame, title: str, yes: bool) -> str:
+    """Press a button, read what it would do, then go on or not."""
+    frame.get_by_role("group", name="What may be asked for").get_by_role("button", name=title, exact=True).click()
+    dialog = frame.get_by_role("dialog")
+    words = dialog.locator("p").first
+    expect(words).not_to_have_text("asking …")
+    told = words.inner_text()
+    dialog.get_by_role("button", name=title if yes else "Cancel", exact=True).click()
+    return told
+
+
+# ---- finding the pages
+
+
+@pytest.mark.parametrize(("name", "title"), PAGES.items())
+def test_the_pages_are_in_the_navigation(page, live, name, title):
+    """Below Browse; each opens in Airflow's own frame."""
+    page.goto(live.address)
+    page.get_by_test_id("nav-sidebar").get_by_role("button", name="Browse").click()
+    page.get_by_role("menuitem", name=title, exact=True).click()
+    frame = framed(page, title)
+    expect(frame.get_by_role("heading", level=1)).to_have_text(title)
+    expect(frame.locator("#nav [aria-current=page]")).to_have_text(title)
+
+
+# ---- a DAG run
+
+
+def test_the_lineage_fills_while_the_workflow_runs(day):
+    """The page is never loaded again."""
+    assert not day.reloaded
+    assert day.counts[0] == 0 and day.counts[-1] == OUTPUTS
+    assert len(day.counts) > 3 and list(day.counts) == sorted(day.counts), "bit by bit"
+
+
+def test_the_tab_of_a_dag_run_and_of_a_task_show_what_they_made(page, live, day):
+    """With what it was made of."""
+    run_id = live.platform.catalog.resolve(f"etl/{FIRST}/clean").origin.run_id
+    at = f"{live.address}/dags/{DAG}/runs/{run_id}"
+    page.goto(f"{at}/plugin/springline-lineage-dag-run")
+    expect(framed(page, "Lineage").locator("a.node")).to_have_count(OUTPUTS)
+    page.goto(f"{at}/tasks/clean/plugin/springline-lineage-task")
+    nodes = framed(page, "Lineage").locator("a.node")
+    expect(nodes.filter(has_text=f"etl/{FIRST}/clean")).to_have_count(1)
+    assert nodes.count() < OUTPUTS
+
+
+def test_no_edge_passes_behind_a_node(page, live, day):
+    """Edges over several layers go beside what stands between."""
+    frame = opened(page, live.address, "lineage", "?fold=none")
+    expect(frame.locator("a.node")).to_have_count(OUTPUTS)
+    crossed, long = frame.evaluate(
+        """() => {
+        const boxes = [...document.querySelectorAll('.node')].map((node) => {
+            const {e: x, f: y} = node.transform.baseVal.consolidate().matrix;
+            const box = node.querySelector('.box:not(.behind)').getBBox();
+            return {x: x + box.x, y: y + box.y, right: x + box.x + box.width, bottom: y + box.y + box.height,
+                    text: node.textContent};
+        });
+        const crossed = [];
+        let long = 0;
+        for (const edge of document.querySelectorAll('.edge')) {
+            const length = edge.getTotalLength();
+            long += edge.getBBox().width > 400;
+            for (let at = 2; at < length - 2; at += 2) {
+                const {x, y} = edge.getPointAtLength(at);
+                const hit = boxes.find((box) => x > box.x && x < box.right && y > box.y && y < box.bottom);
+                if (hit) { crossed.push(hit.text); break; }
+            }
+        }
+        return [crossed, long];
+    }"""
+    )
+    assert crossed == [] and long
+
+
+def test_hover_and_focus_show_what_would_bring_a_dataset_back(page, live, day):
+    """In the picture and in words; arrow keys lead on."""
+    frame = opened(page, live.address, "lineage", "?fold=none")
+    node = frame.locator("a.node").filter(has_text="hours")
+    node.hover()
+    expect(frame.locator("#told")).to_contain_text(
+        re.compile(r"hours: Would be made again, in this order: .* → .*hours$")
+    )
+    assert frame.locator(".node.chain").count() > 3
+    node.focus()
+    page.keyboard.press("ArrowLeft")
+    assert frame.evaluate("() => document.activeElement.getAttribute('class')").startswith("node")
+    expect(frame.locator("#told")).not_to_contain_text("hours:")
+
+
+# ---- the queue
+
+
+def test_the_queue_says_why_one_comes_after_another(page, live, day):
+    """Each row opens and compares its score with that of the row before."""
+    frame = opened(page, live.address, "queue")
+    rows = frame.locator("tbody > tr[data-key]")
+    rows.nth(1).wait_for()
+    first, second = (rows.nth(i).get_attribute("data-key") for i in (0, 1))
+    rows.nth(1).locator("summary").click()
+    expect(rows.nth(1).locator(".opened p")).to_contain_text(f"It comes after {first}, whose score is")
+    told = about(page, live, second.partition("@")[0]).locator(".words").inner_text()
+    assert re.search(r"\d+ comes? before it: ", told)
+
+
+def test_what_a_person_opened_on_a_page_stays_while_it_is_told_anew(page, live, day):
+    """Details, focus, and where one has scrolled to; the times go on meanwhile."""
+    page.set_viewport_size({"width": 1100, "height": 420})
+    frame = opened(page, live.address, "queue")
+    row = frame.locator("tbody > tr[data-key]").nth(3)
+    row.locator("summary").click()
+    waited = row.locator("> td").nth(8)
+    before = waited.inner_text()
+    state = "() => [scrollY > 0, document.activeElement.tagName, document.querySelectorAll('details[open]').length]"
+    kept = frame.evaluate(state)
+    expect(waited).not_to_have_text(before)
+    assert frame.evaluate(state) == kept
+    assert kept == [True, "SUMMARY", 1]
+
+
+def test_another_policy_is_looked_at_before_it_is_in_use(page, live, day):
+    """The page says that nothing is changed."""
+    frame = opened(page, live.address, "queue")
+    frame.get_by_label("What if the policy were").select_option("fifo")
+    expect(frame.locator(".count")).to_contain_text("what if it were fifo; nothing is changed")
+
+
+# ---- acting
+
+
+def test_what_is_asked_for_is_tried_dry_first(page, live, day):
+    """Then done, noted with the name, and seen at once."""
+    path = f"etl/{FIRST}/routes"
+    frame = about(page, live, path)
+    assert "is kept in the cache" in wish(frame, "Pin", yes=False)
+    assert not live.platform.catalog.resolve(path).pinned
+    assert "is kept in the cache" in wish(frame, "Pin", yes=True)
+    expect(frame.get_by_role("button", name="Unpin")).to_be_focused()
+    assert live.platform.catalog.resolve(path).pinned
+    assert "goes to the head of the queue" in wish(frame, "Persist now", yes=True)
+    happened = frame.get_by_role("region", name="What happened to it")
+    expect(happened).to_contain_text(re.compile(r"pinned.*admin.*asked for by hand.*hurried.*admin", re.DOTALL))
+    frame = opened(page, live.address, "queue")
+    expect(frame.locator("tbody > tr[data-key]").first).to_contain_text(f"{path}@1")
+    expect(frame.locator("tbody > tr[data-key]").first).to_contain_text("at the head of the queue")
+
+
+def test_a_page_follows_while_a_dataset_is_persisted(page, live, day, request):
+    """Without being loaded again."""
+    frame = about(page, live, f"etl/{FIRST}/hours")
+    badge = frame.locator("h2.name .state")
+    expect(badge).to_have_text("cached")
+    request.getfixturevalue("persisted")
+    expect(badge).to_have_text("persisted")
+    assert {each.status() for each in live.platform.catalog.find(prefix=f"etl/{FIRST}/")} == {Status.PERSISTED}
+
+
+# ---- losing, and getting back
+
+
+def test_a_copy_that_is_gone_from_the_cache_is_seen(page, live, lost):
+    """It is persisted: the page says where it is, and offers to bring it back."""
+    frame = about(page, live, lost.ref.path)
+    expect(frame.locator("h2.name .state")).to_have_text("persisted")
+    expect(frame.locator(".words")).to_contain_text("lost from the cache, a verified copy is in the under-store")
+    expect(frame.get_by_role("button", name="Recover")).to_be_visible()
+
+
+def test_a_link_to_airflow_leads_the_whole_page_there(page, live, day):
+    """Not just the frame."""
+    frame = about(page, live, f"etl/{FIRST}/clean")
+    frame.get_by_role("link", name=DAG, exact=True).click()
+    page.wait_for_url(f"{live.address}/dags/{DAG}")
+    expect(page.locator("iframe")).to_have_count(0)
+
+
+# ---- a backfill
+
+
+def test_the_lineage_of_a_dag_fills_during_a_backfill(backfilled):
+    """In the DAG's own tab."""
+    assert not backfilled.reloaded
+    assert (backfilled.counts[0], backfilled.counts[-1]) == (OUTPUTS, 2 * OUTPUTS)
+    assert len(backfilled.counts) > 3
+
+
+def test_what_is_lost_and_was_never_persisted_stands_out(page, live, gone):
+    """In the picture, in the words of the chain, and on its own page."""
+    picture = opened(page, live.address, "lineage", f"?prefix=etl/{SECOND}/&fold=none")
+    node = picture.locator("a.node").filter(has_text=gone.ref.path.rpartition("/")[2])
+    expect(node).to_contain_text("lost")
+    picture.get_by_label("lost", exact=True).check()
+    expect(picture.locator(".count")).to_have_text("1 dataset")
+    frame = about(page, live, gone.ref.path)
+    expect(frame.locator("h2.name .state")).to_have_text("lost")
+    expect(frame.get_by_role("button", name="Recover")).to_be_visible()
+
+
+@pytest.mark.parametrize(("which", "state"), [("lost", "persisted"), ("gone", "cached")])
+def test_what_was_lost_comes_back_when_it_is_asked_for(page, live, request, which, state):
+    """By a DAG run that the page leads to: fetched, or made again; the page shows when it is there."""
+    dataset = request.getfixturevalue(which)
+    live.api.await_dags(("recover",))
+    frame = about(page, live, dataset.ref.path)
+    assert "comes back" in wish(frame, "Recover", yes=True)
+    dialog = frame.get_by_role("dialog")
+    target = dialog.get_by_role("link", name="watch the DAG run").get_attribute("href")
+    dialog.get_by_role("button", name="Close").click()
+    back = frame.get_by_role("region", name="What happened to it").locator("tbody tr").last
+    expect(back).to_contain_text("restored", timeout=120_000)
+    expect(frame.locator("h2.name .state")).to_have_text(state)
+    assert live.platform.catalog.resolve(dataset.ref.path).cache is Cache.PRESENT
+    assert re.search(r"dags/recover/runs/.", target)

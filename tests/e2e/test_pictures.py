@@ -1,0 +1,61 @@
+"""Each page in both themes, with data in every state: a picture of it, and what axe finds."""
+
+from __future__ import annotations
+
+import pytest
+
+from persistence.model import Dataset
+from tests.e2e.conftest import FIRST, SECOND, lose
+from tests.support.airflow_pages import PAGES, opened
+from tests.support.browser import THEMES, faults
+
+QUERIES = {"dataset": f"?path=etl/{FIRST}/accepted"}
+SHOWN = {
+    "lineage": "svg a.node",
+    "queue": "tbody tr[data-key]",
+    "risk": "tbody tr[data-key]",
+    "dataset": "dl.facts",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def missing(live, gone) -> Dataset:
+    """A dataset that is lost and that nobody brings back."""
+    return lose(live, f"etl/{SECOND}/causes")
+
+
+@pytest.mark.parametrize("context", THEMES, indirect=True)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_for_everybody(page, live, pictures, request, name):
+    """In Airflow's frame and in its theme, nothing serious stands in the way of a person who does not see it."""
+    theme = request.node.callspec.params["context"]
+    frame = opened(page, live.address, name, QUERIES.get(name, ""))
+    frame.locator(SHOWN[name]).first.wait_for()
+    assert frame.evaluate("() => document.documentElement.dataset.theme") == theme
+    dark = frame.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    assert (sum(int(part) for part in dark.strip("rgb()").split(",")) < 128 * 3) == (theme == "dark")
+    page.screenshot(path=pictures / f"{name}-{theme}.png")
+    assert faults(frame) == []
+
+
+@pytest.mark.parametrize("context", THEMES, indirect=True)
+def test_what_opens_on_a_page_is_for_everybody_too(page, live, pictures, request):
+    """A dialog, the details of a row, the picture as a table, a chain that is shown."""
+    theme = request.node.callspec.params["context"]
+    frame = opened(page, live.address, "queue")
+    frame.locator("summary").nth(1).click()
+    page.screenshot(path=pictures / f"queue-why-{theme}.png")
+    assert faults(frame) == []
+    frame = opened(page, live.address, "lineage", "?fold=none")
+    frame.locator("a.node").filter(has_text="lost").first.hover()
+    page.screenshot(path=pictures / f"lineage-chain-{theme}.png")
+    assert faults(frame) == []
+    frame.get_by_role("button", name="As a table").click()
+    frame.locator("tbody tr[data-key]").first.wait_for()
+    page.screenshot(path=pictures / f"lineage-table-{theme}.png")
+    assert faults(frame) == []
+    frame = opened(page, live.address, "dataset", QUERIES["dataset"])
+    frame.get_by_role("button", name="Pin").click()
+    frame.get_by_role("dialog").wait_for()
+    page.screenshot(path=pictures / f"dataset-pin-{theme}.png")
+    assert faults(frame) == []

@@ -1,0 +1,67 @@
+"""A Chromium that looks at pages as a person does, and what it finds wrong with them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+from playwright.sync_api import Browser, BrowserContext, Frame, Page, sync_playwright
+
+from services.chromium import have_chromium
+
+THEMES = ("light", "dark")
+SIZE = {"width": 1440, "height": 900}
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """The machine's own Chromium, without a window."""
+    root = os.geteuid() == 0
+    program = have_chromium(os.environ, root=root)
+    sandbox = ["--no-sandbox"] if root else []  # Chromium refuses to run as root with it
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(program), args=sandbox)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def themed(browser: Browser, theme: str, **more: Any) -> BrowserContext:
+    """A new session of the browser, in which Airflow has this theme."""
+    context = browser.new_context(viewport=SIZE, locale="en-US", color_scheme="light", **more)
+    context.add_init_script(f"try {{ localStorage.setItem('theme', '{theme}'); }} catch {{}}")
+    context.set_default_timeout(30_000)
+    return context
+
+
+@dataclass
+class Complaints:
+    """What the browser complained of on our own pages: errors of scripts, of the policy of contents, of answers."""
+
+    found: list[str] = field(default_factory=list)
+
+    def listen(self, page: Page) -> None:
+        """Note what this page and its frames complain of from now on."""
+        page.on("console", self._said)
+        page.on("pageerror", lambda error: self.found.append(f"{page.url}: {error}"))
+
+    def _said(self, message: Any) -> None:
+        url = message.location.get("url", "")
+        if message.type == "error" and "/springline/" in url:
+            self.found.append(f"{message.location['url']}: {message.text}")
+
+
+def faults(place: Page | Frame) -> list[str]:
+    """What axe finds serious or critical on a page, each with the elements that it means."""
+    place.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
+    found = place.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{fault['id']} ({fault['impact']}): {fault['help']}: {[node['html'][:200] for node in fault['nodes'][:5]]}"
+        for fault in found["violations"]
+        if fault["impact"] in ("serious", "critical")
+    ]
