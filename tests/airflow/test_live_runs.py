@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from datetime import date
 
 import pytest
@@ -16,6 +15,7 @@ from persistence.model import Origin, Phase, Strategy
 from persistence.schema import dag_run
 from spark_jobs.operations import load_operations
 from springline_airflow.runs import run_id_of
+from tests.support.waiting import until
 
 FIRST, SECOND = date(2013, 1, 5), date(2013, 1, 6)
 
@@ -57,10 +57,7 @@ def by_command_line(live, by_rest):
     assert done.returncode == 0, done.stderr
     live.api.pause("persister", False)
     live.finish("etl_lineage", lambda: live.api.runs("etl_lineage", FIRST, SECOND).values())
-    until = time.monotonic() + 300
-    while live.platform.claims.depth():
-        assert time.monotonic() < until, live.tails("persister")
-        time.sleep(0.5)
+    until(lambda: not live.platform.claims.depth(), seconds=300, every=0.5, why=lambda: live.tails("persister"))
     return {**newest(live, FIRST), **newest(live, SECOND)}
 
 

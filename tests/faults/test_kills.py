@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from persistence.platform import Platform, open_platform
 from persistence.settings import Settings
 from tests.support.lines import LinesRunner
 from tests.support.states import copies_in, events_of, measured, wipe_cache
+from tests.support.waiting import until
 from tests.support.workflow import (
     digests_below,
     digests_now,
@@ -61,14 +61,6 @@ def worker_in_the_middle(platform: Platform, tmp_path: Path, method: str) -> Ite
     finally:
         process.kill()
         process.wait()
-
-
-def until(seen: Callable[[], object]) -> None:
-    """Wait for what another process does."""
-    end = time.monotonic() + 60
-    while not seen():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def half_done(platform: Platform, tmp_path: Path, method: str) -> None:

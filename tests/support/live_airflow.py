@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from services.servers.airflow import USER, password
 from services.settings import ServiceSettings
 from services.supervisor import Supervisor
 from spark_jobs.landing import land
+from tests.support.waiting import until
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,12 @@ class Live:
 
     def finish(self, dag_id: str, runs: Callable[[], Collection[str]], patience: float = 600) -> None:
         """Wait until the states that `runs` gives are all final, and fail unless all are successes."""
-        until = time.monotonic() + patience
-        while not (states := runs()) or any(state not in ("success", "failed") for state in states):
-            assert time.monotonic() < until, f"{dag_id} has not ended: {states}"
-            time.sleep(0.5)
-        assert set(states) == {"success"}, self.tails(dag_id)
+        final = {"success", "failed"}
+        until(
+            lambda: (states := runs()) and set(states) <= final,
+            seconds=patience, every=0.5, why=lambda: f"{dag_id} has not ended: {runs()}",
+        )  # fmt: skip
+        assert set(runs()) == {"success"}, self.tails(dag_id)
 
     def tails(self, dag_id: str) -> str:
         """The ends of the logs of a DAG's tasks."""

@@ -31,6 +31,7 @@ from spark_jobs.streaming.supervision import launch
 from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.watching import Seen, look
 from tests.support.servers import Running
+from tests.support.waiting import until
 
 SQL = "SELECT sip, type, count(*) AS rows, sum(bytes) AS bytes FROM {name} GROUP BY sip, type WINDOWING 5 s"
 
@@ -100,17 +101,26 @@ class StreamJob:
         if self._application is None or self._application.poll() is not None:
             self._application = launch(self.name, self.folder, environment=self._environment)
 
+    def look(self) -> Seen:
+        """How the job is."""
+        return look(self.name, self.folder, time.time())
+
     def await_(self, done: Callable[[Seen], bool], *, patience: float, again: bool = True) -> Seen:
         """Wait until `done`; the application is started again when it ends, as a supervisor would."""
-        until = time.monotonic() + patience
-        while not done(seen := look(self.name, self.folder, time.time())):
+
+        def seen() -> Seen | None:
+            found = self.look()
+            if done(found):
+                return found
             if again:
                 self.start()
-            assert time.monotonic() < until, f"{seen}\n{self.log()}"
-            time.sleep(0.2)
-        return seen
+            return None
 
-    def await_round(self, number: int, *, patience: float = 120) -> Seen:
+        found = until(seen, seconds=patience, every=0.2, why=lambda: f"{self.look()}\n{self.log()}")
+        assert found is not None
+        return found
+
+    def await_round(self, number: int, *, patience: float = 240) -> Seen:
         """Wait until the mappers have ended a round."""
         return self.await_(lambda seen: seen.stages.get("map", {}).get("round", 0) >= number, patience=patience)
 

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
-def until(seen: Callable[[], object], *, seconds: float = 60) -> None:
-    """Return once `seen()` is true; fails after `seconds`."""
-    end = time.monotonic() + seconds
-    while not seen():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
+def until(
+    seen: Callable[[], T], *, seconds: float = 60, every: float = 0.05, why: Callable[[], str] = lambda: "in vain"
+) -> T:
+    """What `seen()` returns, once that is true; fails after so many seconds, and says `why`.
+
+    It looks `every` so often, and counts its looks, not the clock: a machine that stood still takes no patience away.
+    """
+    for _ in range(max(round(seconds / every), 1)):
+        if found := seen():
+            return found
+        time.sleep(every)
+    raise AssertionError(f"waited {seconds:g} s: {why()}")

@@ -16,6 +16,7 @@ from persistence.platform import default_cache
 from services.known import make_servers
 from services.settings import ServiceSettings
 from tests.support.digests import repeatable_digests
+from tests.support.waiting import until
 
 DAY = date(2013, 1, 5)
 
@@ -25,12 +26,12 @@ def run(live, strategy: str, when: str, fault: Callable[[], None]) -> dict[str, 
     before = {each.ref for each in live.platform.catalog.find(prefix=f"etl/{DAY}/")}
     live.api.end_backfills("etl_lineage")
     live.api.backfill("etl_lineage", DAY, DAY, {"strategy": strategy}, runs_at_once=1)
-    until = time.monotonic() + 180
-    while not any(
-        each.committed_at and each.ref not in before for each in live.platform.catalog.find(path=f"etl/{DAY}/{when}")
-    ):
-        assert time.monotonic() < until, live.tails("etl_lineage")
-        time.sleep(0.1)
+
+    def is_made() -> bool:
+        found = live.platform.catalog.find(path=f"etl/{DAY}/{when}")
+        return any(each.committed_at and each.ref not in before for each in found)
+
+    until(is_made, seconds=180, every=0.1, why=lambda: live.tails("etl_lineage"))
     fault()
     live.finish("etl_lineage", lambda: live.api.runs("etl_lineage", DAY, DAY).values(), patience=400)
     made = live.platform.catalog.find(prefix=f"etl/{DAY}/", superseded=False)
