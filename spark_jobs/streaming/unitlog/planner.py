@@ -152,6 +152,23 @@ class Planner:
         history.plans[plan.order] = plan
         return plan
 
+    def resume(self) -> Plan:
+        """Where the units of a stage go on: after the newest round, or the one before where that is not run yet.
+
+        Raises `MissingVersion` where the states after both are lost in some unit: an application that is started anew
+        brings them back (`recovery`). Rounds before those are never run here again: what they sent has arrived, and
+        may be cut by now.
+        """
+        plan = self.begin()
+        _, history = self._open()
+        found, last = newest_complete(self._stage, history), history.last
+        if last is not None and (found is None or found.order not in (last.order, last.before)):
+            raise MissingVersion(
+                f"{self._stage.id}: the state after round {last.number - 1} is not there in every unit any more; "
+                "it is brought back when the job is started again"
+            )
+        return plan
+
     def after(self, last: Plan) -> Plan | None:
         """The round after `last`; None while there is nothing to do. Raises what `next_round` and the log raise."""
         appender, history = self._open()

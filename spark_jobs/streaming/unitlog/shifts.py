@@ -139,7 +139,7 @@ class Shifts:
     def _next(self) -> Plan | None:
         """The round after the newest that every unit has done: that may have been planned already."""
         if self._last is None or not self._planner.is_complete(self._last):
-            self._last = self._planner.begin()
+            self._last = self._planner.resume()
         return self._planned_after(self._last)
 
     def _planned_after(self, last: Plan) -> Plan | None:
