@@ -1,0 +1,1 @@
+"""Tuple tracking: which records of a stream have been processed by every stage, and which have to be sent again."""

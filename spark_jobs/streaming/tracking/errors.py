@@ -1,0 +1,25 @@
+"""What can go wrong with tuple tracking: each error names the root, the range or the acker, and what is allowed."""
+
+from __future__ import annotations
+
+from spark_jobs.streaming.errors import StreamError
+
+
+class TrackingError(StreamError):
+    """The root of this folder's errors."""
+
+
+class BadRoot(TrackingError):
+    """A partition, offset or row that a root's id has no room for."""
+
+
+class BadRing(TrackingError):
+    """A change of the ring that cannot be made."""
+
+
+class BadUpdate(TrackingError):
+    """A registration or an ack that contradicts itself: an attempt, a slice or a number of values that cannot be."""
+
+
+class Broken(TrackingError):
+    """A table found that it contradicts itself: a defect of this package."""

@@ -1,0 +1,60 @@
+"""Records as plain columns: what tables hand to each other, to snapshots, and to whoever asks what is unfinished."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_jobs.streaming.tracking.errors import BadUpdate
+
+ATTEMPTS = 63  # the last attempt: 6 bits, from 1
+SLICES = 1 << 25
+
+Ids = npt.NDArray[np.uint64]
+
+
+class Items(NamedTuple):
+    """Tracking records, by root: the attempt, whether the root is registered, its slice of time, the check value."""
+
+    roots: Ids
+    attempts: npt.NDArray[np.uint8]
+    registered: npt.NDArray[np.bool_]
+    born: npt.NDArray[np.uint32]
+    values: Ids
+
+    def sorted(self) -> Items:
+        """The same in the order of roots."""
+        return self.at(np.argsort(self.roots, kind="stable"))
+
+    def at(self, rows: npt.NDArray[Any]) -> Items:
+        """Some of them: by a mask, or by row numbers."""
+        return Items(*(column[rows] for column in self))
+
+
+def items(roots: Any, attempts: Any, registered: Any, born: Any, values: Any) -> Items:
+    """Items of anything array-like; one attempt, registration or slice stands for all."""
+    ids = np.asarray(roots, np.uint64)
+    given = ((attempts, np.uint8), (registered, np.bool_), (born, np.uint32), (values, np.uint64))
+    return Items(ids, *(np.broadcast_to(np.asarray(one, kind), ids.shape) for one, kind in given))
+
+
+def together(parts: Sequence[Items]) -> Items:
+    """All of several, in the order of roots."""
+    chosen = [part for part in parts if part.roots.size]
+    if not chosen:
+        return items([], [], [], [], [])
+    return Items(*(np.concatenate(columns) for columns in zip(*chosen, strict=True))).sorted()
+
+
+def marks(attempts: npt.ArrayLike, registered: Any, born: Any) -> npt.NDArray[np.uint32]:
+    """The 4 bytes of a slot beside root and value, as long as the longest given; raises `BadUpdate`."""
+    tries, slices = np.atleast_1d(np.asarray(attempts, np.int64)), np.atleast_1d(np.asarray(born, np.int64))
+    if tries.size and not (tries.min() >= 1 and tries.max() <= ATTEMPTS):
+        raise BadUpdate(f"attempts {tries.min()} to {tries.max()}: a record has room for 1 to {ATTEMPTS}")
+    if slices.size and not (slices.min() >= 0 and slices.max() < SLICES):
+        raise BadUpdate(f"slices {slices.min()} to {slices.max()}: a record has room for 0 to {SLICES - 1}")
+    bits = np.asarray(registered, np.int64)
+    return np.asarray(np.atleast_1d(tries | bits << 6 | slices << 7), np.uint32)

@@ -1,0 +1,68 @@
+"""A root's 64-bit id is the record's name: partition, offset and row, packed so that they can be read back.
+
+From the highest bit: 12 bits of partition, 36 of offset, 16 of row. Ids sort as (partition, offset, row). The very last
+id is no root: it marks an empty slot.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_jobs.streaming.tracking.errors import BadRoot
+
+PARTITION_BITS, OFFSET_BITS, ROW_BITS = 12, 36, 16
+PARTITIONS, OFFSETS, ROWS = 1 << PARTITION_BITS, 1 << OFFSET_BITS, 1 << ROW_BITS
+NO_ROOT = (1 << 64) - 1
+
+Ids = npt.NDArray[np.uint64]
+
+
+class Root(NamedTuple):
+    """Where the record of a root lies: row 0 where a message is one root."""
+
+    partition: int
+    offset: int
+    row: int
+
+
+def root_id(partition: int, offset: int, row: int = 0) -> int:
+    """The id of one root; raises `BadRoot`."""
+    check(partition, offset, 1, row + 1 if row >= 0 else row)
+    return partition << OFFSET_BITS + ROW_BITS | offset << ROW_BITS | row
+
+
+def name_of(root: int) -> Root:
+    """What `root_id` packed; raises `BadRoot`."""
+    if not 0 <= root < NO_ROOT:
+        raise BadRoot(f"{root} names no root: ids are 0 to {NO_ROOT - 1}")
+    return Root(root >> OFFSET_BITS + ROW_BITS, root >> ROW_BITS & OFFSETS - 1, root & ROWS - 1)
+
+
+def root_ids(partition: int, offset: int, rows: npt.ArrayLike) -> Ids:
+    """The ids of rows of one message; raises `BadRoot`."""
+    chosen = np.asarray(rows, np.int64)
+    if not chosen.size:
+        return np.empty(0, np.uint64)
+    least, greatest = int(chosen.min()), int(chosen.max())
+    first = root_id(partition, offset, least)
+    root_id(partition, offset, greatest)
+    return np.uint64(first - least) + chosen.astype(np.uint64)
+
+
+def check(partition: int, offset: int, messages: int, rows: int) -> None:
+    """Raise `BadRoot` unless all of `messages` from `offset`, with `rows` each, can be named."""
+    if not 0 <= partition < PARTITIONS:
+        raise BadRoot(f"partition {partition}: a root's id has room for 0 to {PARTITIONS - 1}")
+    if messages < 1 or not 0 <= offset <= OFFSETS - 1 - messages:
+        raise BadRoot(
+            f"partition {partition}, {messages} messages from offset {offset}: a root's id has room for offsets 0 to "
+            f"{OFFSETS - 2}"
+        )
+    if not 1 <= rows <= ROWS:
+        raise BadRoot(
+            f"partition {partition}, offset {offset}, row {rows - 1}: a root's id has room for rows 0 to {ROWS - 1}; "
+            f"send smaller messages, or track messages instead of rows"
+        )

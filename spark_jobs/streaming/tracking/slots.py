@@ -1,0 +1,170 @@
+"""The paper's layout of tracking records: slots of 20 bytes in an open table (papers: tuple tracking, 3.2).
+
+A root's slot is freed in the moment in which it is registered and its check value is 0. The table is full to nine
+tenths, grows by small steps in place, and is made anew when less than two fifths of it are taken.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_jobs.streaming.tracking import slot_choices, slot_kernels
+from spark_jobs.streaming.tracking.errors import BadUpdate, Broken
+from spark_jobs.streaming.tracking.items import SLICES, Ids, Items, marks
+from spark_jobs.streaming.tracking.memory import Growing
+from spark_jobs.streaming.tracking.slot_kernels import BUCKETS, COUNT, DONE, NO_ROOT, STALE, WIDTH
+
+_LEAST = 16  # buckets
+_ALL = SLICES
+_KINDS = (np.uint64, np.uint64, np.uint32)
+
+
+class Completed(NamedTuple):
+    """Roots that are complete, and the slices in which they were registered."""
+
+    roots: Ids
+    born: npt.NDArray[np.uint32]
+
+
+class Slots:
+    """An open table of slots; `stale` counts the acks of attempts that were over."""
+
+    def __init__(self) -> None:
+        self._state = np.zeros(4, np.int64)
+        self._begin(_LEAST)
+
+    def __len__(self) -> int:
+        return int(self._state[COUNT])
+
+    @property
+    def stale(self) -> int:
+        """Acks that came for an attempt that was over."""
+        return int(self._state[STALE])
+
+    @property
+    def nbytes(self) -> int:
+        """What the slots take, free ones too."""
+        return int(self._state[BUCKETS]) * WIDTH * 20
+
+    def register(self, roots: npt.ArrayLike, attempts: npt.ArrayLike, values: npt.ArrayLike, born: int) -> Completed:
+        """XOR the edges that roots were sent with into their values and mark them as registered."""
+        return self._update(roots, marks(attempts, True, born), values)
+
+    def ack(self, roots: npt.ArrayLike, attempts: npt.ArrayLike, values: npt.ArrayLike, born: int) -> Completed:
+        """XOR acks into the values: a root that is not there yet is made, a later attempt takes an earlier's place."""
+        return self._update(roots, marks(attempts, False, born), values)
+
+    def load(self, found: Items) -> Completed:
+        """Add records of another table: parts of one attempt are joined."""
+        return self._update(found.roots, marks(found.attempts, found.registered, found.born), found.values)
+
+    def items(self) -> Items:
+        """All records, in the order of roots."""
+        return self._items(self._chosen(slot_choices.born_before, self._arrays[2], np.uint32(_ALL))).sorted()
+
+    def sweep(self, before: int) -> Items:
+        """Remove the records of slices before this one, registered or not, and return them in the order of roots."""
+        return self._remove(self._chosen(slot_choices.born_before, self._arrays[2], np.uint32(before))).sorted()
+
+    def release(self, owners: npt.NDArray[np.uint16], acker: int) -> Items:
+        """Remove the records whose arc is another acker's, and return them in the order of roots."""
+        return self._remove(self._chosen(slot_choices.held_for_others, owners, acker)).sorted()
+
+    def take(self, roots: Ids) -> Items:
+        """Remove the records of those of these roots that are there, and return them in the order given."""
+        if not len(self):
+            return self._items(np.empty(0, np.int64))
+        slots = np.empty(roots.size, np.int64)
+        slot_kernels.find(self._arrays[0], self._state, roots, slots)
+        return self._remove(slots[slots >= 0])
+
+    def lows(self, least: Ids) -> None:
+        """Lower `least`, by partition, to the least registered root that is here."""
+        slot_choices.lows(*self._arrays[::2], least)
+
+    def _update(self, roots: npt.ArrayLike, given: npt.NDArray[np.uint32], values: npt.ArrayLike) -> Completed:
+        ids = np.ascontiguousarray(roots, np.uint64)
+        added = np.ascontiguousarray(np.atleast_1d(np.asarray(values, np.uint64)))
+        if not {added.size, given.size} <= {1, ids.size}:
+            raise BadUpdate(f"{ids.size} roots, {added.size} values, {given.size} attempts: as many of each, or one")
+        done, born = np.empty(ids.size, np.uint64), np.empty(ids.size, np.uint32)
+        self._state[DONE] = row = 0
+        while ids.size:
+            row = slot_kernels.update(*self._arrays, self._state, ids, added, given, row, done, born)
+            if row == ids.size:
+                break
+            self._grow()
+        self._shrink()
+        count = self._state[DONE]
+        return Completed(done[:count].copy(), born[:count].copy())
+
+    @property
+    def _arrays(self) -> tuple[npt.NDArray[Any], ...]:
+        size = int(self._state[BUCKETS]) * WIDTH
+        return tuple(column.array[:size] for column in self._columns)
+
+    def _begin(self, buckets: int) -> None:
+        self._columns = [Growing(kind, buckets * WIDTH) for kind in _KINDS]
+        self._columns[0].array[:] = NO_ROOT
+        self._state[BUCKETS], self._state[COUNT] = buckets, 0
+
+    def _grow(self) -> None:
+        buckets = int(self._state[BUCKETS])
+        wanted = buckets + (buckets >> 5) + 1
+        if wanted * WIDTH > self._columns[0].array.size:
+            for column in self._columns:
+                column.resize((wanted + (buckets >> 3)) * WIDTH)
+        slot_kernels.split(*(column.array for column in self._columns), self._state, wanted)
+
+    def _shrink(self) -> None:
+        if self._state[BUCKETS] > 2 * _LEAST and 5 * len(self) < 2 * self._state[BUCKETS] * WIDTH:
+            held = self._items(self._chosen(slot_choices.born_before, self._arrays[2], np.uint32(_ALL)))
+            done = self._state[DONE]
+            self._begin(max(_LEAST, len(held.roots) * 5 // (4 * WIDTH)))
+            self._refill(held)
+            self._state[DONE] = done
+
+    def _refill(self, held: Items) -> None:
+        given, none, row = marks(held.attempts, held.registered, held.born), np.empty(0, np.uint32), 0
+        while held.roots.size:
+            empty = np.empty(0, np.uint64)
+            row = slot_kernels.update(*self._arrays, self._state, held.roots, held.values, given, row, empty, none)
+            if row == held.roots.size:
+                return
+            self._grow()
+
+    def _chosen(self, choose: Any, *given: Any) -> npt.NDArray[np.int64]:
+        roots = self._arrays[0]
+        chosen = np.empty(choose(roots, *given, np.empty(0, np.int64)), np.int64)
+        if chosen.size:
+            choose(roots, *given, chosen)
+        return chosen
+
+    def _items(self, slots: npt.NDArray[np.int64]) -> Items:
+        roots, values, held = (column[slots] for column in self._arrays)
+        return Items(roots, (held & 63).astype(np.uint8), (held & 64) != 0, held >> np.uint32(7), values)
+
+    def _remove(self, slots: npt.NDArray[np.int64]) -> Items:
+        found = self._items(slots)
+        self._arrays[0][slots] = NO_ROOT
+        self._state[COUNT] -= slots.size
+        self._shrink()
+        return found
+
+    def _check(self) -> None:
+        """Raise `Broken` if the table contradicts itself."""
+        roots, values, held = self._arrays
+        taken = roots != NO_ROOT
+        slots = np.empty(taken.sum(), np.int64)
+        slot_kernels.find(roots, self._state, roots[taken], slots)
+        if not np.array_equal(slots, np.flatnonzero(taken)):
+            raise Broken("a root is not found where it lies, or lies in two slots")
+        if taken.sum() != len(self):
+            raise Broken(f"{taken.sum()} slots are taken, and {len(self)} are counted")
+        if (taken & (values == 0) & (held & 64 != 0)).any():
+            raise Broken("a slot that is registered and 0 was not freed")
+        if (held[taken] & 63 == 0).any():
+            raise Broken("a slot without an attempt")

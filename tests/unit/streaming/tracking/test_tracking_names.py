@@ -1,0 +1,98 @@
+"""A root's id is the record's name; edges of a tree are mixed from it and are all different."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_jobs.streaming.errors import StreamError
+from spark_jobs.streaming.tracking.errors import BadRoot
+from spark_jobs.streaming.tracking.ids import child, children, root_edge, root_edges
+from spark_jobs.streaming.tracking.naming import NO_ROOT, Root, name_of, root_id, root_ids
+
+names = st.tuples(st.integers(0, 2**12 - 1), st.integers(0, 2**36 - 2), st.integers(0, 2**16 - 1))
+words = st.integers(0, 2**64 - 1)
+
+
+@given(names)
+def test_an_id_is_read_back_as_the_name_it_was_made_of(name: tuple[int, int, int]) -> None:
+    assert name_of(root_id(*name)) == Root(*name)
+
+
+@given(st.lists(names, max_size=20))
+def test_ids_sort_as_their_names(given_names: list[tuple[int, int, int]]) -> None:
+    assert [name_of(one) for one in sorted(root_id(*name) for name in given_names)] == sorted(given_names)
+
+
+@given(names, st.lists(st.integers(0, 2**16 - 1), max_size=20))
+def test_rows_of_a_message_are_named_at_once_as_one_by_one(name: tuple[int, int, int], rows: list[int]) -> None:
+    partition, offset, _ = name
+    found = root_ids(partition, offset, np.array(rows, np.int64))
+    assert found.tolist() == [root_id(partition, offset, row) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "row", "says"),
+    [
+        (2**12, 0, 0, "partition 4096"),
+        (-1, 0, 0, "partition -1"),
+        (0, 2**36 - 1, 0, "offset 68719476735"),
+        (0, -1, 0, "offset -1"),
+        (0, 0, 2**16, "row 65536"),
+        (0, 0, -1, "row"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_its_name(partition: int, offset: int, row: int, says: str) -> None:
+    with pytest.raises(BadRoot, match=says) as raised:
+        root_id(partition, offset, row)
+    assert isinstance(raised.value, StreamError)
+    with pytest.raises(BadRoot):
+        root_ids(partition, offset, np.array([row]))
+
+
+@pytest.mark.parametrize("number", [-1, NO_ROOT, 2**64])
+def test_what_is_no_id_has_no_name(number: int) -> None:
+    with pytest.raises(BadRoot, match=str(number)):
+        name_of(number)
+
+
+def test_children_of_one_parent_differ_by_consumer_and_index() -> None:
+    made = {child(7, consumer, index) for consumer in range(50) for index in range(200)}
+    assert len(made) == 50 * 200
+
+
+def test_edges_of_neighbouring_roots_attempts_and_parents_are_all_different() -> None:
+    roots = np.arange(1000, dtype=np.uint64)
+    edges = np.concatenate([root_edges(roots, attempt) for attempt in (1, 2, 3)])
+    made = np.concatenate([edges, *(children(edges, 1, np.full(edges.size, index)) for index in range(3))])
+    assert np.unique(made).size == made.size
+
+
+def test_no_two_pairs_of_neighbouring_edges_have_the_same_sum() -> None:
+    """A linear mix would let the parts of different trees cancel each other."""
+    edges = root_edges(np.arange(1000, dtype=np.uint64), 1)
+    pairs = (edges[:, None] ^ edges[None, :])[np.triu_indices(1000, 1)]
+    assert np.unique(pairs).size == pairs.size
+
+
+@given(words, st.integers(1, 63), st.integers(0, 2**16 - 1), st.integers(0, 2**48 - 1))
+def test_no_edge_is_zero_and_one_by_one_is_as_at_once(word: int, attempt: int, consumer: int, index: int) -> None:
+    assert root_edge(word, attempt) == root_edges([word], [attempt])[0] != 0
+    assert child(word, consumer, index) == children([word], consumer, [index])[0] != 0
+
+
+def test_the_parent_whose_child_would_be_zero_has_another_child() -> None:
+    """The one parent for which the mix gives 0, found by undoing it."""
+    step, mask = 0x9E3779B97F4A7C15, 2**64 - 1
+
+    def unmix(value: int) -> int:
+        for shift, times in ((31, 0x94D049BB133111EB), (27, 0xBF58476D1CE4E5B9), (30, 1)):
+            found = value
+            for _ in range(3):
+                found = value ^ found >> shift
+            value = found * pow(times, -1, 2**64) & mask
+        return value
+
+    assert child(unmix(-step & mask), 0, 0) == 0xA0761D6478BD642F

@@ -1,0 +1,135 @@
+"""Which acker holds a root: balance, what moves when ackers come and go, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.streaming.tracking.errors import BadRing
+from spark_jobs.streaming.tracking.naming import root_id, root_ids
+from spark_jobs.streaming.tracking.ring import ARCS, STRIDE, Circle, Epochs, PaperRing, one_at_a_time
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("", 0),
+        ("a", 0xCA2E9442),
+        ("The quick brown fox jumps over the lazy dog", 0x519E91F5),
+    ],
+)
+def test_the_hash_is_one_at_a_time_from_right_to_left(text: str, key: int) -> None:
+    """Jenkins' vectors are for bytes from left to right."""
+    assert one_at_a_time(text[::-1]) == key
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=20))
+def test_the_papers_ring_finds_owners_at_once_as_one_by_one(ids: list[int]) -> None:
+    ring = PaperRing(range(6))
+    assert ring.owners_of(np.array(ids, np.uint64)).tolist() == [ring.owner(one) for one in ids]
+
+
+def test_an_acker_less_moves_its_own_roots_alone_in_the_papers_ring() -> None:
+    ids = np.arange(20_000, dtype=np.uint64) << np.uint64(16)
+    before, after = PaperRing(range(6)).owners_of(ids), PaperRing([0, 1, 2, 4, 5]).owners_of(ids)
+    assert (before[before != after] == 3).all()
+    assert (before != after).any()
+
+
+@given(st.integers(0, 4095), st.integers(0, 2**36 - 5000), st.integers(0, 2**16 - 5000))
+def test_rows_of_a_message_and_first_rows_of_messages_go_round_all_arcs(partition: int, offset: int, row: int) -> None:
+    circle = Circle.of(range(5))
+    rows = circle.owners_of(root_ids(partition, offset, np.arange(row, row + ARCS)))
+    assert any((np.roll(circle.owners, turn) == rows).all() for turn in range(ARCS))
+    messages = circle.owners_of([root_id(partition, offset + step, row) for step in range(ARCS)])
+    assert (np.bincount(messages) == np.bincount(circle.owners)).all()
+
+
+def runs(count: int) -> Iterator[np.ndarray]:
+    """So many roots: messages of two partitions, and rows of messages of 5,000."""
+    half = np.arange(count // 2, dtype=np.uint64) + np.uint64(1234567)
+    yield np.concatenate([half << np.uint64(16), (half << np.uint64(16)) + np.uint64(7 << 52)])
+    rows = np.arange(count, dtype=np.uint64)
+    yield (np.uint64(99) + rows // np.uint64(5000) << np.uint64(16)) + rows % np.uint64(5000)
+
+
+@pytest.mark.parametrize("count", [100_000, 200_000, 300_000])
+def test_six_ackers_hold_the_same_number_of_roots_within_a_hundredth(count: int) -> None:
+    circle = Circle.of(range(6))
+    for ids in runs(count):
+        held = np.bincount(circle.owners_of(ids), minlength=6)
+        assert held.sum() == ids.size == count
+        assert held.max() / held.mean() <= 1.01
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 6, 7, 11])
+def test_an_acker_more_or_less_moves_little_more_than_its_own_share(count: int) -> None:
+    less, more = Circle.of(range(count)), Circle.of(range(count + 1))
+    least = 1 / (count + 1)
+    assert least - 0.001 <= less.share_moved(more) <= least + 0.04
+    assert less.share_moved(less) == 0
+    another = Circle.of([acker for acker in range(count + 1) if acker != count // 2])
+    assert more.share_moved(another) <= least + 0.04
+
+
+def test_at_six_ackers_a_change_moves_less_than_a_fifth() -> None:
+    six = Circle.of(range(6))
+    assert max(six.share_moved(Circle.of(range(5))), six.share_moved(Circle.of(range(7)))) < 0.2
+
+
+@given(st.sets(st.integers(0, 255), min_size=1, max_size=12))
+@settings(max_examples=30, deadline=None)
+def test_ranks_count_the_arcs_of_an_acker(ackers: set[int]) -> None:
+    circle = Circle.of(sorted(ackers))
+    most = -(-ARCS // len(ackers))
+    for acker in ackers:
+        by_row, by_message = circle.ranks(acker)
+        assert (np.diff(by_row) == (circle.owners == acker)).all()
+        assert (np.diff(by_message) == (circle.owners[np.arange(ARCS) * STRIDE % ARCS] == acker)).all()
+        assert by_row[0] == by_message[0] == 0
+        assert 0 < by_row[-1] == by_message[-1] <= most
+    assert not circle.ranks(next(one for one in range(256) if one not in ackers)).any()
+
+
+def test_a_circle_is_told_by_its_ackers_in_any_order() -> None:
+    circle = Circle.from_json(json.loads(json.dumps(Circle.of([4, 0, 2]).as_json())))
+    assert circle == Circle.of([0, 2, 4])
+    assert circle.share_moved(Circle.of([2, 4, 0])) == 0
+
+
+def test_epochs_are_numbered_from_one_and_each_has_its_circle() -> None:
+    epochs = Epochs.of([0, 1], room=4).with_acker(3).without_acker(0)
+    assert (epochs.number, epochs.circle.ackers) == (3, (1, 3))
+    assert [epochs.at(number).ackers for number in (1, 2, 3)] == [(0, 1), (0, 1, 3), (1, 3)]
+    assert Epochs.from_json(json.loads(json.dumps(epochs.as_json()))) == epochs
+
+
+def test_the_last_sixteen_epochs_are_kept() -> None:
+    epochs = Epochs.of([0], room=2)
+    for _ in range(10):
+        epochs = epochs.with_acker(1).without_acker(1)
+    assert list(epochs.circles) == list(range(6, 22))
+    with pytest.raises(BadRing, match="epoch 5"):
+        epochs.at(5)
+
+
+def test_a_change_of_the_ring_that_makes_no_sense_is_refused_by_its_acker() -> None:
+    epochs = Epochs.of([0, 2], room=4)
+    with pytest.raises(BadRing, match="acker 2 is in the ring already"):
+        epochs.with_acker(2)
+    with pytest.raises(BadRing, match="acker 1 is not in the ring"):
+        epochs.without_acker(1)
+    with pytest.raises(BadRing, match=r"acker 4: .* room for ackers 0 to 3"):
+        epochs.with_acker(4)
+    with pytest.raises(BadRing, match="acker 0 is the last"):
+        epochs.without_acker(2).without_acker(0)
+    for ackers in ([], [1, 1], [-1], [256]):
+        with pytest.raises(BadRing):
+            Circle.of(ackers)
+    with pytest.raises(BadRing, match="acker 4"):
+        Epochs.of([4], room=4)

@@ -1,0 +1,152 @@
+"""The paper's layout: one slot of 20 bytes a root, freed at once; acks in any order and of several attempts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spark_jobs.streaming.tracking.errors import BadUpdate
+from spark_jobs.streaming.tracking.items import items
+from spark_jobs.streaming.tracking.slots import Slots
+
+
+def held(slots: Slots) -> list[tuple[int, ...]]:
+    slots._check()
+    return [tuple(int(one) for one in row) for row in zip(*slots.items(), strict=True)]
+
+
+def many(count: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    roots = random.permutation(count).astype(np.uint64) << np.uint64(16)
+    return roots, random.integers(1, 2**63, count, dtype=np.uint64)
+
+
+def test_the_papers_worked_example() -> None:
+    """Root 01001: the spring emits 01010 and 01011, each of which becomes one tuple for processor 3."""
+    root, slots = 0b01001, Slots()
+    assert not slots.register([root], 1, [0b01010 ^ 0b01011], 0).roots.size
+    assert held(slots) == [(root, 1, 1, 0, 0b00001)]
+    assert not slots.ack([root], 1, [0b01010 ^ 0b01100], 0).roots.size
+    assert held(slots) == [(root, 1, 1, 0, 0b00111)]
+    assert not slots.ack([root], 1, [0b01011 ^ 0b01101], 0).roots.size
+    assert held(slots) == [(root, 1, 1, 0, 0b00001)]
+    assert slots.ack([root], 1, [0b01100 ^ 0b01101], 0).roots.tolist() == [root]
+    assert held(slots) == []
+
+
+def test_a_root_is_not_complete_before_it_is_registered() -> None:
+    """The acks of two stages cancel to zero while the spring's registration is still on its way."""
+    slots = Slots()
+    assert not slots.ack([5], 1, [3], 2).roots.size
+    assert not slots.ack([5], 1, [3], 4).roots.size
+    assert held(slots) == [(5, 1, 0, 2, 0)]
+    done = slots.register([5], 1, [0], 6)
+    assert (done.roots.tolist(), done.born.tolist(), len(slots)) == ([5], [6], 0)
+
+
+def test_a_root_that_nobody_consumes_is_complete_at_once() -> None:
+    slots = Slots()
+    assert slots.register([5, 6], 1, [0, 9], 2).roots.tolist() == [5]
+    assert held(slots) == [(6, 1, 1, 2, 9)]
+
+
+def test_a_completed_root_tells_the_slice_of_its_registration() -> None:
+    slots = Slots()
+    slots.ack([5], 1, [3], 9)
+    slots.register([5], 1, [1], 4)
+    assert held(slots) == [(5, 1, 1, 4, 2)]
+    assert slots.ack([5], 1, [2], 11).born.tolist() == [4]
+
+
+def test_an_ack_of_an_earlier_attempt_is_dropped_and_counted() -> None:
+    slots = Slots()
+    slots.register([5], 2, [3], 1)
+    assert not slots.ack([5], 1, [3], 1).roots.size
+    assert (slots.stale, held(slots)) == (1, [(5, 2, 1, 1, 3)])
+
+
+def test_a_later_attempt_takes_the_place_of_an_earlier() -> None:
+    slots = Slots()
+    slots.register([5], 1, [3], 1)
+    slots.ack([5], 2, [12], 7)
+    assert held(slots) == [(5, 2, 0, 7, 12)]
+    assert slots.register([5], 2, [12], 8).roots.tolist() == [5]
+
+
+def test_one_buffer_may_hold_several_acks_of_a_root() -> None:
+    slots = Slots()
+    slots.register([5, 6], 1, [1 ^ 2 ^ 4, 8], 1)
+    assert slots.ack([5, 6, 5, 5], 1, [1, 8, 2, 4], 1).roots.tolist() == [6, 5]
+
+
+def test_what_is_older_than_a_slice_is_swept_registered_or_not() -> None:
+    slots = Slots()
+    slots.register([9, 5], [1, 3], [1, 2], 1)
+    slots.ack([7], 1, [4], 1)
+    slots.register([6], 1, [8], 2)
+    swept = slots.sweep(2)
+    assert (swept.roots.tolist(), swept.attempts.tolist(), swept.registered.tolist()) == (
+        [5, 7, 9],
+        [3, 1, 1],
+        [True, False, True],
+    )
+    assert held(slots) == [(6, 1, 1, 2, 8)]
+
+
+def test_parts_of_one_attempt_from_two_ackers_are_joined() -> None:
+    slots = Slots()
+    slots.load(items([5], 1, False, 3, [6]))
+    slots.load(items([5, 8], 1, True, 4, [7, 9]))
+    assert held(slots) == [(5, 1, 1, 4, 1), (8, 1, 1, 4, 9)]
+    assert slots.load(items([5], 1, False, 2, [1])).roots.tolist() == [5]
+
+
+def test_a_table_holds_what_was_put_in_while_it_grows_and_shrinks() -> None:
+    roots, values = many(50_000)
+    slots = Slots()
+    for begin in range(0, roots.size, 7_000):
+        slots.register(roots[begin : begin + 7_000], 1, values[begin : begin + 7_000], begin)
+    slots._check()
+    found = slots.items()
+    order = np.argsort(roots)
+    assert (found.roots == roots[order]).all()
+    assert (found.values == values[order]).all()
+    assert (found.born == order // 7_000 * 7_000).all()
+    grown = slots.nbytes
+    assert slots.ack(roots[:45_000], 1, values[:45_000], 1).roots.tolist() == roots[:45_000].tolist()
+    slots._check()
+    assert slots.nbytes < grown / 4
+    assert slots.items().roots.tolist() == sorted(roots[45_000:].tolist())
+
+
+@pytest.mark.parametrize("count", [1_000, 12_345, 65_536, 100_000, 123_456])
+def test_a_root_takes_at_most_24_bytes_however_many_there_are(count: int) -> None:
+    roots, values = many(count)
+    slots = Slots()
+    slots.register(roots, 1, values, 1)
+    assert len(slots) == count
+    assert slots.nbytes <= 24 * count
+
+
+def test_roots_taken_out_are_gone() -> None:
+    roots, values = many(1_000)
+    slots = Slots()
+    slots.register(roots, 1, values, 1)
+    taken = slots.take(np.concatenate([roots[:10], np.array([3], np.uint64)]))
+    assert (taken.roots.tolist(), taken.values.tolist()) == (roots[:10].tolist(), values[:10].tolist())
+    assert slots.items().roots.tolist() == sorted(roots[10:].tolist())
+    slots._check()
+
+
+def test_an_update_that_contradicts_itself_is_refused() -> None:
+    slots = Slots()
+    for attempt in (0, 64):
+        with pytest.raises(BadUpdate, match=f"attempts {attempt}"):
+            slots.ack([1], attempt, [1], 1)
+    for born in (-1, 2**25):
+        with pytest.raises(BadUpdate, match=f"slices {born}"):
+            slots.ack([1], 1, [1], born)
+    with pytest.raises(BadUpdate, match="3 roots, 2 values"):
+        slots.ack([1, 2, 3], 1, [1, 2], 1)
+    slots.ack([1], 63, [1], 2**25 - 1)
+    assert held(slots) == [(1, 63, 0, 2**25 - 1, 1)]
