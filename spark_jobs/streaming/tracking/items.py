@@ -34,6 +34,21 @@ class Items(NamedTuple):
         return Items(*(column[rows] for column in self))
 
 
+class Completed(NamedTuple):
+    """Roots that are complete, and the slices in which they were registered."""
+
+    roots: Ids
+    born: npt.NDArray[np.uint32]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Completed]) -> Completed:
+        """All of several, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        none = cls(np.empty(0, np.uint64), np.empty(0, np.uint32))
+        return cls(*(np.concatenate(columns) for columns in zip(none, *parts, strict=True)))
+
+
 def items(roots: Any, attempts: Any, registered: Any, born: Any, values: Any) -> Items:
     """Items of anything array-like; one attempt, registration or slice stands for all."""
     ids = np.asarray(roots, np.uint64)

@@ -16,7 +16,7 @@ def _hint(builder: Any, pointer: Any) -> None:
     """Ask for a cache line, to be written soon."""
     kind = ir.FunctionType(ir.VoidType(), [_BYTE_POINTER, _INT, _INT, _INT])
     name = "llvm.prefetch.p0" if "p0i8" not in str(_BYTE_POINTER) else "llvm.prefetch.p0i8"
-    function = cgutils.get_or_insert_function(builder.module, kind, name)
+    function = cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]
     builder.call(function, [pointer, _INT(1), _INT(3), _INT(1)])
 
 
@@ -25,7 +25,8 @@ def _prefetch(typing_context: Any, data: Any, index: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        _hint(builder, builder.bitcast(cgutils.gep(builder, array.data, arguments[1]), _BYTE_POINTER))
+        address = cgutils.gep(builder, array.data, arguments[1])  # type: ignore[no-untyped-call]
+        _hint(builder, builder.bitcast(address, _BYTE_POINTER))
         return context.get_dummy_value()
 
     return types.void(data, types.int64), generate

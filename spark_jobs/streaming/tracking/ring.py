@@ -3,7 +3,7 @@
 The paper's ring is balanced only on average. `Circle` cuts it into 4,096 arcs, gives each to the first acker clockwise
 that has room (consistent hashing with bounded loads: Mirrokni, Thorup, Zadimoghaddam, 2018), and lays the rows of a
 message on consecutive arcs, the next message a golden section further on. So 4,096 rows of a message, and the first
-rows of 4,096 messages, are one on each arc, any run of roots is spread evenly, and its part for an acker can be counted.
+rows of 4,096 messages, are one on each arc, any run of roots is spread evenly, and an acker's part can be counted.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class PaperRing:
         """`owner` of each."""
         keys = _keys_of_numbers(np.asarray(ids, np.uint64))
         places = np.searchsorted(np.array(self._keys, np.uint32), keys) % len(self._keys)
-        return np.array(self._ackers, np.uint16)[places]
+        found: npt.NDArray[np.uint16] = np.array(self._ackers, np.uint16)[places]
+        return found
 
     def clockwise(self, key: int) -> Sequence[int]:
         """The acker of every position, from the first clockwise from a key."""
@@ -153,8 +154,18 @@ class Circle:
             self._ranks[acker] = np.pad(np.cumsum(own, axis=1, dtype=np.int64), ((0, 0), (1, 0)))
         return self._ranks[acker]
 
+    def inverse(self, acker: int) -> list[npt.NDArray[np.int64]]:
+        """Where the acker's arcs lie, in both orders of `ranks`."""
+        if acker not in self._inverses:
+            self._inverses[acker] = [np.flatnonzero(np.diff(order)) for order in self.ranks(acker)]
+        return self._inverses[acker]
+
     @cached_property
     def _ranks(self) -> dict[int, npt.NDArray[np.int64]]:
+        return {}
+
+    @cached_property
+    def _inverses(self) -> dict[int, list[npt.NDArray[np.int64]]]:
         return {}
 
     def share_moved(self, other: Circle) -> float:

@@ -63,7 +63,7 @@ def _in_bucket(roots, bucket, root):  # type: ignore[no-untyped-def]
     begin = bucket * WIDTH
     found = np.int64(-1)
     for place in range(WIDTH):
-        found = place if roots[begin + place] == root else found
+        found = np.int64(place) if roots[begin + place] == root else found
     return found if found < 0 else begin + found
 
 

@@ -6,27 +6,21 @@ tenths, grows by small steps in place, and is made anew when less than two fifth
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spark_jobs.streaming.tracking import slot_choices, slot_kernels
 from spark_jobs.streaming.tracking.errors import BadUpdate, Broken
-from spark_jobs.streaming.tracking.items import SLICES, Ids, Items, marks
+from spark_jobs.streaming.tracking.items import SLICES, Completed, Ids, Items, marks
 from spark_jobs.streaming.tracking.memory import Growing
 from spark_jobs.streaming.tracking.slot_kernels import BUCKETS, COUNT, DONE, NO_ROOT, STALE, WIDTH
 
 _LEAST = 16  # buckets
 _ALL = SLICES
+_Marks = npt.NDArray[np.uint32]
 _KINDS = (np.uint64, np.uint64, np.uint32)
-
-
-class Completed(NamedTuple):
-    """Roots that are complete, and the slices in which they were registered."""
-
-    roots: Ids
-    born: npt.NDArray[np.uint32]
 
 
 class Slots:
@@ -83,20 +77,17 @@ class Slots:
 
     def lows(self, least: Ids) -> None:
         """Lower `least`, by partition, to the least registered root that is here."""
-        slot_choices.lows(*self._arrays[::2], least)
+        roots, _, held = self._arrays
+        slot_choices.lows(roots, held, least)
 
-    def _update(self, roots: npt.ArrayLike, given: npt.NDArray[np.uint32], values: npt.ArrayLike) -> Completed:
+    def _update(self, roots: npt.ArrayLike, given: _Marks, values: npt.ArrayLike) -> Completed:
         ids = np.ascontiguousarray(roots, np.uint64)
         added = np.ascontiguousarray(np.atleast_1d(np.asarray(values, np.uint64)))
         if not {added.size, given.size} <= {1, ids.size}:
             raise BadUpdate(f"{ids.size} roots, {added.size} values, {given.size} attempts: as many of each, or one")
         done, born = np.empty(ids.size, np.uint64), np.empty(ids.size, np.uint32)
-        self._state[DONE] = row = 0
-        while ids.size:
-            row = slot_kernels.update(*self._arrays, self._state, ids, added, given, row, done, born)
-            if row == ids.size:
-                break
-            self._grow()
+        self._state[DONE] = 0
+        self._put(ids, added, given, done, born)
         self._shrink()
         count = self._state[DONE]
         return Completed(done[:count].copy(), born[:count].copy())
@@ -117,24 +108,24 @@ class Slots:
         if wanted * WIDTH > self._columns[0].array.size:
             for column in self._columns:
                 column.resize((wanted + (buckets >> 3)) * WIDTH)
-        slot_kernels.split(*(column.array for column in self._columns), self._state, wanted)
+        roots, values, held = (column.array for column in self._columns)
+        slot_kernels.split(roots, values, held, self._state, wanted)
 
     def _shrink(self) -> None:
         if self._state[BUCKETS] > 2 * _LEAST and 5 * len(self) < 2 * self._state[BUCKETS] * WIDTH:
             held = self._items(self._chosen(slot_choices.born_before, self._arrays[2], np.uint32(_ALL)))
-            done = self._state[DONE]
             self._begin(max(_LEAST, len(held.roots) * 5 // (4 * WIDTH)))
-            self._refill(held)
-            self._state[DONE] = done
+            given = marks(held.attempts, held.registered, held.born)
+            self._put(held.roots, held.values, given, held.roots[:0], held.born[:0])
 
-    def _refill(self, held: Items) -> None:
-        given, none, row = marks(held.attempts, held.registered, held.born), np.empty(0, np.uint32), 0
-        while held.roots.size:
-            empty = np.empty(0, np.uint64)
-            row = slot_kernels.update(*self._arrays, self._state, held.roots, held.values, given, row, empty, none)
-            if row == held.roots.size:
-                return
-            self._grow()
+    def _put(self, ids: Ids, added: Ids, given: _Marks, done: Ids, born: _Marks) -> None:
+        row = 0
+        while row < ids.size:
+            roots, values, held = self._arrays
+            row = slot_kernels.update(roots, values, held, self._state, ids, added, given, row, done, born)
+            del roots, values, held  # memory that is referred to cannot be moved
+            if row < ids.size:
+                self._grow()
 
     def _chosen(self, choose: Any, *given: Any) -> npt.NDArray[np.int64]:
         roots = self._arrays[0]
