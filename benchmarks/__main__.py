@@ -11,6 +11,7 @@ from rich.console import Console
 from benchmarks.report import keep, show
 
 NAMES = {
+    "acker": "tuple tracking on one core: acks a second, memory a root in flight, balance of the ring",
     "alluxio": "beside Alluxio's own write types on real servers: run time, what is at risk, recovery",
     "catalog": "what single calls take with a million datasets recorded",
     "dataset_calls": "what the API's calls about datasets take with 100,000 of them recorded",

@@ -105,9 +105,8 @@ class Slots:
     def _grow(self) -> None:
         buckets = int(self._state[BUCKETS])
         wanted = buckets + (buckets >> 5) + 1
-        if wanted * WIDTH > self._columns[0].array.size:
-            for column in self._columns:
-                column.resize((wanted + (buckets >> 3)) * WIDTH)
+        for column in self._columns:
+            column.grow(wanted * WIDTH)
         roots, values, held = (column.array for column in self._columns)
         slot_kernels.split(roots, values, held, self._state, wanted)
 

@@ -77,6 +77,16 @@ def test_no_two_pairs_of_neighbouring_edges_have_the_same_sum() -> None:
     assert np.unique(pairs).size == pairs.size
 
 
+@pytest.mark.parametrize("bit", [0, 1, 16, 17, 40, 63])
+def test_one_bit_of_a_root_or_of_a_parent_turns_half_of_the_bits_of_an_edge(bit: int) -> None:
+    ids = np.arange(2000, dtype=np.uint64) * np.uint64(1 << 16)
+    other = ids ^ np.uint64(1 << bit)
+    same = np.zeros(ids.size, np.uint64)
+    for turned in (root_edges(ids, 1) ^ root_edges(other, 1), children(ids, 1, same) ^ children(other, 1, same)):
+        share = np.unpackbits(turned.view(np.uint8).reshape(-1, 8), axis=1).mean(axis=0)
+        assert (abs(share - 0.5) < 0.1).all()
+
+
 @given(words, st.integers(1, 63), st.integers(0, 2**16 - 1), st.integers(0, 2**48 - 1))
 def test_no_edge_is_zero_and_one_by_one_is_as_at_once(word: int, attempt: int, consumer: int, index: int) -> None:
     assert root_edge(word, attempt) == root_edges([word], [attempt])[0] != 0

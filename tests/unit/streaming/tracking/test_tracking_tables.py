@@ -81,8 +81,9 @@ def test_acks_by_root_complete_a_range_in_any_order(table: Table, given: Any) ->
     table._check()
 
 
+@pytest.mark.parametrize("value", [77, 0])
 @every_range
-def test_an_ack_of_a_range_is_as_acks_of_its_roots(given: Any) -> None:
+def test_an_ack_of_a_range_is_as_acks_of_its_roots(given: Any, value: int) -> None:
     """Where some of its roots are complete already, others were not registered, and the next ones complete by it."""
     partition, offset, messages, rows = given
     ids = own(given)
@@ -92,10 +93,11 @@ def test_an_ack_of_a_range_is_as_acks_of_its_roots(given: Any) -> None:
         for table in (by_range, by_root):
             known = max(1, messages * 2 // 3)
             first = own((partition, offset, known, rows))
-            table.register_range(partition, offset, known, rows, np.where(first % 7 == 0, 77, first), 1, 3)
-            table.ack(first[::5], 1, values(first)[::5], 4)
-        by_range.ack_range(partition, offset, messages, 77, 5, rows=rows)
-        by_root.ack(ids, 1, np.uint64(77), 5)
+            edges = np.where(np.arange(first.size) % 7 == 0, np.uint64(77), values(first))
+            table.register_range(partition, offset, known, rows, edges, 1, 3)
+            table.ack(first[::5], 1, edges[::5], 4)
+        by_range.ack_range(partition, offset, messages, value, 5, rows=rows)
+        by_root.ack(ids, 1, np.uint64(value), 5)
         assert in_bytes(by_range) == in_bytes(by_root)
         done = by_range.drain_completed(), by_root.drain_completed()
         assert sorted(done[0].roots.tolist()) == sorted(done[1].roots.tolist())
@@ -114,6 +116,20 @@ def test_an_ack_of_part_of_a_range_leaves_the_rest_alone(table: Table) -> None:
     outside = [*own((3, 900, 100, 1)), *part, *own((3, 6000, 100, 1))]
     assert (held.roots.tolist(), held.registered.any()) == (outside, False)
     table._check()
+
+
+def test_a_row_that_a_range_does_not_have_is_another_root(table: Table) -> None:
+    """Row 1 of messages that are one root each, and the row after the last of a message."""
+    table.register_range(3, 0, 60, 1, np.uint64(5), 1, 3)
+    table.register_range(4, 0, 1, 60, np.uint64(5), 1, 3)
+    held = table.items().roots
+    others = [
+        *(root + 1 for root in held.tolist() if root < root_id(4, 0)),
+        *(root_id(4, 0, row) for row in (60, 4156)),
+    ]
+    ids = np.array(others, np.uint64)
+    table.ack(ids, 1, np.uint64(5), 4)
+    assert (table.completed_count, table.in_flight) == (0, held.size + ids.size)
 
 
 @every_range
@@ -302,7 +318,8 @@ def test_records_of_other_ackers_and_of_two_slices_survive_a_snapshot() -> None:
     table = Table("dense", 1, THREE)
     for acker, born in ((1, 3), (2, 3), (1, 4)):
         ids = own((3, born, 1, 900), acker=acker)
-        table.register(np.concatenate([ids, own((3, 7, 1, 900), acker=acker)[born::2]]), 1, np.uint64(5), born)
+        half = own((3, 7, 1, 900), acker=acker)[100 * (born - 3) : 100 * (born - 2)]
+        table.register(np.concatenate([ids, half]), 1, np.uint64(5), born)
     assert in_bytes(Table.of(table.snapshot(), "dense", 1, THREE)) == in_bytes(table)
 
 
