@@ -45,10 +45,12 @@ def run(size: str) -> Report:
     speeds = [_speed(*found) for found in _timed(list(_cases()), turns)]
     memory = [_memory(layout, count) for layout in ("slots", "dense") for count in counts]
     ring = [*_balance(), *_moves()]
-    rows = [*speeds, *memory, *ring, *storm(size)]
+    peer = [row for count in (100_000, 1_000_000) for row in storm(count)]
+    rows = [*speeds, *memory, *ring, *peer]
     remarks = [
         f"One core; processor time; buffers of {_BUFFER:,} acks, of roots at random where nothing else is said.",
-        "Memory is what the process grows by, in a process of its own for each figure.",
+        "Memory is what the process grows by, in a process of its own for each figure; of Storm's table, its heap.",
+        "Storm's table: RotatingMap of Acker.AckObject, storm-client 2.8.2, driven as Acker.execute does, ids boxed.",
     ]
     return Report("acker", size, rows, _goals(rows), remarks)
 

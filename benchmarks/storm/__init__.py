@@ -1,11 +1,47 @@
-"""Storm's own acker beside ours, from its published jar."""
+"""The table of Storm's own acker, from its published jar, as a peer of ours."""
 
 from __future__ import annotations
 
+import json
+import os
+import statistics
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 from benchmarks.report import Row
+from services.jars import Jars
+from services.java import find_java
+from services.settings import ServiceSettings
+
+_SOURCE = Path(__file__).parent / "AckerTable.java"
+_TURNS = 5
 
 
-def storm(size: str) -> Iterator[Row]:
-    yield from ()
+def storm(count: int) -> Iterator[Row]:
+    """Acks a second and bytes a root with so many roots in flight: a map of boxed ids to objects, in three parts."""
+    settings = ServiceSettings()
+    jars = Jars(settings).folder("storm")
+    java = find_java(os.environ, settings.home).home / "bin" / "java"
+    command = [
+        str(java),
+        "-XX:+UseSerialGC",
+        "-Xms1g",
+        "-Xmx4g",
+        "-cp",
+        f"{jars}/*",
+        str(_SOURCE),
+        str(count),
+        str(_TURNS),
+    ]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    middle, times = statistics.median(found["seconds"]), found["seconds"]
+    if found["held"] != count:
+        raise ValueError(f"Storm's table holds {found['held']} roots of {count}")
+    yield {
+        "case": f"Storm's table: acks, {count:,} in flight",
+        "figure": round(count / middle / 1e6, 4),
+        "unit": "M/s",
+        "spread": round((max(times) - min(times)) / middle, 2),
+    }
+    yield {"case": f"Storm's table: memory a root, {count:,} in flight", "figure": found["bytes"] / count, "unit": "B"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.streaming.errors import StreamError
@@ -16,16 +16,19 @@ names = st.tuples(st.integers(0, 2**12 - 1), st.integers(0, 2**36 - 2), st.integ
 words = st.integers(0, 2**64 - 1)
 
 
+@settings(deadline=None)
 @given(names)
 def test_an_id_is_read_back_as_the_name_it_was_made_of(name: tuple[int, int, int]) -> None:
     assert name_of(root_id(*name)) == Root(*name)
 
 
+@settings(deadline=None)
 @given(st.lists(names, max_size=20))
 def test_ids_sort_as_their_names(given_names: list[tuple[int, int, int]]) -> None:
     assert [name_of(one) for one in sorted(root_id(*name) for name in given_names)] == sorted(given_names)
 
 
+@settings(deadline=None)
 @given(names, st.lists(st.integers(0, 2**16 - 1), max_size=20))
 def test_rows_of_a_message_are_named_at_once_as_one_by_one(name: tuple[int, int, int], rows: list[int]) -> None:
     partition, offset, _ = name
@@ -87,6 +90,7 @@ def test_one_bit_of_a_root_or_of_a_parent_turns_half_of_the_bits_of_an_edge(bit:
         assert (abs(share - 0.5) < 0.1).all()
 
 
+@settings(deadline=None)
 @given(words, st.integers(1, 63), st.integers(0, 2**16 - 1), st.integers(0, 2**48 - 1))
 def test_no_edge_is_zero_and_one_by_one_is_as_at_once(word: int, attempt: int, consumer: int, index: int) -> None:
     assert root_edge(word, attempt) == root_edges([word], [attempt])[0] != 0

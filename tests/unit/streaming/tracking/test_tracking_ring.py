@@ -28,6 +28,7 @@ def test_the_hash_is_one_at_a_time_from_right_to_left(text: str, key: int) -> No
     assert one_at_a_time(text[::-1]) == key
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=20))
 def test_the_papers_ring_finds_owners_at_once_as_one_by_one(ids: list[int]) -> None:
     ring = PaperRing(range(6))
