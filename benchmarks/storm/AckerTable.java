@@ -54,10 +54,12 @@ public class AckerTable {
             order[i] = order[other];
             order[other] = i;
         }
+        long before = used();
         RotatingMap<Object, Object> pending = new RotatingMap<>(BUCKETS);
         for (int i = 0; i < count; i++) {
             ack(pending, ids[i], random.nextLong());
         }
+        long bytes = used() - before;
         StringBuilder seconds = new StringBuilder();
         for (int turn = 0; turn <= turns; turn++) {
             long begun = ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
@@ -69,10 +71,6 @@ public class AckerTable {
                 seconds.append(seconds.length() == 0 ? "" : ", ").append(took / 1e9);
             }
         }
-        long full = used();
-        int held = pending.size();
-        pending = null;
-        long bytes = full - used();
-        System.out.println("{\"bytes\": " + bytes + ", \"held\": " + held + ", \"seconds\": [" + seconds + "]}");
+        System.out.println("{\"bytes\": " + bytes + ", \"held\": " + pending.size() + ", \"seconds\": [" + seconds + "]}");
     }
 }

@@ -24,7 +24,6 @@ from spark_jobs.streaming.tracking.dense_kernels import (
 )
 from spark_jobs.streaming.tracking.errors import BadUpdate, Broken
 from spark_jobs.streaming.tracking.items import SLICES, Completed, Ids, Items, items, together
-from spark_jobs.streaming.tracking.naming import root_id
 from spark_jobs.streaming.tracking.ring import Circle
 from spark_jobs.streaming.tracking.runs import Run, runs_of
 
@@ -246,6 +245,5 @@ class Dense:
                 raise Broken(f"{run}: {row[LEFT]} roots are counted as unfinished, {np.count_nonzero(block)} are")
             if row[ADDRESS] != block.ctypes.data or block.size != run.count(circle, self.acker):
                 raise Broken(f"{run}: its values do not lie where they are looked for")
-            first = root_id(run.partition, run.offset)
-            if (row[PLACE], row[ORDER]) != (dense_kernels.place_of(np.uint64(first), run.order), run.order):
+            if (row[PLACE], row[ORDER]) != (run.place, run.order):
                 raise Broken(f"{run}: it begins elsewhere on the circle")

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 _AHEAD = 8  # room that is reserved, as a multiple of what is asked for
 _LARGE = 2 << 20
-_COLLAPSE = 25  # Linux 6.1: put a piece on a large page now
+_COLLAPSE = 25  # Linux 6.1: now, and without a lasting wish for a part of the mapping, which could not be moved then
 
 
 class Growing:
@@ -47,5 +47,4 @@ class Growing:
         if length > 0:
             self._large = begin + length
             with suppress(OSError, AttributeError):  # where the system has none, small ones do
-                self._pages.madvise(mmap.MADV_HUGEPAGE, begin, length)
                 self._pages.madvise(_COLLAPSE, begin, length)

@@ -95,6 +95,10 @@ def _place(roots, values, marks, root, value, mark, hashed, buckets, mask):  # t
             _swap(roots, values, marks, slot, root, value, mark)
             return True
         slot = bucket * WIDTH + np.int64((hashed + np.uint64(step) * np.uint64(5)) % np.uint64(WIDTH))
+        for other in range(bucket * WIDTH, bucket * WIDTH + WIDTH):
+            moved = _hash(roots[other])
+            prefetch(roots, _first(moved, buckets, mask) * WIDTH)
+            prefetch(roots, _second(moved, buckets, mask) * WIDTH)
         for other in range(bucket * WIDTH, bucket * WIDTH + WIDTH):  # one that can go elsewhere at once, if any can
             moved = _hash(roots[other])
             first, second = _first(moved, buckets, mask), _second(moved, buckets, mask)

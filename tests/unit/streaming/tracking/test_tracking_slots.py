@@ -7,6 +7,7 @@ import pytest
 
 from spark_jobs.streaming.tracking.errors import BadUpdate
 from spark_jobs.streaming.tracking.items import items
+from spark_jobs.streaming.tracking.memory import Growing
 from spark_jobs.streaming.tracking.slots import Slots
 
 
@@ -117,6 +118,17 @@ def test_a_table_holds_what_was_put_in_while_it_grows_and_shrinks() -> None:
     slots._check()
     assert slots.nbytes < grown / 4
     assert slots.items().roots.tolist() == sorted(roots[45_000:].tolist())
+
+
+def test_an_array_that_grows_keeps_what_it_holds() -> None:
+    """Beyond the room that was reserved for it, too, and over several large pages."""
+    column = Growing(np.uint64, 10)
+    column.array[:] = range(10)
+    for size in (1_000, 600_000, 1_200_000, 9_000_000):
+        column.grow(size)
+        assert column.array.size == size
+        assert column.array[:10].tolist() == list(range(10))
+        assert not column.array[10:].any()
 
 
 @pytest.mark.parametrize("count", [1_000, 12_345, 65_536, 100_000, 123_456])
