@@ -17,10 +17,18 @@ RESULT_ROWS = 2_000  # in one message
 
 
 def letters_of(stage: Stage, unit: int, order: Order, output: Output) -> Iterator[Letter]:
-    """The buffers for each unit downstream, numbered from 0, in Arrow's stream form."""
-    for to in sorted(output.buffers):
-        for sequence, batch in enumerate(output.buffers[to]):
-            yield Letter(stage.downstream, to, arrow_bytes(batch), Stamp(*_from(order, unit), sequence).header())
+    """The buffers for each unit downstream and each acker, numbered from 0, in Arrow's stream form."""
+    sender = _from(order, stage.sender(unit))
+    for topic, buffers in ((stage.downstream, output.buffers), (stage.acks, output.acks)):
+        for to in sorted(buffers):
+            for sequence, batch in enumerate(buffers[to]):
+                yield Letter(topic, to, arrow_bytes(batch), Stamp(*sender, sequence).header())
+
+
+def tells_of(stage: Stage, unit: int, order: Order, output: Output) -> Iterator[Letter]:
+    """What a stage tells within its job, in Arrow's stream form."""
+    for sequence, batch in enumerate(output.tells):
+        yield Letter(stage.told, unit, arrow_bytes(batch), Stamp(*_from(order, unit), sequence).header())
 
 
 def results_of(stage: Stage, unit: int, order: Order, output: Output) -> Iterator[Letter]:
@@ -42,10 +50,12 @@ def results_of(stage: Stage, unit: int, order: Order, output: Output) -> Iterato
 
 
 def dead_letters(stage: Stage, unit: int, order: Order, output: Output) -> Iterator[Letter]:
-    """What could not be used, as it came; the headers `reason` and `offset` tell why, and where it was."""
+    """What could not be used, as it came; the headers `reason` and `offset` (and `partition`) tell why and where."""
     for sequence, dead in enumerate(output.dead):
         headers = Stamp(*_from(order, unit), sequence).header()
         headers |= {"reason": dead.reason.encode(), "offset": str(dead.offset).encode()}
+        if dead.partition is not None:
+            headers["partition"] = str(dead.partition).encode()
         yield Letter(stage.dead, unit, bytes(dead.value), headers)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from spark_jobs.streaming.json_files import read_json, write_json
 
@@ -16,7 +17,8 @@ class Report:
     """How a unit is: its newest round, all that it has counted since the job began, bytes of its state.
 
     `behind` is how many messages the stage had not admitted yet, `newest` when the newest message that it has read was
-    appended (0: the round had none), `seconds` what the parts of the round took, `at` when it ended (both since 1970).
+    appended (0: the round had none), `seconds` what the parts of the round took, `at` when it ended (both since 1970),
+    `gauges` what the step told.
     """
 
     unit: int
@@ -27,6 +29,7 @@ class Report:
     newest: float
     seconds: Mapping[str, float] = field(default_factory=dict)
     at: float = 0.0
+    gauges: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
         """Leave it in a unit's folder, in place of the one before."""

@@ -1,6 +1,6 @@
 """Savepoints: the states of all stages at a moment at which they are level, and going back to it.
 
-Stages are level when each unit has taken all that every unit upstream has sent. Going back makes a new incarnation,
+A savepoint is made when the stages are level (`levelness`). Going back makes a new incarnation,
 which begins with the savepoint's states and drops whatever earlier ones have sent: what lies between the stages then
 need not be kept for it, only the messages of the source from the savepoint on.
 """
@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_jobs.streaming.errors import MessagesGone, NeverRan
+from spark_jobs.streaming.unitlog.levelness import level
 from spark_jobs.streaming.unitlog.log import Appender, Log, Order
-from spark_jobs.streaming.unitlog.planner import History, newest_complete, read_history
-from spark_jobs.streaming.unitlog.rounds import Plan, beginning, starts_of
+from spark_jobs.streaming.unitlog.planner import History, read_history
+from spark_jobs.streaming.unitlog.rounds import beginning, starts_of
 from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.stamps import Taken
 from spark_jobs.streaming.unitlog.versions import Packed, Versions
 
 
@@ -36,38 +36,15 @@ def pack(stages: Sequence[Stage], log: Log) -> Savepoint | None:
 
     Raises `MissingVersion` or FileNotFoundError where they have gone on meanwhile.
     """
-    level: dict[str, Plan] = {}
-    for stage in stages:
-        plan = _newest(stage, log)
-        if plan is None or plan.number == 0:
-            return None
-        upstream = level.get(stage.topic)
-        if upstream is not None and not _has_taken(stage, plan, upstream):
-            return None
-        level[stage.downstream or stage.name] = plan
+    plans = level(stages, log)
+    if plans is None:
+        return None
     found = {}
-    for stage, plan in zip(stages, level.values(), strict=True):
+    for stage in stages:
+        plan = plans[stage.name]
         units = {unit: Versions(stage.folder(unit)).packed(*plan.order) for unit in sorted(plan.ranges)}
         found[stage.name] = Part(plan.order, units)
     return found
-
-
-def _newest(stage: Stage, log: Log) -> Plan | None:
-    """The newest round whose states are there; of a stage that reads a source, only if it is the newest planned."""
-    history = read_history(stage, log)
-    plan = newest_complete(stage, history)
-    return plan if stage.stamped or plan == history.last else None
-
-
-def _has_taken(stage: Stage, plan: Plan, upstream: Plan) -> bool:
-    """Whether every unit has taken all of a round of the stage upstream, to its end."""
-    for unit in plan.ranges:
-        notes = Versions(stage.folder(unit)).notes(*plan.order) or {}
-        told = {int(other): Taken.from_json(taken) for other, taken in notes.get("taken", {}).items()}
-        taken = [told.get(other, Taken()) for other in upstream.ranges]
-        if any(each.round != upstream.number or not each.ended for each in taken):
-            return False
-    return True
 
 
 def rewind(stages: Sequence[Stage], log: Log, to: Savepoint, now: float) -> int:
@@ -101,8 +78,8 @@ def _opened(stage: Stage, log: Log) -> tuple[Appender, History]:
 def _starts(stage: Stage, log: Log, part: Part | None) -> dict[int, int]:
     """The offsets at which a stage goes on."""
     extents = log.extents(stage.topic)
-    starts = starts_of(extents, latest=stage.stamped)
-    if part is None or stage.stamped:
+    starts = starts_of(extents, latest=stage.inside)
+    if part is None or stage.inside:
         return starts
     for unit, packed in part.units.items():
         at, extent = packed.notes["offset"], extents.get(unit)

@@ -12,6 +12,7 @@ from typing import Any
 from spark_jobs.streaming.errors import UnknownStep
 from spark_jobs.streaming.unitlog.step import Step
 
+PLACE = 4_096  # units of a stage, at most
 _STEPS: dict[str, Callable[..., Step]] = {}
 
 
@@ -20,8 +21,10 @@ class Stage:
     """One stage of a job.
 
     `step` and `arguments` name a registered step, found in one of `modules`. With `stamped`, the topic is written by
-    a stage upstream. `downstream` is the topic of the next stage, with `units` units; `results` and `dead` are what
-    others read. `state` is the folder of the units' states. At most `admitted` messages of a unit go into a round.
+    stages upstream; with `own`, by what a stage of the same job tells. `downstream` is the topic of the next stage,
+    with `units` units, `acks` that of the ackers, with `ackers` units, `told` where it tells what it has to tell;
+    `results` and `dead` are what others read. Stages that write to the same topic have different places there.
+    `state` is the folder of the units' states. At most `admitted` messages of a unit go into a round.
     """
 
     job: str
@@ -37,6 +40,26 @@ class Stage:
     results: str = ""
     dead: str = ""
     admitted: int = 1_000
+    own: bool = False
+    place: int = 0
+    acks: str = ""
+    ackers: int = 0
+    told: str = ""
+
+    @property
+    def inside(self) -> bool:
+        """Whether what it reads is written by stages of the same job."""
+        return self.stamped or self.own
+
+    @property
+    def outlets(self) -> Mapping[str, int]:
+        """The topics of the stages downstream, with their units."""
+        found = {self.downstream: self.units, self.acks: self.ackers}
+        return {topic: units for topic, units in found.items() if topic}
+
+    def sender(self, unit: int) -> int:
+        """The number that a unit has in stamps: another one than any unit of any stage that writes to its topics."""
+        return self.place * PLACE + unit
 
     @property
     def id(self) -> str:

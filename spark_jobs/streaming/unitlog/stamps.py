@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spark_jobs.streaming.errors import Gap, NoStamp
-from spark_jobs.streaming.unitlog.step import Message
+from spark_jobs.streaming.unitlog.step import Ended, Message
 
 HEADER = "springline-stamp"
-_FORM = struct.Struct("<BIIQIBQdQ")
-_VERSION = 2
+_FORM = struct.Struct("<BIIQIBQdQQQ")
+_VERSION = 3
 _DATA, _ENDED, _ENDED_IDLE = range(3)
 
 
@@ -26,13 +26,16 @@ _DATA, _ENDED, _ENDED_IDLE = range(3)
 class End:
     """The end marker of a round: its buffers in this downstream unit, the watermark, all bytes sent so far.
 
-    A unit that is `idle` holds nobody back, however far its watermark is.
+    A unit that is `idle` holds nobody back, however far its watermark is. [start, to) are the offsets of its own log
+    that the round has read.
     """
 
     count: int
     watermark: float | None
     sent_bytes: int
     idle: bool = False
+    start: int = 0
+    to: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +49,14 @@ class Stamp:
     end: End | None = None
 
     def encode(self) -> bytes:
-        """46 bytes for a message's header."""
+        """62 bytes for a message's header."""
         end = self.end or End(0, None, 0)
         watermark = math.nan if end.watermark is None else end.watermark
         kind = _DATA if self.end is None else _ENDED_IDLE if self.end.idle else _ENDED
         return _FORM.pack(
-            _VERSION, self.incarnation, self.unit, self.round, self.sequence, kind, end.count, watermark, end.sent_bytes
-        )
+            _VERSION, self.incarnation, self.unit, self.round, self.sequence,
+            kind, end.count, watermark, end.sent_bytes, end.start, end.to,
+        )  # fmt: skip
 
     def header(self) -> dict[str, bytes]:
         """As the header of a message."""
@@ -63,8 +67,8 @@ class Stamp:
         """Read a header; raises `NoStamp`."""
         if len(content) != _FORM.size or content[0] != _VERSION:
             raise NoStamp(f"not a stamp: {len(content)} bytes that begin with {content[:4]!r}")
-        _, incarnation, unit, number, sequence, kind, count, watermark, sent = _FORM.unpack(content)
-        told = End(count, None if math.isnan(watermark) else watermark, sent, kind == _ENDED_IDLE)
+        _, incarnation, unit, number, sequence, kind, count, watermark, sent, start, to = _FORM.unpack(content)
+        told = End(count, None if math.isnan(watermark) else watermark, sent, kind == _ENDED_IDLE, start, to)
         end = None if kind == _DATA else told
         return Stamp(incarnation, unit, number, sequence, end)
 
@@ -116,6 +120,7 @@ class Accepted:
     messages: tuple[Message, ...]
     taken: Mapping[int, Taken]
     dropped: int
+    ended: tuple[Ended, ...] = ()
 
     @property
     def watermarks(self) -> dict[int, float]:
@@ -137,6 +142,7 @@ def accept(messages: Iterable[Message], taken: Mapping[int, Taken], incarnation:
     """
     now = dict(taken)
     kept = []
+    ended = []
     dropped = 0
     for message in messages:
         try:
@@ -161,4 +167,6 @@ def accept(messages: Iterable[Message], taken: Mapping[int, Taken], incarnation:
         now[stamp.unit] = last.after(stamp)
         if stamp.end is None:
             kept.append(message)
-    return Accepted(tuple(kept), now, dropped)
+        else:
+            ended.append(Ended(stamp.unit, stamp.round, stamp.end.start, stamp.end.to))
+    return Accepted(tuple(kept), now, dropped, tuple(ended))

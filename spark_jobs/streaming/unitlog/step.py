@@ -53,12 +53,32 @@ class Round:
     versions: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A round of a unit upstream that has come to its end: the offsets [start, to) that it had read of its own log."""
+
+    unit: int
+    round: int
+    start: int
+    to: int
+
+
+Source = Callable[[str, int, int, int], Iterable[Message]]
+
+
+def no_source(topic: str, unit: int, start: int, to: int) -> Iterable[Message]:
+    """Of a step that reads no topic but its own."""
+    raise LookupError(f"{topic}[{unit}] from {start} to {to}: this step was given no other topics")
+
+
 @dataclass(frozen=True)
 class Input:
     """All that a step may look at besides its state.
 
-    `messages` can be gone through once. `watermarks` has the watermark (seconds of event time) of each unit upstream
-    that has told one, and `idle` those that hold nobody back now.
+    `messages` can be gone through once; they are at offsets [start, to) of the unit's log. `watermarks` has the
+    watermark (seconds of event time) of each unit upstream that has told one, `idle` those that hold nobody back now,
+    `ended` their rounds that end here. `source` reads another topic's messages at [start, to) again: of one that
+    is only appended to, that is the same at every attempt.
     """
 
     stage: str
@@ -67,24 +87,33 @@ class Input:
     messages: Iterable[Message]
     watermarks: Mapping[int, float] = field(default_factory=dict)
     idle: frozenset[int] = frozenset()
+    ended: Sequence[Ended] = ()
+    start: int = 0
+    to: int = 0
+    source: Source = no_source
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Something that could not be used: where it was, its bytes, and why, in words."""
+    """Something that could not be used: where it was, its bytes, and why, in words.
+
+    `partition` is the unit of the source that it was in, where that is not the unit that tells of it.
+    """
 
     offset: int
     value: bytes
     reason: str
+    partition: int | None = None
 
 
 @dataclass(frozen=True)
 class Output:
     """What a step made of its input.
 
-    `buffers` go to the units of the next stage, in their order. `results` go to the result topic. `watermark` is
-    what later buffers of this unit will not go below; `idle`: nobody is to wait for it. `counts` are added up in the
-    heartbeat.
+    `buffers` go to the units of the next stage, in their order, `acks` to those of the ackers. `results` go to the
+    result topic; `tells` to a topic of the job's own, only in rounds that have some. `watermark` is what later
+    buffers of this unit will not go below; `idle`: nobody is to wait for it. `counts` are added up in the heartbeat,
+    `gauges` (JSON values) are told there as they are now.
     """
 
     state: State
@@ -94,6 +123,9 @@ class Output:
     idle: bool = False
     dead: Sequence[DeadLetter] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
+    acks: Mapping[int, Sequence[pa.RecordBatch]] = field(default_factory=dict)
+    tells: Sequence[pa.RecordBatch] = ()
+    gauges: Mapping[str, Any] = field(default_factory=dict)
 
 
 Step = Callable[[State, Input], Output]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from spark_jobs.streaming.unitlog.letters import dead_letters, letters_of, results_of
+from spark_jobs.streaming.unitlog.letters import dead_letters, letters_of, results_of, tells_of
 from spark_jobs.streaming.unitlog.log import Letter, Log
 from spark_jobs.streaming.unitlog.report import Report
 from spark_jobs.streaming.unitlog.rounds import Plan
@@ -53,7 +53,8 @@ class Units:
             done.versions.prune((), before=(plan.incarnation, plan.number - _KEPT_ROUNDS))
         seconds = {"step": stepped - begun, "send": arrived - stepped, "save": time.monotonic() - arrived}
         counts = after.notes["counts"]
-        Report(unit, plan.number, counts, after.bytes, plan.behind, done.newest, seconds, time.time()).write(
+        gauges = done.output.gauges
+        Report(unit, plan.number, counts, after.bytes, plan.behind, done.newest, seconds, time.time(), gauges).write(
             done.versions.folder
         )
         return True
@@ -68,13 +69,18 @@ class Units:
         # Taken out: an attempt that fails must not leave a state behind that others go on from.
         kept = self._kept.pop(unit, None)
         before = kept if kept is not None and kept.order == plan.before else versions.load(*plan.before)
-        reading = _Reading(self._log.fetch(self.stage.topic, unit, *plan.ranges[unit]))
+        start, to = plan.ranges[unit]
+        reading = _Reading(self._log.fetch(self.stage.topic, unit, start, to))
         taken = {int(u): Taken.from_json(told) for u, told in before.notes.get("taken", {}).items()}
-        given = Input(self.stage.name, unit, Round(plan.incarnation, plan.number, plan.clock, contents), reading)
+        this = Round(plan.incarnation, plan.number, plan.clock, contents)
+        given = Input(self.stage.name, unit, this, reading, start=start, to=to, source=self._log.fetch)
         if self.stage.stamped:
             accepted = accept(reading, taken, plan.incarnation, log=f"{self.stage.topic}[{unit}]")
             taken = dict(accepted.taken)
-            given = replace(given, messages=accepted.messages, watermarks=accepted.watermarks, idle=accepted.idle)
+            given = replace(
+                given, messages=accepted.messages, watermarks=accepted.watermarks, idle=accepted.idle,
+                ended=accepted.ended,
+            )  # fmt: skip
         output = self._step(before.state, given)
         letters = tuple(letters_of(self.stage, unit, plan.order, output))
         return _Stepped(plan, unit, versions, before, output, letters, taken, reading.newest)
@@ -82,13 +88,13 @@ class Units:
     def _send(self, done: _Stepped) -> None:
         """Send what the step made, and the ends of the round; returns when all has arrived."""
         stage, plan = self.stage, done.plan
-        if stage.downstream:
+        if stage.outlets:
             with self._log.sending() as sending:
                 for letter in (*done.letters, *_ends(stage, done)):
                     sending.send(letter)
         made = (stage, done.unit, plan.order, done.output)
-        if outside := [*results_of(*made), *dead_letters(*made)]:
-            places = [(topic, done.unit) for topic in (stage.results, stage.dead) if topic]
+        if outside := [*results_of(*made), *dead_letters(*made), *tells_of(*made)]:
+            places = [(topic, done.unit) for topic in (stage.results, stage.dead, stage.told) if topic]
             self._log.publish(f"{stage.id}.{done.unit}", plan.order, outside, places)
 
     def _save(self, done: _Stepped) -> Version:
@@ -115,7 +121,7 @@ class _Stepped:
     versions: Versions
     before: Version
     output: Output
-    letters: Sequence[Letter]  # to the next stage
+    letters: Sequence[Letter]  # to stages downstream
     taken: Mapping[int, Taken]
     newest: float
 
@@ -124,7 +130,7 @@ class _Stepped:
         """The bytes sent so far to each unit downstream, with this round's."""
         found = Counter(self.before.notes.get("sent", {}))
         for letter in self.letters:
-            found[str(letter.unit)] += len(letter.value)
+            found[_receiver(letter.topic, letter.unit)] += len(letter.value)
         return dict(found)
 
 
@@ -141,10 +147,17 @@ class _Reading:
             yield message
 
 
+def _receiver(topic: str, unit: int) -> str:
+    return f"{topic}[{unit}]"
+
+
 def _ends(stage: Stage, done: _Stepped) -> Iterator[Letter]:
     """The end markers of a round, one for each unit downstream."""
-    counts = Counter(letter.unit for letter in done.letters)
-    for to in range(stage.units):
-        end = End(counts[to], done.output.watermark, done.sent.get(str(to), 0), done.output.idle)
-        stamp = Stamp(done.plan.incarnation, done.unit, done.plan.number, counts[to], end)
-        yield Letter(stage.downstream, to, b"", stamp.header())
+    counts = Counter((letter.topic, letter.unit) for letter in done.letters)
+    start, to = done.plan.ranges[done.unit]
+    for topic, units in stage.outlets.items():
+        for unit in range(units):
+            count, sent = counts[topic, unit], done.sent.get(_receiver(topic, unit), 0)
+            end = End(count, done.output.watermark, sent, done.output.idle, start, to)
+            stamp = Stamp(done.plan.incarnation, stage.sender(done.unit), done.plan.number, count, end)
+            yield Letter(topic, unit, b"", stamp.header())

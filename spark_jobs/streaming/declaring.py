@@ -1,0 +1,71 @@
+"""A job's table in the file that declares jobs: what tables of all kinds have, with words for what is wrong in one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spark_jobs.streaming.errors import BadJob
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
+_EVERY = frozenset({"kind", "topic"})
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The table of one job; `where` names it in errors."""
+
+    where: str
+    name: str
+    table: Mapping[str, Any]
+
+    @staticmethod
+    def of(file: Path, name: str, table: Any) -> Declared:
+        """Raises `BadJob`."""
+        where = f"{file}, job {name!r}"
+        if not _NAME.fullmatch(name):
+            raise BadJob(f"{where}: a name is of small letters, digits, dashes and underscores, at most 41")
+        if not isinstance(table, dict) or not isinstance(table.get("topic"), str) or not table["topic"]:
+            raise BadJob(f"{where}: it needs a topic")
+        return Declared(where, name, table)
+
+    def check(self, known: Collection[str]) -> None:
+        """Raises `BadJob` where the table says something that means nothing."""
+        if odd := sorted(set(self.table) - _EVERY - set(known)):
+            meant = ", ".join(sorted({*known, *_EVERY}))
+            raise BadJob(f"{self.where}: {', '.join(odd)} means nothing here; known: {meant}")
+
+    @property
+    def topic(self) -> str:
+        """What the job reads."""
+        return str(self.table["topic"])
+
+    @property
+    def latest(self) -> bool:
+        """Whether a job that never ran begins with the latest messages."""
+        return self.choice("from", ("earliest", "latest")) == "latest"
+
+    def choice(self, key: str, choices: Collection[str]) -> str:
+        """One of some words, the first where nothing is said; raises `BadJob`."""
+        if (word := self.table.get(key, next(iter(choices)))) not in choices:
+            raise BadJob(f"{self.where}: {key} = {word!r}; write {' or '.join(choices)}")
+        return str(word)
+
+    def number(self, key: str, default: int, *, most: int | None = None) -> int:
+        """A whole number above 0; raises `BadJob`."""
+        value = self.table.get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise BadJob(f"{self.where}: {key} must be a whole number above 0")
+        if most is not None and value > most:
+            raise BadJob(f"{self.where}: {key} = {value}; {most} at most")
+        return value
+
+    def seconds(self, key: str, default: float) -> float:
+        """A number above 0; raises `BadJob`."""
+        value = self.table.get(key, default)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+            raise BadJob(f"{self.where}: {key} must be a number of seconds above 0")
+        return float(value)

@@ -1,0 +1,55 @@
+"""A job as its application sees it: which stages run, and what they look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.unitlog.stage import Stage
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stage with the number of its units.
+
+    `contents` are files in the job's folder that its rounds name, by the name that its step knows them by; in the
+    presence of one of `holds`, nothing is planned.
+    """
+
+    stage: Stage
+    units: int
+    contents: Mapping[str, str] = field(default_factory=dict)
+    holds: Sequence[str] = ()
+
+
+class Job(Protocol):
+    """A declared job of any kind; it reads `topic`, and begins at its end where it is to read the `latest` alone."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def latest(self) -> bool: ...
+
+    @property
+    def results(self) -> str:
+        """The topic of results."""
+
+    @property
+    def dead(self) -> str:
+        """The topic of what could not be used."""
+
+    def topics(self, units: int) -> Mapping[str, int]:
+        """The topics that the job makes for itself, with their units, where its own has so many."""
+
+    def parts(self, units: int, state: Path) -> Sequence[Part]:
+        """Its stages, for a topic of so many units; states lie below `state`. The first one reads `topic`."""
+
+    def prepare(self, folder: JobFolder) -> None:
+        """Make the files that the parts look at, where they are not there."""

@@ -1,0 +1,53 @@
+"""Whether the stages of a job are level: each unit has taken all that every unit upstream of it has sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from spark_jobs.streaming.unitlog.log import Log
+from spark_jobs.streaming.unitlog.planner import newest_complete, read_history
+from spark_jobs.streaming.unitlog.rounds import Plan
+from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.stamps import Taken
+from spark_jobs.streaming.unitlog.versions import Versions
+
+
+def level(stages: Sequence[Stage], log: Log) -> dict[str, Plan] | None:
+    """The round at which each stage is, by name, where all are level; None where they are not, or one has not run.
+
+    Stages may write to each other in circles.
+    """
+    plans: dict[str, Plan] = {}
+    for stage in stages:
+        plan = _newest(stage, log)
+        if plan is None or plan.number == 0:
+            return None
+        plans[stage.name] = plan
+    for stage in stages:
+        for upstream in stages:
+            if stage.topic in upstream.outlets and not _has_taken(stage, plans[stage.name], upstream, plans):
+                return None
+    return plans
+
+
+def _newest(stage: Stage, log: Log) -> Plan | None:
+    """The newest round whose states are there; of a stage without stamps, only if nothing is left for another one."""
+    history = read_history(stage, log)
+    plan = newest_complete(stage, history)
+    if plan is None or stage.stamped:
+        return plan
+    if stage.own and any(extent.high > plan.ranges[unit][1] for unit, extent in log.extents(stage.topic).items()):
+        return None
+    return plan if plan == history.last else None
+
+
+def _has_taken(stage: Stage, plan: Plan, upstream: Stage, plans: Mapping[str, Plan]) -> bool:
+    """Whether every unit has taken all of a round of the stage upstream, to its end."""
+    sent = plans[upstream.name]
+    for unit in plan.ranges:
+        notes = Versions(stage.folder(unit)).notes(*plan.order) or {}
+        told = {int(other): Taken.from_json(taken) for other, taken in notes.get("taken", {}).items()}
+        taken = [told.get(upstream.sender(other), Taken()) for other in sent.ranges]
+        if any(each.round != sent.number or not each.ended for each in taken):
+            return False
+    return True
