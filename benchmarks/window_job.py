@@ -20,11 +20,11 @@ from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.inputs.feeding import send
 from spark_jobs.streaming.inputs.flights import Due
 from spark_jobs.streaming.inputs.flows import Flows, declared
-from spark_jobs.streaming.jobs import Job
 from spark_jobs.streaming.kafka import Cluster, Kafka
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.unitlog.report import Report
 from spark_jobs.streaming.unitlog.versions import Versions
+from spark_jobs.streaming.windows.job import WindowsJob
 from spark_jobs.streaming.windows.stream import Form
 
 SIZE = 5_000  # rows in a message, the paper's best
@@ -79,7 +79,7 @@ def measure(where: Place, case: Case, *, warm: float, turn: int = 0) -> Measured
     """Run a job over the case's topic; a share `warm` of the rows goes before the clock starts."""
     name = f"w{abs(hash((case.name, case.topic))) % 10**8}_{turn}_{os.getpid()}"
     per_round = max(1, min(1_600_000, case.flows.rows // 6) // case.size)
-    job = Job(name, case.topic, declared(case.form), case.queries, reducers=case.units, admitted=per_round)
+    job = WindowsJob(name, case.topic, declared(case.form), case.queries, reducers=case.units, admitted=per_round)
     settings = StreamSettings(
         home=where.folder / name, kafka=where.kafka, stream_state=where.folder / "state", stream_master="local[4,4]"
     )

@@ -1,4 +1,4 @@
-"""One DAG for each job of streams.toml: a DAG run answers the job's queries anew over a range of its stream.
+"""One DAG for each job of streams.toml that has queries: its runs answer them anew over a range of the stream.
 
 Backfill it over days, or trigger it with `begin` and `end`. It reads the topic beside the stream, which may be running
 or not, and changes nothing of it.
@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param
 
 from persistence.model import Strategy
-from spark_jobs.streaming.jobs import read_jobs
+from spark_jobs.streaming.jobs import windows_jobs
 from spark_jobs.streaming.settings import StreamSettings
 from springline_airflow.ranges import StreamRangeOperator
 
-for name, job in read_jobs(StreamSettings().declarations).items():
+for name, job in windows_jobs(StreamSettings().declarations).items():
     with DAG(
         f"stream_range_{name}",
         schedule=CronDataIntervalTimetable("@daily", timezone="UTC"),

@@ -6,6 +6,7 @@ from airflow.sdk import DAG, Param
 
 from spark_jobs.streaming.jobs import read_jobs
 from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.windows.job import WindowsJob
 from springline_airflow.streams import StreamOperator, dag_of
 
 for name, job in read_jobs(StreamSettings().declarations).items():
@@ -15,9 +16,12 @@ for name, job in read_jobs(StreamSettings().declarations).items():
         start_date=datetime(2013, 1, 1),
         max_active_runs=1,
         default_args={"retries": 3, "retry_delay": timedelta(seconds=10)},
-        params={"queries": Param({}, type="object", description="Queries to register or to change, SQL by name")},
+        params={"queries": Param({}, type="object", description="Queries to register or to change, SQL by name")}
+        if isinstance(job, WindowsJob)
+        else {},
         render_template_as_native_obj=True,
         doc_md=f"{__doc__}\n\nReads the topic `{job.topic}`, writes `{job.results}`.",
         tags=["springline", "stream"],
     ):
-        StreamOperator(task_id="supervise", job=name, queries="{{ params.queries }}")
+        queries = "{{ params.queries }}" if isinstance(job, WindowsJob) else {}
+        StreamOperator(task_id="supervise", job=name, queries=queries)

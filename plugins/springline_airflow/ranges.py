@@ -14,7 +14,7 @@ from persistence.platform import Platform, open_platform
 from persistence.runner import NoRunner
 from persistence.settings import Settings
 from spark_jobs.streaming.errors import BadRange, MessagesGone
-from spark_jobs.streaming.jobs import job_of
+from spark_jobs.streaming.jobs import windows_job_of
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.unitlog.log import Log
 from spark_jobs.streaming.windows.errors import BadQuery
@@ -70,7 +70,7 @@ class StreamRangeOperator(BaseOperator):
         from spark_jobs.streaming.ranges import Span, asked_of, write_range  # takes numba with it
 
         settings = StreamSettings()
-        job = job_of(settings.declarations, self.job)
+        job = windows_job_of(settings.declarations, self.job)
         queries = self.queries if isinstance(self.queries, Mapping) else {}
         origin = origin_of(context["dag_run"], self.task_id)
         begin, end = self.begin or context.get("data_interval_start"), self.end or context.get("data_interval_end")

@@ -13,7 +13,8 @@ from airflow.sdk.exceptions import AirflowException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import Job, job_of
+from spark_jobs.streaming.jobs import as_windows, job_of
+from spark_jobs.streaming.parts import Job
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.supervision import Limits, Verdict, decide, end, launch, note_start, renew, starts_of
 from spark_jobs.streaming.watching import look
@@ -111,7 +112,8 @@ class StreamOperator(BaseOperator):
         declared, folder = _job(self.job)
         queries = self.queries if isinstance(self.queries, dict) else {}
         if queries:
-            changed = folder.change(lambda known: _with(known or declared.registry(), queries))
+            asked = as_windows(declared)
+            changed = folder.change(lambda known: _with(known or asked.registry(), queries))
             self.log.info("Queries of %s: version %s.", self.job, changed.version)
         return self._go_on(folder, run)
 

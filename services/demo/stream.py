@@ -15,11 +15,12 @@ from rich.table import Table
 from services.airflow_api import AirflowApi
 from services.errors import ServiceError
 from spark_jobs.streaming.inputs.feeding import Source, messages_of, send
-from spark_jobs.streaming.jobs import Job, job_of
+from spark_jobs.streaming.jobs import windows_job_of
 from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.tailing import newest
 from spark_jobs.streaming.watching import look
+from spark_jobs.streaming.windows.job import WindowsJob
 
 JOB = "flights"
 DAG_ID = f"stream_{JOB}"
@@ -32,7 +33,7 @@ _UNITS = 2
 class Replay:
     """Sends the flights while the demo goes on, unless a demo before has sent them; `end` waits for it."""
 
-    def __init__(self, settings: StreamSettings, job: Job) -> None:
+    def __init__(self, settings: StreamSettings, job: WindowsJob) -> None:
         self._settings = settings
         self._job = job
         self._error: Exception | None = None
@@ -61,7 +62,7 @@ class Replay:
 def begin(api: AirflowApi) -> Replay:
     """Start the stream under its DAG, unless a run of it lives, and the replay."""
     settings = StreamSettings()
-    job = job_of(settings.declarations, JOB)
+    job = windows_job_of(settings.declarations, JOB)
     replay = Replay(settings, job)
     api.pause(DAG_ID, False)
     if not settings.folder(JOB).runs():
@@ -73,7 +74,7 @@ def show(replay: Replay, console: Console, check: Callable[[], None], patience: 
     """Wait until the stream has caught up, then show its state and its newest results."""
     replay.end()
     settings = StreamSettings()
-    job, folder = job_of(settings.declarations, JOB), settings.folder(JOB)
+    job, folder = windows_job_of(settings.declarations, JOB), settings.folder(JOB)
     until = time.monotonic() + patience
     while not _caught_up(seen := look(JOB, folder, time.time()).stages):
         check()

@@ -6,10 +6,10 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
@@ -20,23 +20,32 @@ from persistence.runner import NoRunner
 from persistence.settings import Settings
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import Job
 from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.keeping import Keeper
+from spark_jobs.streaming.parts import Job
 from spark_jobs.streaming.saving import SavedStates
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.spark import Watched, start
 from spark_jobs.streaming.supervision import abandoned
+from spark_jobs.streaming.tracking.oversight import Oversight
 from spark_jobs.streaming.unitlog.recovery import recover
 from spark_jobs.streaming.unitlog.report import Report
 from spark_jobs.streaming.unitlog.shifts import SECONDS
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.upkeep import Upkeep
+from spark_jobs.streaming.windows.job import WindowsJob
+from spark_jobs.streaming.wordcount.job import WordCountJob
 
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _EXECUTORS_SECONDS = 20.0  # until they have come
 _PATIENCE = 30.0  # seconds that a saving goes on trying
 _BEAT_SECONDS = 0.5  # between two heartbeats
+
+
+class Beside(Protocol):
+    """Works beside the stages, and tells what went wrong last."""
+
+    trouble: str
 
 
 @dataclass
@@ -48,6 +57,7 @@ class Beats:
     stages: Sequence[tuple[Stage, int]] = ()  # with the number of its units
     rebuilt: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.time)
+    tracking: Callable[[], dict[str, Any]] | None = None
 
     def beat(self, state: str, error: str = "") -> None:
         """Tell how the job is."""
@@ -62,6 +72,7 @@ class Beats:
                 "at": time.time(),
                 "stages": told,
                 "rebuilt": self.rebuilt,
+                **({"tracking": self.tracking()} if self.tracking else {}),
             }
         )
 
@@ -101,10 +112,11 @@ def run_job(job: Job, settings: StreamSettings) -> None:
 def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) -> None:
     with ExitStack() as leaving:
         log = leaving.enter_context(closing(Kafka(settings.cluster)))
-        mappers = len(log.extents(job.topic))
-        log.create(job.topics(mappers))
-        folder.change(lambda known: job.registry() if known is None else known)
-        stages = tuple(zip(job.stages(mappers, settings.state_folder), (mappers, job.reducers), strict=True))
+        units = len(log.extents(job.topic))
+        log.create(job.topics(units))
+        job.prepare(folder)
+        parts = job.parts(units, settings.state_folder)
+        stages = tuple((part.stage, part.units) for part in parts)
         chosen = Settings(sync_patience=_PATIENCE)  # a stop does not wait for ever for the under-store
         platform = open_platform(chosen, runner=NoRunner(), who=f"stream {job.name}")
         leaving.callback(platform.close)
@@ -119,21 +131,27 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         queries = []
         tasks = [min(settings.stream_tasks, units) for _, units in stages]
         seconds = SECONDS if _has_slots(session, sum(tasks)) else 0
-        for stage, _ in stages:
-            holds = [folder.stop_file] if stage.stamped else [folder.stop_file, folder.hold_file]
-            watched = Watched({"queries": str(folder.registry_file)}, [str(hold) for hold in holds])
+        for part in parts:
+            contents = {name: str(folder.path / file) for name, file in part.contents.items()}
+            watched = Watched(contents, [str(folder.path / hold) for hold in part.holds])
             queries.append(
                 start(
-                    session, stage, settings.cluster, watched,
-                    tasks=settings.stream_tasks, seconds=seconds, latest=job.latest,
+                    session, part.stage, settings.cluster, watched,
+                    tasks=settings.stream_tasks, seconds=seconds, latest=job.latest and not part.stage.inside,
                 )
             )  # fmt: skip
         upkeep = leaving.enter_context(Upkeep(folder, stages, platform, settings.cluster, settings.stream_save))
-        keeper = leaving.enter_context(Keeper(job, folder, settings))
-        _watch(queries, folder, beats, upkeep, keeper)
+        beside: list[Beside] = [upkeep]
+        if isinstance(job, WindowsJob):
+            beside.append(leaving.enter_context(Keeper(job, folder, settings)))
+        if isinstance(job, WordCountJob):
+            oversight = leaving.enter_context(Oversight(job.tracked, folder, parts))
+            beats.tracking = oversight.told
+            beside.append(oversight)
+        _watch(queries, folder, beats, beside)
 
 
-def _watch(queries: Sequence[StreamingQuery], folder: JobFolder, beats: Beats, upkeep: Upkeep, keeper: Keeper) -> None:
+def _watch(queries: Sequence[StreamingQuery], folder: JobFolder, beats: Beats, beside: Sequence[Beside]) -> None:
     """Beat until a query ends, or until all have come to rest after the job was asked to stop."""
     resting = 0
     while resting < 2:
@@ -141,7 +159,7 @@ def _watch(queries: Sequence[StreamingQuery], folder: JobFolder, beats: Beats, u
             if not query.isActive:
                 error = query.exception()
                 raise StreamError(_said(error)) if error else StreamError(f"{query.name} ended by itself")
-        beats.beat("running", upkeep.trouble or keeper.trouble)
+        beats.beat("running", next((each.trouble for each in beside if each.trouble), ""))
         if abandoned(folder, time.time()):
             folder.ask_to_stop()
         time.sleep(_BEAT_SECONDS)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from spark_jobs.streaming.errors import MissingVersion
-from spark_jobs.streaming.jobs import Job
 from spark_jobs.streaming.unitlog.step import State
 from spark_jobs.streaming.unitlog.versions import Versions
 from spark_jobs.streaming.windows.adhoc import AdHoc, Answer, answer
+from spark_jobs.streaming.windows.job import WindowsJob
 from spark_jobs.streaming.windows.registry import Registry
 
 _TRIES = 5  # a version may be pruned between being found and being read
@@ -32,7 +32,7 @@ class Planners:
         return kept[1]
 
 
-def ask(job: Job, registry: Registry, state: Path, sql: str, planners: Planners | None = None) -> Answer:
+def ask(job: WindowsJob, registry: Registry, state: Path, sql: str, planners: Planners | None = None) -> Answer:
     """Answer `sql` from what the reducers hold; raises `BadQuery`, and `MissingVersion` before the first round.
 
     Who asks more than once hands in `planners`.

@@ -24,6 +24,7 @@ from spark_jobs.streaming.errors import AlreadyRuns, NoSavepoint
 from spark_jobs.streaming.json_files import read_json, write_json
 from spark_jobs.streaming.windows.registry import Registry
 
+REGISTRY, STOP, HOLD = "registry.json", "stop", "hold"
 _LOOKERS_SECONDS = 1.0  # who only looks whether a job runs holds its lock for a moment
 
 
@@ -32,9 +33,9 @@ class JobFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.registry_file = path / "registry.json"
-        self.stop_file = path / "stop"
-        self.hold_file = path / "hold"
+        self.registry_file = path / REGISTRY
+        self.stop_file = path / STOP
+        self.hold_file = path / HOLD
         self._savepoint_file = path / "savepoint.json"
         self.log_file = path / "log"
         self.lease_file = path / "lease"

@@ -27,7 +27,6 @@ from persistence.runner import NoRunner
 from persistence.settings import Settings
 from spark_jobs.streaming.errors import Fenced, StreamError
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import Job
 from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.result_files import ResultFiles, schema_of
 from spark_jobs.streaming.settings import StreamSettings
@@ -35,6 +34,7 @@ from spark_jobs.streaming.unitlog.log import Log
 from spark_jobs.streaming.unitlog.planner import Planner
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.windows.job import WindowsJob
 
 _ADMITTED = 100_000  # messages of a unit in one dataset
 _LINES_BYTES = 16 << 20  # of lines that are read at once
@@ -49,7 +49,7 @@ def folder_of(job: str) -> str:
     return f"streams/{job}/results/"
 
 
-def keeping_stage(job: Job, state: Path) -> Stage:
+def keeping_stage(job: WindowsJob, state: Path) -> Stage:
     """The stage whose rounds say which results go into one dataset; it has no state."""
     return Stage(job.name, "keep", "", job.results, str(state / job.name), admitted=_ADMITTED)
 
@@ -172,7 +172,7 @@ class Keeper(threading.Thread):
     job that fails is not held up either: who starts it again goes on. `trouble` says what went wrong last.
     """
 
-    def __init__(self, job: Job, folder: JobFolder, settings: StreamSettings) -> None:
+    def __init__(self, job: WindowsJob, folder: JobFolder, settings: StreamSettings) -> None:
         super().__init__(name="keeper", daemon=True)
         self.trouble = ""
         self._job = job

@@ -14,14 +14,14 @@ from persistence.model import Phase
 from persistence.platform import Platform
 from persistence.store import Reading
 from spark_jobs.streaming.errors import BadSql, NothingKept
-from spark_jobs.streaming.jobs import Job
 from spark_jobs.streaming.keeping import folder_of
+from spark_jobs.streaming.windows.job import WindowsJob
 
 _LOCAL = "file://"
 _MOST = 1_000_000  # datasets of a job
 
 
-def ask_kept(platform: Platform, job: Job, sql: str) -> pa.Table:
+def ask_kept(platform: Platform, job: WindowsJob, sql: str) -> pa.Table:
     """Answer `sql` from all kept results of a job; raises `NothingKept`, `BadSql`, and what reading datasets raises.
 
     While it is answered the datasets are neither evicted nor retired; what is in a store that is no folder is copied.

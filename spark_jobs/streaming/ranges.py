@@ -23,12 +23,12 @@ import pyarrow.compute as pc
 from persistence.model import Dataset, Origin, Strategy
 from persistence.platform import Platform
 from spark_jobs.streaming.errors import BadRange
-from spark_jobs.streaming.jobs import Job
 from spark_jobs.streaming.result_files import ResultFiles, schema_of
 from spark_jobs.streaming.unitlog.letters import arrow_bytes
 from spark_jobs.streaming.unitlog.log import Log
 from spark_jobs.streaming.unitlog.step import Input, Message, Output, Round, State, Step
 from spark_jobs.streaming.windows.clause import instant
+from spark_jobs.streaming.windows.job import WindowsJob
 from spark_jobs.streaming.windows.registry import Registry
 from spark_jobs.streaming.windows.stream import MICROS, Stream
 
@@ -80,7 +80,7 @@ class Told:
         return {"offsets": offsets, "counts": dict(sorted(self.counts.items())), "dead": self.dead}
 
 
-def asked_of(job: Job, known: Registry | None, queries: Mapping[str, str]) -> Registry:
+def asked_of(job: WindowsJob, known: Registry | None, queries: Mapping[str, str]) -> Registry:
     """The queries that a range is to answer: those given, else all that the job has now; raises `BadQuery`."""
     registry = job.registry() if known is None else known
     if queries:
@@ -94,7 +94,7 @@ def asked_of(job: Job, known: Registry | None, queries: Mapping[str, str]) -> Re
 
 def write_range(
     platform: Platform,
-    job: Job,
+    job: WindowsJob,
     registry: Registry,
     log: Log,
     span: Span,
@@ -128,7 +128,7 @@ def write_range(
     return writing.dataset
 
 
-def answer(job: Job, registry: Registry, log: Log, span: Span, give: Give) -> Told:
+def answer(job: WindowsJob, registry: Registry, log: Log, span: Span, give: Give) -> Told:
     """Give the results of all windows that begin and end inside a range, as they are told."""
     extents = log.extents(job.topic)
     stream = registry.stream(job.stream.name)

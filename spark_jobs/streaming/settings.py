@@ -36,7 +36,7 @@ class StreamSettings(ProfiledSettings):
         "0: only at its end",
     )
     stream_master: str = Field(
-        default="local[4,4]",
+        default="local[8,4]",
         description="Spark master of a stream's application: local[TASKS,TRIES] or spark://…; all stages' tasks run "
         "at once",
     )

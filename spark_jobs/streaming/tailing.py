@@ -32,7 +32,7 @@ class Told:
     @property
     def place(self) -> tuple[Any, ...]:
         """What comes later is greater; windows of rows come before windows of time."""
-        end = json.loads(self.lines[-1])["window_end"]
+        end = json.loads(self.lines[-1]).get("window_end", 0)
         return (self.order, isinstance(end, str), end, self.unit, self.sequence)
 
 

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.streaming.errors import Fenced, MessagesGone, NeverRan
-from spark_jobs.streaming.jobs import Job
 from spark_jobs.streaming.unitlog.planner import Content, Planner
 from spark_jobs.streaming.unitlog.recovery import recover
 from spark_jobs.streaming.unitlog.rounds import Plan
@@ -22,6 +21,7 @@ from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
 from spark_jobs.streaming.unitlog.unit import Units
 from spark_jobs.streaming.unitlog.versions import Packed, Versions
+from spark_jobs.streaming.windows.job import WindowsJob
 from spark_jobs.streaming.windows.stream import Field, Stream
 from tests.support.memory_log import Killed, MemoryLog
 
@@ -29,7 +29,7 @@ MAPPERS = 2
 ROWS = [f"{1_000_000_000 + i / 10},{'abc'[i % 3]},{i}\n" for i in range(240)]
 STREAM = Stream("S", (Field("time", "float"), Field("key", "text"), Field("n", "int")), "time", idle=5.0)
 QUERIES = {"sums": "SELECT key, count(*) AS rows, sum(n) AS total FROM S GROUP BY key WINDOWING 5 s"}
-JOB = Job("job", "rows", STREAM, QUERIES, reducers=2, admitted=2)
+JOB = WindowsJob("job", "rows", STREAM, QUERIES, reducers=2, admitted=2)
 
 FAULTS = st.lists(
     st.tuples(

@@ -14,11 +14,13 @@ from fastapi.responses import JSONResponse
 
 from spark_jobs.streaming.asking import ask
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import Job, job_of, read_jobs
+from spark_jobs.streaming.jobs import as_windows, job_of, read_jobs
 from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.parts import Job
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.tailing import newest
 from spark_jobs.streaming.watching import Seen, look
+from spark_jobs.streaming.windows.job import WindowsJob
 from spark_jobs.streaming.windows.registry import Registry
 from springline_airflow.api import access, shapes
 
@@ -39,9 +41,14 @@ class Found:
     settings: StreamSettings
 
     @property
+    def windows(self) -> WindowsJob:
+        """The job, where it has queries; raises `UnknownJob`."""
+        return as_windows(self.job)
+
+    @property
     def registry(self) -> Registry:
         """The job's queries as they are now."""
-        return self.folder.registry() or self.job.registry()
+        return self.folder.registry() or self.windows.registry()
 
     def look(self) -> Seen:
         """How the job is."""
@@ -91,7 +98,7 @@ def put_query(job: FoundDep, name: str, body: shapes.Sql, user: GetUserDep, resp
 
     def put(known: Registry | None) -> Registry:
         nonlocal before
-        before = known or job.job.registry()
+        before = known or job.windows.registry()
         return before.put(name, body.sql)
 
     after = job.folder.change(put)
@@ -107,7 +114,7 @@ def put_query(job: FoundDep, name: str, body: shapes.Sql, user: GetUserDep, resp
 @_changing.delete("/queries/{name}")
 def cancel_query(job: FoundDep, name: str, user: GetUserDep) -> shapes.Version:
     """Cancel a query."""
-    after = job.folder.change(lambda known: (known or job.job.registry()).cancel(name))
+    after = job.folder.change(lambda known: (known or job.windows.registry()).cancel(name))
     _log.info("%s: %s has cancelled the query %s; version %d", job.job.name, user.get_name(), name, after.version)
     return shapes.Version(version=after.version)
 
@@ -115,7 +122,7 @@ def cancel_query(job: FoundDep, name: str, user: GetUserDep) -> shapes.Version:
 @_reading.post("/ask", response_model=shapes.Answered)
 def ask_once(job: FoundDep, body: shapes.Sql, request: Request) -> JSONResponse:
     """Answer an ad hoc query from the slices that the job holds at this moment."""
-    answer = ask(job.job, job.registry, job.settings.state_folder, body.sql, request.app.state.planners)
+    answer = ask(job.windows, job.registry, job.settings.state_folder, body.sql, request.app.state.planners)
     return JSONResponse(shapes.answered(answer))
 
 

@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import Job, job_of
+from spark_jobs.streaming.jobs import as_windows, job_of
+from spark_jobs.streaming.parts import Job
 from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.windows.job import WindowsJob
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON")]
 JobName = Annotated[str, typer.Argument(help="A job of streams.toml")]
@@ -18,3 +20,9 @@ def job_named(name: str) -> tuple[Job, JobFolder]:
     """A declared job and its folder; raises `UnknownJob`."""
     settings = StreamSettings()
     return job_of(settings.declarations, name), settings.folder(name)
+
+
+def windows_job_named(name: str) -> tuple[WindowsJob, JobFolder]:
+    """A job that has queries, and its folder; raises `UnknownJob`."""
+    job, folder = job_named(name)
+    return as_windows(job), folder

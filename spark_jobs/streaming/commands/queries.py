@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from spark_jobs.streaming.asking import ask as answer_to
-from spark_jobs.streaming.commands.arguments import JobName, Json, job_named
+from spark_jobs.streaming.commands.arguments import JobName, Json, windows_job_named
 from spark_jobs.streaming.commands.tables import print_answer, print_rows
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.windows.registry import Registry
@@ -20,7 +20,7 @@ Sql = Annotated[str, typer.Argument(help="SELECT … GROUP BY … WINDOWING 60 s
 
 def queries(job: JobName, as_json: Json = False) -> None:
     """List a job's queries."""
-    declared, folder = job_named(job)
+    declared, folder = windows_job_named(job)
     registry = folder.registry() or declared.registry()
     if as_json:
         print(json.dumps(registry.as_json()["queries"], indent=2))
@@ -48,12 +48,12 @@ def cancel(job: JobName, name: QueryName) -> None:
 def ask(job: JobName, sql: Annotated[str, typer.Argument(help="SELECT … GROUP BY …")], as_json: Json = False) -> None:
     """Ask once, of the slices that the job holds at this moment."""
     settings = StreamSettings()
-    declared, folder = job_named(job)
+    declared, folder = windows_job_named(job)
     found = answer_to(declared, folder.registry() or declared.registry(), settings.state_folder, sql)
     print_answer(found.rows, as_json)
 
 
 def _change(job: str, make: Callable[[Registry], Registry], said: str) -> None:
-    declared, folder = job_named(job)
+    declared, folder = windows_job_named(job)
     changed = folder.change(lambda known: make(declared.registry() if known is None else known))
     print(f"{job}: {said}; version {changed.version} of its queries")

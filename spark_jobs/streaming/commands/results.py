@@ -10,7 +10,7 @@ import typer
 
 from persistence.platform import open_platform
 from persistence.runner import NoRunner
-from spark_jobs.streaming.commands.arguments import JobName, Json, job_named
+from spark_jobs.streaming.commands.arguments import JobName, Json, job_named, windows_job_named
 from spark_jobs.streaming.commands.tables import print_answer
 from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.kept import ask_kept
@@ -36,7 +36,7 @@ def sql(
     as_json: Json = False,
 ) -> None:
     """Ask the results that were kept as parquet, by DuckDB's SQL: each query of the job is a table."""
-    declared, _ = job_named(job)
+    declared, _ = windows_job_named(job)
     with closing(open_platform(runner=NoRunner(), who="command line")) as platform:
         found = ask_kept(platform, declared, query)
     print_answer(found, as_json)

@@ -80,7 +80,8 @@ def rewind(
         closing(open_platform(Settings(), runner=NoRunner())) as platform,
         closing(Kafka(settings.cluster)) as log,
     ):
-        stages = declared.stages(len(log.extents(declared.topic)), settings.state_folder)
+        parts = declared.parts(len(log.extents(declared.topic)), settings.state_folder)
+        stages = [part.stage for part in parts]
         point = Savepoints(platform, declared.name).load(to) if to else BEGINNING
         incarnation = go_back(stages, log, point, time.time())
         states = SavedStates(platform)

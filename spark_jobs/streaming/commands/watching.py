@@ -8,18 +8,15 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 
 from persistence.wording import say_bytes
 from spark_jobs.streaming.commands.arguments import Json
+from spark_jobs.streaming.commands.live import show_live
 from spark_jobs.streaming.commands.tables import plain_table
 from spark_jobs.streaming.jobs import read_jobs
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.watching import Seen, look
-
-_REFRESH_SECONDS = 1.0
 
 
 def watch(
@@ -34,16 +31,7 @@ def watch(
     if as_json:
         print(json.dumps([seen.as_json() for seen in _seen(settings)], indent=2))
         return
-    if once or not Console().is_terminal:
-        Console().print(_table(_seen(settings), settings))
-        return
-    with Live(_table(_seen(settings), settings), screen=False) as live:
-        try:
-            while True:
-                time.sleep(_REFRESH_SECONDS)
-                live.update(_table(_seen(settings), settings))
-        except KeyboardInterrupt:
-            pass
+    show_live(lambda: _table(_seen(settings), settings), once)
 
 
 def _seen(settings: StreamSettings) -> list[Seen]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -124,14 +124,7 @@ class Circle:
         chosen = tuple(sorted(set(ackers)))
         if not chosen or chosen[0] < 0 or chosen[-1] >= ACKERS or len(chosen) != len(ackers):
             raise BadRing(f"ackers {list(ackers)}: name one or more, each once, by numbers from 0 to {ACKERS - 1}")
-        ring, room = PaperRing(chosen), dict.fromkeys(chosen, -(-ARCS // len(chosen)))
-        owners = np.empty(ARCS, np.uint16)
-        for arc in range(ARCS):
-            acker = next(acker for acker in ring.clockwise(one_at_a_time(f"arc{arc}")) if room[acker])
-            room[acker] -= 1
-            owners[arc] = acker
-        owners.flags.writeable = False
-        return cls(chosen, owners)
+        return _circle(chosen)
 
     def owner(self, root: int) -> int:
         """The acker that holds a root's record."""
@@ -180,6 +173,23 @@ class Circle:
     def from_json(cls, ackers: Sequence[int]) -> Circle:
         """What `as_json` gave."""
         return cls.of(ackers)
+
+
+@lru_cache(maxsize=1)
+def _arc_keys() -> list[int]:
+    return [one_at_a_time(f"arc{arc}") for arc in range(ARCS)]
+
+
+@lru_cache(maxsize=64)
+def _circle(ackers: tuple[int, ...]) -> Circle:
+    ring, room = PaperRing(ackers), dict.fromkeys(ackers, -(-ARCS // len(ackers)))
+    owners = np.empty(ARCS, np.uint16)
+    for arc, key in enumerate(_arc_keys()):
+        acker = next(acker for acker in ring.clockwise(key) if room[acker])
+        room[acker] -= 1
+        owners[arc] = acker
+    owners.flags.writeable = False
+    return Circle(ackers, owners)
 
 
 @dataclass(frozen=True)

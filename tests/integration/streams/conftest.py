@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from spark_jobs.streaming.inputs.flows import Flows
 from tests.support.servers import Running
 from tests.support.stream_job import StreamJob
+from tests.support.word_job import WordJob
 
 
 @pytest.fixture
@@ -20,6 +22,20 @@ def make_job(kafka: Running, tmp_path: Path) -> Iterator[Callable[..., StreamJob
     def make(flows: Flows, *, size: int = 1_000, admitted: int = 3, **settings: str) -> StreamJob:
         made.append(StreamJob(kafka, tmp_path / f"home-{len(made)}", admitted=admitted, **settings))
         made[-1].feed(flows, size=size)
+        return made[-1]
+
+    yield make
+    for job in made:
+        job.close()
+
+
+@pytest.fixture
+def make_words(kafka: Running, tmp_path: Path) -> Iterator[Callable[..., WordJob]]:
+    """Makes a tracked word count; ends whatever lives of it."""
+    made = []
+
+    def make(**settings: Any) -> WordJob:
+        made.append(WordJob(kafka, tmp_path / f"words-{len(made)}", **settings))
         return made[-1]
 
     yield make

@@ -17,13 +17,13 @@ from persistence.platform import Platform
 from persistence.sending import Sender
 from persistence.store import Store
 from spark_jobs.streaming.errors import BadSql, Fenced, MessagesGone, NothingKept
-from spark_jobs.streaming.jobs import Job
 from spark_jobs.streaming.keeping import KeptResults, folder_of, keeping_stage, table_of
 from spark_jobs.streaming.kept import ask_kept
 from spark_jobs.streaming.result_files import schema_of
 from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.unitlog.planner import read_line
 from spark_jobs.streaming.unitlog.rounds import Plan
+from spark_jobs.streaming.windows.job import WindowsJob
 from spark_jobs.streaming.windows.stream import Field, Stream
 from tests.support.memory_log import Killed, MemoryLog
 
@@ -32,7 +32,7 @@ QUERIES = {
     "sums": "SELECT key, count(*) AS n, avg(n) AS mean FROM S GROUP BY key WINDOWING 5 s",
     "_last": "SELECT count(*) AS n FROM S WINDOWING ROWS(3)",
 }
-JOB = Job("job", "rows", STREAM, QUERIES, reducers=2, keep="parquet")
+JOB = WindowsJob("job", "rows", STREAM, QUERIES, reducers=2, keep="parquet")
 SCHEMAS = {query.name: schema_of(query) for query in JOB.registry().queries()}
 
 
@@ -240,7 +240,7 @@ def test_asking_before_anything_is_kept_says_what_to_do(platform: Platform) -> N
     with pytest.raises(NothingKept, match="at intervals"):
         ask_kept(platform, JOB, "SELECT 1")
     with pytest.raises(NothingKept, match='write keep = "parquet" at the job'):
-        ask_kept(platform, Job("other", "rows", STREAM), "SELECT 1")
+        ask_kept(platform, WindowsJob("other", "rows", STREAM), "SELECT 1")
 
 
 @pytest.mark.parametrize(

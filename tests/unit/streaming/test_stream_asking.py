@@ -8,9 +8,9 @@ import pytest
 
 from spark_jobs.streaming.asking import Planners, ask
 from spark_jobs.streaming.errors import MissingVersion
-from spark_jobs.streaming.jobs import Job
 from spark_jobs.streaming.unitlog.versions import Version, Versions
 from spark_jobs.streaming.windows.errors import BadQuery
+from spark_jobs.streaming.windows.job import WindowsJob
 from tests.unit.streaming.windows_job import Job as Ran
 from tests.unit.streaming.windows_job import csv, registry, stream
 
@@ -41,7 +41,7 @@ def test_a_job_that_begins_anew_is_not_answered_by_its_old_queries() -> None:
 
 def test_an_answer_is_of_the_newest_states(tmp_path: Path) -> None:
     """Also with a planner that was kept; before the first round there is none."""
-    job, planners, ran = Job("S", "S", STREAM), Planners(), Ran(registry(QUERIES, STREAM), reducers=2)
+    job, planners, ran = WindowsJob("S", "S", STREAM), Planners(), Ran(registry(QUERIES, STREAM), reducers=2)
     with pytest.raises(MissingVersion, match="has not run a round"):
         ask(job, ran.registry, tmp_path, AD_HOC, planners)
     _, reducing = job.stages(1, tmp_path)

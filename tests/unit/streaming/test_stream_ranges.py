@@ -12,9 +12,9 @@ import pytest
 from persistence.model import Dataset, Origin
 from persistence.platform import Platform
 from spark_jobs.streaming.errors import BadRange
-from spark_jobs.streaming.jobs import Job
 from spark_jobs.streaming.ranges import Span, asked_of, write_range
 from spark_jobs.streaming.windows.errors import BadQuery
+from spark_jobs.streaming.windows.job import WindowsJob
 from tests.support.memory_log import MemoryLog
 from tests.unit.streaming.windows_job import csv, stream
 
@@ -23,9 +23,9 @@ NOON = 1_357_387_200  # of that day
 SQL = {"kinds": "SELECT kind, count(*) AS n, avg(bytes) AS mean FROM S GROUP BY kind WINDOWING 1 h"}
 
 
-def job(**settings: Any) -> Job:
+def job(**settings: Any) -> WindowsJob:
     """Counts by the hour."""
-    return Job("job", "rows", stream(**settings), SQL, admitted=2)
+    return WindowsJob("job", "rows", stream(**settings), SQL, admitted=2)
 
 
 def log_of(*values: bytes, units: int = 1) -> MemoryLog:
@@ -45,7 +45,7 @@ def rows_of(platform: Platform, dataset: Dataset, query: str) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def write(platform: Platform, log: MemoryLog, of: Job, span: Span = DAY, **more: Any) -> Dataset:
+def write(platform: Platform, log: MemoryLog, of: WindowsJob, span: Span = DAY, **more: Any) -> Dataset:
     """The range as a dataset."""
     return write_range(platform, of, asked_of(of, None, {}), log, span, **more)
 
@@ -110,7 +110,7 @@ def test_queries_that_are_given_are_answered_instead_of_the_jobs() -> None:
     with pytest.raises(BadQuery, match="worse"):
         asked_of(job(), None, {"worse": "SELECT nothing FROM S"})
     with pytest.raises(BadRange, match="no queries"):
-        asked_of(Job("job", "rows", stream()), None, {})
+        asked_of(WindowsJob("job", "rows", stream()), None, {})
 
 
 @pytest.mark.parametrize(("begin", "end"), [("2013-01-06", "2013-01-05"), ("2013-01-05", "2013-01-05"), ("x", "y")])

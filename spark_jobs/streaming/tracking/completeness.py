@@ -1,0 +1,48 @@
+"""Whether all records of a range of a source are through: by the low-water marks, below which nothing is unfinished."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.json_files import read_json
+from spark_jobs.streaming.tracking.errors import TrackingError
+from spark_jobs.streaming.tracking.tracked import LOW
+
+
+class NeverTracked(TrackingError):
+    """A job that has not tracked anything yet."""
+
+
+@dataclass(frozen=True)
+class Completeness:
+    """How far a range is through: by partition, the offset that is wanted and the mark."""
+
+    wanted: Mapping[int, int]
+    marks: Mapping[int, int]
+
+    @property
+    def through(self) -> bool:
+        """Whether every record before the wanted offsets is finished: processed to the end, or given up."""
+        return not self.missing
+
+    @property
+    def missing(self) -> dict[int, int]:
+        """Messages that are not through, by partition; empty if all are."""
+        left = {partition: offset - self.marks.get(partition, 0) for partition, offset in self.wanted.items()}
+        return {partition: count for partition, count in sorted(left.items()) if count > 0}
+
+    def say(self) -> str:
+        """In words."""
+        if self.through:
+            return "all through"
+        return ", ".join(f"{count:,} messages of partition {partition}" for partition, count in self.missing.items())
+
+
+def completeness_of(folder: JobFolder, wanted: Mapping[int, int]) -> Completeness:
+    """How far the messages before these offsets are; raises `NeverTracked`."""
+    told = read_json(folder.path / LOW)
+    if told is None:
+        raise NeverTracked(f"{folder.path.name}: it has tracked nothing yet; start it first")
+    return Completeness(wanted, {int(partition): offset for partition, offset in told["lows"].items()})

@@ -1,0 +1,46 @@
+"""Times to completion as a histogram of few numbers: bins that widen by a fifth, halved every minute, so it forgets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_WIDER = 1.2
+_HALVED_SECONDS = 60.0
+
+
+@dataclass
+class Durations:
+    """How many took how long; `since` is when it was halved last."""
+
+    counts: dict[int, int] = field(default_factory=dict)  # by bin: the durations below 1 ms * 1.2^bin
+    since: float = 0.0
+
+    def add(self, seconds: npt.NDArray[np.floating[Any]], now: float) -> None:
+        """Count durations."""
+        if now - self.since >= _HALVED_SECONDS:
+            self.counts = {place: count // 2 for place, count in self.counts.items() if count > 1}
+            self.since = now
+        bins = np.ceil(np.log(np.maximum(seconds * 1000, 1.0)) / math.log(_WIDER)).astype(np.int64)
+        for place, count in zip(*np.unique(bins, return_counts=True), strict=True):
+            self.counts[int(place)] = self.counts.get(int(place), 0) + int(count)
+
+    def as_json(self) -> dict[str, int]:
+        """For gauges and states."""
+        return {str(place): self.counts[place] for place in sorted(self.counts)}
+
+
+def percentiles(told: Iterable[Mapping[str, int]], shares: Iterable[float]) -> list[float | None]:
+    """The durations, in seconds, that such shares of all have not exceeded; None where nothing was counted."""
+    counts: dict[int, int] = {}
+    for each in told:
+        for place, count in each.items():
+            counts[int(place)] = counts.get(int(place), 0) + count
+    total, places = sum(counts.values()), sorted(counts)
+    sums = np.cumsum([counts[place] for place in places])
+    return [0.001 * _WIDER ** places[int(np.searchsorted(sums, share * total))] if total else None for share in shares]

@@ -1,0 +1,42 @@
+"""Roots that were given up, with their content: read back from the end of a job's dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from spark_jobs.streaming.unitlog.log import Log
+
+_REACH = 4_096  # offsets from the end of a unit
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A record that was not used: where it is in the source, why, when that was told, its bytes."""
+
+    partition: int
+    offset: int
+    reason: str
+    at: float
+    content: bytes
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values; bytes that are no UTF-8 are shown as such."""
+        return {**asdict(self), "content": self.content.decode(errors="backslashreplace")}
+
+
+def newest_failures(log: Log, topic: str, last: int) -> list[Failure]:
+    """The newest so many, the newest last; those far from the end of the topic are not looked for."""
+    found = sorted(_all(log, topic), key=lambda each: each.at)
+    return found[-last:]
+
+
+def _all(log: Log, topic: str) -> Iterator[Failure]:
+    for unit, extent in log.extents(topic).items():
+        for message in log.fetch(topic, unit, max(extent.low, extent.high - _REACH), extent.high):
+            headers = message.headers
+            partition = int(headers.get("partition", str(unit).encode()))
+            yield Failure(
+                partition, int(headers["offset"]), headers["reason"].decode(), message.timestamp, bytes(message.value)
+            )

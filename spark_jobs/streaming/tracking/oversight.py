@@ -1,0 +1,143 @@
+"""Looks after a tracked topology beside its stages: the low-water marks, whether time stands still, whether it is full.
+
+What it decides it writes into small files that the next rounds name or wait for; what it saw goes into the heartbeat.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.json_files import read_json, write_json
+from spark_jobs.streaming.parts import Part
+from spark_jobs.streaming.tracking.durations import percentiles
+from spark_jobs.streaming.tracking.tracked import FULL, LOW, PACE, RING, Tracked
+from spark_jobs.streaming.unitlog.report import Report
+
+_LOOK_SECONDS = 0.25
+_AWAY_SECONDS = 4.0  # without a round, though an idle stage has one every second: nobody is there to be late
+_ROOM_AGAIN = 0.8  # of the roots in flight that there may be, below which the source goes on
+_SHARES = (0.5, 0.9, 0.99)
+_FLOWS = (("again", "retried"), ("forwarded", "adopted"))  # what left an acker, and what came to one
+
+Gauges = Sequence[Mapping[str, Any]]  # of all ackers that have run
+
+
+def lows_of(before: Mapping[str, int], gauges: Gauges, earlier: Gauges, ackers: Sequence[int]) -> dict[str, int]:
+    """The offsets, by partition, below which every root is finished; they never go back.
+
+    Where records are on their way between ackers, or roots on their way to be sent again, no acker holds them: marks
+    move only when two looks in a row (`earlier`, then `gauges`) find that all that has left has come, and nothing has
+    moved in between. An acker of the ring that has told nothing yet holds the marks where they are.
+    """
+    moved = [[each[name] for pair in _FLOWS for name in pair] for each in (*earlier, *gauges)]
+    still = moved[: len(earlier)] == moved[len(earlier) :]
+    level = all(sum(each[out] for each in gauges) == sum(each[back] for each in gauges) for out, back in _FLOWS)
+    if not still or not level or len(gauges) <= max(ackers, default=0):
+        return dict(before)
+    holding = [each for unit, each in enumerate(gauges) if unit in ackers or each["in_flight"]]
+    partitions = {partition for each in holding for partition in each["lows"]}
+    found = {partition: min(each["lows"].get(partition, 0) for each in holding) for partition in partitions}
+    return {key: max(found.get(key, 0), before.get(key, 0)) for key in sorted({*found, *before})}
+
+
+def stands_still(reports: Mapping[str, Sequence[Report | None]], began: float, now: float, timeout: float) -> str:
+    """Why time is to stand still; empty where it goes on. `reports` are of all stages behind the source's, by unit."""
+    for stage, units in reports.items():
+        for report in units:
+            if report is None or report.at < began or now - report.at > _AWAY_SECONDS:
+                return f"{stage} is away"
+            if report.behind and report.newest and report.at - report.newest > timeout / 2:
+                return f"{stage} is behind"
+    return ""
+
+
+@dataclass
+class _Seen:
+    """What a look has found."""
+
+    gauges: list[Mapping[str, Any]] = field(default_factory=list)
+    still: str = "starting"
+    full: bool = False
+    lows: Mapping[str, int] = field(default_factory=dict)
+
+
+class Oversight(threading.Thread):
+    """Does it for the parts of a job, every quarter of a second; `trouble` says what went wrong last."""
+
+    def __init__(self, tracked: Tracked, folder: JobFolder, parts: Sequence[Part]) -> None:
+        super().__init__(name="oversight", daemon=True)
+        self.trouble = ""
+        self._tracked = tracked
+        self._path = folder.path
+        self._parts = parts
+        self._began = time.time()
+        self._seen = _Seen(lows=read_json(folder.path / LOW)["lows"])
+        self._over = threading.Event()
+
+    def __enter__(self) -> Oversight:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._over.wait(_LOOK_SECONDS):
+            try:
+                self._look()
+                self.trouble = ""
+            except (OSError, ValueError) as error:  # a full disk, a folder that is taken away: it may come back
+                self.trouble = f"tracking is not looked after: {error}"
+
+    def told(self) -> dict[str, Any]:
+        """How tracking is, for the heartbeat."""
+        seen = self._seen
+        totals = {
+            name: sum(each[name] for each in seen.gauges)
+            for name in ("in_flight", "completed", "again", "gone", "bytes")
+        }
+        durations = percentiles((each["durations"] for each in seen.gauges), _SHARES)
+        return {
+            **totals,
+            "waits": seen.full,
+            "still": seen.still,
+            "lows": dict(seen.lows),
+            "ackers": [
+                {"acker": unit, "in_flight": each["in_flight"], "completed": each["completed"], "epoch": each["epoch"]}
+                for unit, each in enumerate(seen.gauges)
+            ],
+            "seconds": dict(zip(("p50", "p90", "p99"), durations, strict=True)),
+        }
+
+    def _look(self) -> None:
+        reports = {
+            part.stage.name: [Report.read(part.stage.folder(unit)) for unit in range(part.units)]
+            for part in self._parts
+        }
+        gauges = [report.gauges for report in reports["acker"] if report is not None]
+        behind = {part.stage.name: reports[part.stage.name] for part in self._parts if part.stage.stamped}
+        before = self._seen
+        ring = read_json(self._path / RING)["epochs"]
+        ackers = ring[max(ring, key=int)]
+        in_flight = sum(each["in_flight"] for each in gauges)
+        bound = self._tracked.in_flight * (_ROOM_AGAIN if before.full else 1.0)
+        self._seen = now = _Seen(
+            gauges,
+            stands_still(behind, self._began, time.time(), self._tracked.timeout),
+            in_flight > bound,
+            lows_of(before.lows, gauges, before.gauges, ackers),
+        )
+        if bool(now.still) != bool(before.still) or before.still == "starting":
+            write_json(self._path / PACE, {"still": bool(now.still)})
+        if now.lows != before.lows:
+            write_json(self._path / LOW, {"lows": now.lows})
+        if now.full:
+            (self._path / FULL).touch()
+        else:
+            (self._path / FULL).unlink(missing_ok=True)

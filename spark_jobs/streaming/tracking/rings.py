@@ -1,0 +1,27 @@
+"""The ring of a job as a file in its folder: looked at, and changed by one at a time, while the job runs or not."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Callable
+
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.json_files import read_json, write_json
+from spark_jobs.streaming.tracking.ring import Epochs
+from spark_jobs.streaming.tracking.tracked import RING, Tracked
+
+
+def ring_of(folder: JobFolder, tracked: Tracked) -> Epochs:
+    """The rings so far; before the job's first start, the one that it is declared with."""
+    told = read_json(folder.path / RING)
+    return Epochs.of(range(tracked.ackers), tracked.room) if told is None else Epochs.from_json(told)
+
+
+def change_ring(folder: JobFolder, tracked: Tracked, change: Callable[[Epochs], Epochs]) -> Epochs:
+    """Go on with another ring from the next rounds on; a change that raises changes nothing."""
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with (folder.path / "ring.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        changed = change(ring_of(folder, tracked))
+        write_json(folder.path / RING, changed.as_json())
+        return changed

@@ -1,0 +1,99 @@
+"""What a stage sends to the ackers: registrations of what a spring has read, acks of what has been processed.
+
+A stage with these in its output needs no more than one call; which acker holds which root follows from the ring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from numba import njit
+
+from spark_jobs.streaming.tracking.forms import Kind, Telling
+from spark_jobs.streaming.tracking.ids import Ids
+from spark_jobs.streaming.tracking.naming import check, root_id
+from spark_jobs.streaming.tracking.ring import Circle, Epochs
+
+Acks = dict[int, list[pa.RecordBatch]]  # by acker
+
+
+class Ackers:
+    """The ackers that the rounds of a stage name, as somebody to send to; kept as long as the ring stays the same."""
+
+    def __init__(self, ring: Mapping[str, Any]) -> None:
+        epochs = Epochs.from_json(ring)
+        self.circle: Circle = epochs.circle
+        self.telling = Telling(epochs.number, self.circle.ackers)
+
+    def acks(self, roots: Ids, values: Ids, attempt: int, *, kind: Kind = Kind.ACKS) -> Acks:
+        """Tuples that were processed, or roots that are sent again: of each root, all values together.
+
+        Roots that follow each other are combined; so whoever sends them in order sends fewer.
+        """
+        if not roots.size:
+            return {}
+        combined, added = _combined(roots, values)
+        owners = self.circle.owners_of(combined)
+        found: Acks = {}
+        for acker in self.circle.ackers:
+            mine = owners == acker
+            if mine.any():
+                found[acker] = [self.telling.acks(combined[mine], added[mine], attempt, kind=kind)]
+        return found
+
+    def registrations(
+        self, partition: int, offsets: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], values: Ids, through: int
+    ) -> Acks:
+        """Messages of a partition with so many rows each, and a value for each row: the edges that leave the spring.
+
+        Every acker is told that all before the offset `through` is registered. Raises `BadRoot`.
+        """
+        kept = rows > 0
+        offsets, rows = offsets[kept], rows[kept]
+        if offsets.size:
+            check(partition, int(offsets.max()), 1, int(rows.max()))
+        roots = roots_of(partition, offsets, rows)
+        owners = self.circle.owners_of(roots)
+        ends = np.cumsum(rows)
+        found: Acks = {}
+        for acker in self.circle.ackers:
+            mine = owners == acker
+            sums = np.concatenate([[0], np.cumsum(mine)])
+            counts = sums[ends] - sums[ends - rows]
+            batch = self.telling.registrations(partition, offsets, rows, counts, values[mine], through)
+            found[acker] = [batch]
+        return found
+
+
+def roots_of(partition: int, offsets: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> Ids:
+    """The ids of all rows of some messages, in their order."""
+    if not offsets.size:
+        return np.empty(0, np.uint64)
+    firsts = np.uint64(root_id(partition, 0)) + (offsets.astype(np.uint64) << np.uint64(16))
+    starts = np.cumsum(rows) - rows
+    places = np.arange(int(rows.sum()), dtype=np.int64) - np.repeat(starts, rows)
+    found: Ids = np.repeat(firsts, rows) + places.astype(np.uint64)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _combine(roots, values, found, added):  # type: ignore[no-untyped-def]
+    count = 0
+    for i in range(roots.size):
+        if count and found[count - 1] == roots[i]:
+            added[count - 1] ^= values[i]
+        else:
+            found[count] = roots[i]
+            added[count] = values[i]
+            count += 1
+    return count
+
+
+def _combined(roots: Ids, values: Ids) -> tuple[Ids, Ids]:
+    found, added = np.empty_like(roots), np.empty_like(values)
+    count = _combine(roots, values, found, added)
+    return found[:count], added[:count]

@@ -1,0 +1,115 @@
+"""Windowed statistics as a job: mappers on the units of a topic, reducers behind them.
+
+[flights]                              # a job's name
+topic = "flights"                      # what it reads
+reducers = 2                           # units of its second stage
+admitted = 1000                        # messages of a unit in a round, at most
+keep = "parquet"                       # its results in the catalog too; without it they are in Kafka alone
+from = "earliest"                      # or "latest": where a job begins that never ran
+
+[flights.stream]                       # the rows of the topic; see windows/stream.py
+time = "time"
+unit = "iso"
+fields = [["time", "text"], ["origin", "text"], ["dep_delay", "float"]]
+
+[flights.queries]                      # registered when the job first starts; changed while it runs
+departures = "SELECT origin, count(*) AS flights FROM flights GROUP BY origin WINDOWING 1 h"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spark_jobs.streaming.declaring import Declared
+from spark_jobs.streaming.errors import BadJob
+from spark_jobs.streaming.folder import HOLD, REGISTRY, STOP, JobFolder
+from spark_jobs.streaming.parts import Part
+from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.windows.registry import Registry
+from spark_jobs.streaming.windows.stream import Stream
+
+_STEPS = ("spark_jobs.streaming.windows.steps",)
+
+
+@dataclass(frozen=True)
+class WindowsJob:
+    """Windowed statistics over a topic: mappers, one a unit of the topic, and `reducers` reducers."""
+
+    name: str
+    topic: str
+    stream: Stream
+    queries: Mapping[str, str] = field(default_factory=dict)
+    reducers: int = 2
+    admitted: int = 1_000
+    latest: bool = False
+    keep: str = ""
+
+    @property
+    def partials(self) -> str:
+        """The topic between the stages."""
+        return f"{self.name}.partials"
+
+    @property
+    def results(self) -> str:
+        """The topic of results."""
+        return f"{self.name}.results"
+
+    @property
+    def dead(self) -> str:
+        """The topic of rows that could not be used."""
+        return f"{self.name}.dead"
+
+    def stages(self, mappers: int, state: Path) -> tuple[Stage, Stage]:
+        """The stages, for a topic of so many units; states lie below `state`."""
+        folder = str(state / self.name)
+        mapping = Stage(
+            self.name, "map", "windows.map", self.topic, folder,
+            arguments={"stream": self.stream.name, "units": self.reducers}, modules=_STEPS,
+            downstream=self.partials, units=self.reducers, dead=self.dead, admitted=self.admitted,
+        )  # fmt: skip
+        reducing = Stage(
+            self.name, "reduce", "windows.reduce", self.partials, folder,
+            arguments={"stream": self.stream.name, "units": mappers}, modules=_STEPS,
+            stamped=True, results=self.results, admitted=10_000,
+        )  # fmt: skip
+        return mapping, reducing
+
+    def topics(self, mappers: int) -> dict[str, int]:
+        """The topics that the job makes for itself, with their units."""
+        stages = self.stages(mappers, Path())
+        own = {self.partials: self.reducers, self.results: self.reducers, self.dead: mappers}
+        return {**own, **{stage.rounds: 1 for stage in stages}}
+
+    def parts(self, units: int, state: Path) -> tuple[Part, ...]:
+        """The stages as they run: both look at the queries, and the first one waits where it is held."""
+        mapping, reducing = self.stages(units, state)
+        queries = {"queries": REGISTRY}
+        return (Part(mapping, units, queries, (STOP, HOLD)), Part(reducing, self.reducers, queries, (STOP,)))
+
+    def prepare(self, folder: JobFolder) -> None:
+        """Register the queries that the job begins with, where none are; raises `BadQuery`."""
+        folder.change(lambda known: self.registry() if known is None else known)
+
+    def registry(self) -> Registry:
+        """The queries that the job begins with; raises `BadQuery`."""
+        found = Registry.of([self.stream])
+        for name, sql in self.queries.items():
+            found = found.register(name, sql)
+        return found
+
+
+def declared_windows(told: Declared) -> WindowsJob:
+    """A job from its table; raises `BadJob`, `BadStream`."""
+    told.check({"stream", "queries", "reducers", "admitted", "from", "keep"})
+    stream: Any = told.table.get("stream")
+    if not isinstance(stream, dict):
+        raise BadJob(f"{told.where}: it needs a table [{told.name}.stream]")
+    if (keep := told.table.get("keep", "")) not in ("", "parquet"):
+        raise BadJob(f"{told.where}: keep = {keep!r}; write parquet, or leave it out")
+    return WindowsJob(
+        told.name, told.topic, Stream.from_json({"name": told.name, **stream}), told.table.get("queries", {}),
+        reducers=told.number("reducers", 2), admitted=told.number("admitted", 1_000), latest=told.latest, keep=keep,
+    )  # fmt: skip

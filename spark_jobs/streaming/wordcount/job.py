@@ -1,0 +1,100 @@
+"""The word count as a job: lines of text to counts, with each line tracked.
+
+[words]
+kind = "wordcount"
+topic = "lines"            # messages of lines of text
+units = 2                  # that count words
+every = 5.0                # seconds between two tellings of the counts that have changed
+admitted = 1000            # messages of a unit in a round, at most
+from = "earliest"          # or "latest": where a job begins that never ran
+
+[words.tracking]           # tracking/tracked.py
+timeout = 30.0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from spark_jobs.streaming.declaring import Declared
+from spark_jobs.streaming.folder import HOLD, STOP, JobFolder
+from spark_jobs.streaming.parts import Part
+from spark_jobs.streaming.tracking.tracked import AGAIN, FIRST, FULL, LOW, RING, SPRING, Delivery, Tracked
+from spark_jobs.streaming.unitlog.stage import Stage
+
+_STEPS = ("spark_jobs.streaming.wordcount.steps",)
+
+
+@dataclass(frozen=True)
+class WordCountJob:
+    """Counts the words of a topic's lines, in so many `units`."""
+
+    name: str
+    topic: str
+    tracked: Tracked
+    units: int = 2
+    every: float = 5.0
+    admitted: int = 1_000
+    latest: bool = False
+
+    @property
+    def words(self) -> str:
+        """The topic between the stages."""
+        return f"{self.name}.words"
+
+    @property
+    def results(self) -> str:
+        """The topic of counts."""
+        return f"{self.name}.results"
+
+    @property
+    def dead(self) -> str:
+        """The topic of lines that could not be used, or were given up."""
+        return f"{self.name}.dead"
+
+    def parts(self, units: int, state: Path) -> tuple[Part, ...]:
+        """Split and its twin that sends again, count, and the ackers."""
+        folder, sends = str(state / self.name), self.tracked.sends
+        onward = {"downstream": self.words, "units": self.units, "dead": self.dead, **sends}
+        split = Stage(
+            self.name, "split", "wordcount.split", self.topic, folder,
+            arguments={"units": self.units}, modules=_STEPS, admitted=self.admitted, place=SPRING, **onward,
+        )  # fmt: skip
+        again = Stage(
+            self.name, "again", "wordcount.again", self.tracked.told, folder,
+            arguments={"source": self.topic, "tries": self.tracked.attempts, "units": self.units}, modules=_STEPS,
+            own=True, place=AGAIN, **onward,
+        )  # fmt: skip
+        once = self.tracked.delivery is Delivery.EXACTLY_ONCE
+        count = Stage(
+            self.name, "count", "wordcount.count", self.words, folder,
+            arguments={"once": once, "every": self.every}, modules=_STEPS, stamped=True, place=FIRST,
+            results=self.results, admitted=10_000, **sends,
+        )  # fmt: skip
+        return (
+            Part(split, units, {"ring": RING}, (STOP, HOLD, FULL)),
+            Part(again, self.tracked.room, {"ring": RING}, (STOP,)),
+            Part(count, self.units, {"ring": RING, "low": LOW}, (STOP,)),
+            self.tracked.acker(folder),
+        )
+
+    def topics(self, units: int) -> Mapping[str, int]:
+        """The topics that the job makes for itself, with their units."""
+        own = {self.words: self.units, self.results: self.units, self.dead: max(units, self.tracked.room)}
+        rounds = {part.stage.rounds: 1 for part in self.parts(units, Path())}
+        return {**own, **self.tracked.topics(), **rounds}
+
+    def prepare(self, folder: JobFolder) -> None:
+        """Make the files that rounds name, where they are not there."""
+        self.tracked.prepare(folder)
+
+
+def declared_wordcount(told: Declared) -> WordCountJob:
+    """A job from its table; raises `BadJob`."""
+    told.check({"units", "every", "admitted", "from", "tracking"})
+    return WordCountJob(
+        told.name, told.topic, Tracked.declared(told), told.number("units", 2), told.seconds("every", 5.0),
+        told.number("admitted", 1_000), told.latest,
+    )  # fmt: skip

@@ -1,0 +1,128 @@
+"""The first stage, and the spring: each line is a root, each of its words a tuple for the unit that counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from spark_jobs.streaming.tracking.again import Again, Emitted
+from spark_jobs.streaming.tracking.ids import Ids
+from spark_jobs.streaming.tracking.naming import ROWS
+from spark_jobs.streaming.tracking.sending import Ackers, roots_of
+from spark_jobs.streaming.unitlog.step import DeadLetter, Input, Message, Output, State
+from spark_jobs.streaming.wordcount.kernels import count_lines, find_words, name_words, pack
+
+WORDS = pa.schema(
+    [
+        pa.field("word", pa.binary(), nullable=False),
+        pa.field("root", pa.uint64(), nullable=False),
+        pa.field("id", pa.uint64(), nullable=False),
+    ]
+)
+ATTEMPT = b"attempt"
+
+
+class _Words(NamedTuple):
+    """Words of a text: where each begins, its length, its line and place in it, its hash."""
+
+    begins: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    of_line: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64]
+    hashes: Ids
+
+    def at(self, rows: Any) -> _Words:
+        """Some of them: by a mask, numbers, or a slice."""
+        return _Words(*(column[rows] for column in self))
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """The lines of some messages of one partition: `rows` of each message, their roots."""
+
+    text: npt.NDArray[np.uint8]
+    starts: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+    offsets: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+
+    @staticmethod
+    def of(messages: Sequence[Message]) -> _Lines:
+        sizes = np.array([len(message.value) for message in messages], np.int64)
+        text = np.frombuffer(b"".join([bytes(message.value) for message in messages]), np.uint8)
+        ends = np.cumsum(sizes)
+        rows = np.zeros(sizes.size, np.int64)
+        count_lines(text, ends - sizes, ends, rows)
+        return _Lines(text, ends - sizes, ends, np.array([message.offset for message in messages], np.int64), rows)
+
+    def emitted(self, partition: int, attempt: int, units: int, chosen: Sequence[int] | None = None) -> Emitted:
+        """The words of all lines, or of the chosen ones, in an attempt; values of those lines."""
+        roots = roots_of(partition, self.offsets, self.rows)
+        words = self._words()
+        if chosen is not None:
+            words = words.at(np.isin(words.of_line, np.asarray(chosen)))
+        ids, values = np.empty(words.of_line.size, np.uint64), np.zeros(roots.size, np.uint64)
+        name_words(roots, words.of_line, words.places, attempt, ids, values)
+        to = words.hashes % np.uint64(units)
+        buffers = {}
+        for unit in range(units):
+            order = np.flatnonzero(to == unit)
+            if order.size:
+                batch = self._batch(words.at(order), roots[words.of_line[order]], ids[order], attempt)
+                buffers[unit] = [batch]
+        return Emitted(buffers, values if chosen is None else values[np.asarray(chosen)])
+
+    def _words(self) -> _Words:
+        most = self.text.size // 2 + self.rows.size + 1
+        begins, of_line, places = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
+        lengths, hashes = np.empty(most, np.int64), np.empty(most, np.uint64)
+        count = find_words(self.text, self.starts, self.ends, begins, lengths, of_line, places, hashes)
+        return _Words(begins, lengths, of_line, places, hashes).at(slice(count))
+
+    def _batch(self, found: _Words, roots: Ids, ids: Ids, attempt: int) -> pa.RecordBatch:
+        count = roots.size
+        packed, offsets = np.empty(int(found.lengths.sum()), np.uint8), np.empty(count + 1, np.int32)
+        pack(self.text, found.begins, found.lengths, packed, offsets)
+        words = pa.BinaryArray.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(packed)])
+        schema = WORDS.with_metadata({ATTEMPT: str(attempt)})
+        return pa.RecordBatch.from_arrays([words, pa.array(roots), pa.array(ids)], schema=schema)
+
+
+class Split:
+    """The step; `units` count words."""
+
+    def __init__(self, units: int) -> None:
+        self._units = units
+
+    def __call__(self, state: State, given: Input) -> Output:
+        """One round."""
+        ackers = Ackers(given.round.versions["ring"])
+        messages, dead = [], []
+        for message in given.messages:
+            if bytes(message.value).count(b"\n") < ROWS:
+                messages.append(message)
+            else:
+                reason = f"a message of more than {ROWS:,} lines: a line's name has no room for its number"
+                dead.append(DeadLetter(message.offset, bytes(message.value), reason))
+        lines = _Lines.of(messages)
+        emitted = lines.emitted(given.unit, 1, self._units)
+        acks = {}
+        epoch = ackers.telling.epoch
+        if given.to > given.start or state.scalars.get("epoch") != epoch:  # a new acker hears how far the source is
+            acks = ackers.registrations(given.unit, lines.offsets, lines.rows, emitted.values, given.to)
+        counts = {"rows": int(lines.rows.sum()), "dead": len(dead)}
+        return Output(State({"epoch": epoch}), emitted.buffers, dead=dead, counts=counts, acks=acks)
+
+
+def again(source: str, tries: int, units: int) -> Again:
+    """The step that sends lines again."""
+
+    def emit(partition: int, message: Message, rows: Sequence[int], attempt: int) -> Emitted:
+        return _Lines.of([message]).emitted(partition, attempt, units, rows)
+
+    return Again(source, tries, emit, lambda message, row: bytes(message.value).split(b"\n")[row])

@@ -1,0 +1,9 @@
+"""Registers the steps of the word count."""
+
+from spark_jobs.streaming.unitlog.stage import register_step
+from spark_jobs.streaming.wordcount.count import Count
+from spark_jobs.streaming.wordcount.split import Split, again
+
+register_step("wordcount.split", Split)
+register_step("wordcount.again", again)
+register_step("wordcount.count", Count)

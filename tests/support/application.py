@@ -1,0 +1,151 @@
+"""The application of a stream job on a real Kafka: a process of its own that a test may harm, and start again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from services.java import find_java
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.supervision import launch
+from spark_jobs.streaming.watching import Seen, look
+from tests.support.servers import Running
+from tests.support.waiting import until
+
+
+class Application:
+    """A job with a home, a declaration and states of its own; it is started by hand, or by waiting for something."""
+
+    def __init__(self, kafka: Running, home: Path, name: str, declared: str, **settings: str) -> None:
+        self.home = home
+        self.name = name
+        self.folder = JobFolder(home / "streams" / name)
+        self.state = home / "state"
+        self.kafka = kafka
+        home.mkdir(parents=True)
+        (home / "streams.toml").write_text(declared)
+        self._environment = {
+            **os.environ,
+            **find_java(os.environ, home).environment(os.environ.get("PATH", "")),
+            "SPRINGLINE_HOME": str(home),
+            "SPRINGLINE_KAFKA": kafka.address,
+            "SPRINGLINE_STREAMS": str(home / "streams.toml"),
+            "SPRINGLINE_STREAM_STATE": str(self.state),
+            **settings,
+        }
+        self._application: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the application, unless it lives."""
+        if self._application is None or self._application.poll() is not None:
+            self._application = launch(self.name, self.folder, environment=self._environment)
+
+    def look(self) -> Seen:
+        """How the job is."""
+        return look(self.name, self.folder, time.time())
+
+    def await_(self, done: Callable[[Seen], bool], *, patience: float, again: bool = True) -> Seen:
+        """Wait until `done`; the application is started again when it ends, as a supervisor would."""
+
+        def seen() -> Seen | None:
+            found = self.look()
+            if done(found):
+                return found
+            if again:
+                self.start()
+            return None
+
+        found = until(seen, seconds=patience, every=0.2, why=lambda: f"{self.look()}\n{self.log()}")
+        assert found is not None
+        return found
+
+    def run(self, command: str, *arguments: str) -> str:
+        """What a command about the job prints."""
+        words = [sys.executable, "-m", "spark_jobs", *command.split(), self.name, *arguments]
+        done = subprocess.run(words, env=self._environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def stop(self) -> None:
+        """Stop at a round's boundary."""
+        self.folder.ask_to_stop()
+        assert self._application is not None
+        assert self._application.wait(60) == 0, self.log()
+
+    def close(self) -> None:
+        """End whatever lives."""
+        if self._application is not None and self._application.poll() is None:
+            self.kill_all()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def log(self) -> str:
+        """The end of what the application has printed."""
+        return self.folder.log_file.read_text()[-3000:] if self.folder.log_file.exists() else ""
+
+    # ---- faults
+
+    def processes(self, kind: str) -> list[psutil.Process]:
+        """Processes of the application: `driver`, `jvm`, or Python `worker`s."""
+        assert self._application is not None
+        driver = psutil.Process(self._application.pid)
+        below = driver.children(recursive=True)
+        jvms = [each for each in below if _command(each).partition(" ")[0].endswith("java")]
+        daemons = [each for each in below if "pyspark.daemon" in _command(each)]
+        daemon_pids = {each.pid for each in daemons}
+        workers = [each for each in daemons if _parent(each) in daemon_pids]
+        return {"driver": [driver], "jvm": jvms, "worker": workers}[kind]
+
+    def kill(self, kind: str) -> None:
+        """kill -9 of the first of those processes that lives."""
+        for process in self.processes(kind)[:1]:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+
+    def lose_states(self) -> None:
+        """Delete the states and Spark's checkpoints, while they are written to or not."""
+        _lose(self.state / self.name)
+
+    def lose_checkpoints(self) -> None:
+        """Delete Spark's own log of rounds."""
+        _lose(self.state / self.name / "checkpoints")
+
+    def kill_all(self) -> None:
+        """kill -9 of the application and all that it started."""
+        assert self._application is not None
+        with suppress(psutil.NoSuchProcess):
+            everyone = psutil.Process(self._application.pid).children(recursive=True)
+            os.killpg(self._application.pid, signal.SIGKILL)
+            for process in everyone:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+        self._application.wait(10)
+
+
+def _lose(folder: Path) -> None:
+    """Delete a folder at once: whoever writes meanwhile writes to a new one."""
+    gone = folder.with_name(f"gone-{uuid.uuid4().hex}")
+    with suppress(FileNotFoundError):  # lost already, and not there again
+        folder.rename(gone)
+        shutil.rmtree(gone)
+
+
+def _command(process: psutil.Process) -> str:
+    with suppress(psutil.NoSuchProcess):  # it may be a zombie
+        return " ".join(process.cmdline())
+    return ""
+
+
+def _parent(process: psutil.Process) -> int | None:
+    with suppress(psutil.NoSuchProcess):  # it may end meanwhile
+        return process.ppid()
+    return None

@@ -1,0 +1,85 @@
+"""Steps in which tuples and acks are lost, doubled and delayed: each row by a chance that the round alone decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.streaming.tracking.forms import Kind, Told
+from spark_jobs.streaming.unitlog.letters import arrow_bytes
+from spark_jobs.streaming.unitlog.step import Input, Message, Output, State, Step
+
+DELAYED = "delayed"
+
+
+@dataclass(frozen=True)
+class Leaks:
+    """The chances of a tuple to be lost, doubled or delayed by a round, and of an ack; none after the round `last`."""
+
+    lost: float = 0.0
+    doubled: float = 0.0
+    delayed: float = 0.0
+    seed: int = 0
+    last: int = 1 << 40
+
+
+@dataclass
+class Leaky:
+    """A step behind leaks: of the tuples that it gets, and of the acks that it sends."""
+
+    step: Step
+    leaks: Leaks
+    tuples: bool = True
+    acks: bool = True
+
+    def __call__(self, state: State, given: Input) -> Output:
+        """One round."""
+        drawn = np.random.default_rng([self.leaks.seed, given.unit, given.round.number, len(given.stage)])
+        before = state.runs.get(DELAYED, ())
+        inner = State(state.scalars, {name: runs for name, runs in state.runs.items() if name != DELAYED})
+        late: list[pa.RecordBatch] = []
+        messages = list(given.messages)
+        if self.tuples:
+            batches = [pa.ipc.open_stream(message.value).read_next_batch() for message in messages]
+            batches = self._leaked(batches, drawn, late, given.round.number)
+            batches += [batch for batch in before if not _is_ack(batch)]
+            messages = [Message(0, arrow_bytes(batch)) for batch in batches]
+        output = self.step(inner, replace(given, messages=messages))
+        acks: dict[int, list[pa.RecordBatch]] = {unit: list(sent) for unit, sent in output.acks.items()}
+        if self.acks:
+            held: list[pa.RecordBatch] = []
+            acks = {unit: self._leaked(sent, drawn, held, given.round.number) for unit, sent in acks.items()}
+            late += held
+            for batch in before:
+                if _is_ack(batch):
+                    unit = Told.read(arrow_bytes(batch)).ackers[0]  # any acker: it sends on what is not its own
+                    acks.setdefault(unit, []).append(batch)
+        runs = {**output.state.runs, **({DELAYED: tuple(late)} if late else {})}
+        return replace(output, state=State(output.state.scalars, runs), acks=acks)
+
+    def _leaked(
+        self, batches: Sequence[pa.RecordBatch], drawn: np.random.Generator, late: list[pa.RecordBatch], number: int
+    ) -> list[pa.RecordBatch]:
+        if number > self.leaks.last:
+            return list(batches)
+        found = []
+        for batch in batches:
+            chances = drawn.random(batch.num_rows)
+            if _is_ack(batch) and Told.read(arrow_bytes(batch)).kind is not Kind.ACKS:
+                found.append(batch)  # what registers is part of what a spring has read
+                continue
+            lost = chances < self.leaks.lost
+            delayed = (chances >= self.leaks.lost) & (chances < self.leaks.lost + self.leaks.delayed)
+            doubled = chances > 1 - self.leaks.doubled
+            kept = np.repeat(np.arange(batch.num_rows), np.where(lost | delayed, 0, np.where(doubled, 2, 1)))
+            found.append(batch.take(pa.array(kept)))
+            if delayed.any():
+                late.append(batch.filter(pa.array(delayed)))
+        return [batch for batch in found if batch.num_rows]
+
+
+def _is_ack(batch: pa.RecordBatch) -> bool:
+    return b"told" in (batch.schema.metadata or {})

@@ -1,0 +1,152 @@
+"""A tracked topology as one process without Kafka and Spark, which may die, and in which tuples and acks are lost."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.json_files import read_json, write_json
+from spark_jobs.streaming.tracking.oversight import lows_of
+from spark_jobs.streaming.tracking.ring import Epochs
+from spark_jobs.streaming.tracking.tracked import LOW, PACE, RING
+from spark_jobs.streaming.unitlog.planner import Content, Planner
+from spark_jobs.streaming.unitlog.recovery import recover
+from spark_jobs.streaming.unitlog.report import Report
+from spark_jobs.streaming.unitlog.rounds import Plan
+from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.step import Step
+from spark_jobs.streaming.unitlog.unit import Units
+from spark_jobs.streaming.wordcount.job import WordCountJob
+from tests.support.memory_log import MemoryLog
+
+Wrap = Callable[[Stage, Step], Step]
+
+
+class TrackedWorld:
+    """A word count with its driver, workers and oversight; a `turn` is a round of each that has work."""
+
+    def __init__(
+        self, job: WordCountJob, folder: Path, partitions: int = 2, wrap: Wrap = lambda stage, step: step
+    ) -> None:
+        self.job = job
+        self.partitions = partitions
+        self.folder = JobFolder(folder / "job")
+        self.folder.path.mkdir(parents=True)
+        self.parts = job.parts(partitions, folder / "states")
+        self.log = MemoryLog({job.topic: partitions, **job.topics(partitions)})
+        self.clock = 1.0
+        self.step_seconds = 0.1
+        self.wrap = wrap
+        self._gauges: list[Mapping[str, Any]] = []
+        job.prepare(self.folder)
+        write_json(self.folder.path / PACE, {"still": False})
+        self.start()
+
+    def start(self) -> None:
+        """A driver and workers without memory."""
+        self.log.dies_in = None
+        for part in self.parts:
+            self._recover(part.stage)
+        self.planners = {
+            part.stage.name: Planner(part.stage, self.log, lambda: self.clock, lambda part=part: self._contents(part))
+            for part in self.parts
+        }
+        self.units = {part.stage.name: self._units(part.stage) for part in self.parts}
+        self.last: dict[str, Plan] = {}
+
+    def _recover(self, stage: Stage) -> None:
+        """As ever, with the steps of this world."""
+        plain = Stage.make_step
+        wrapped = lambda this: self.wrap(this, plain(this))  # noqa: E731
+        with patch.object(Stage, "make_step", wrapped):
+            recover(stage, self.log, lambda stage, unit, until: None)
+
+    def feed(self, *messages: str) -> None:
+        """Messages of lines, to the partitions in turn."""
+        for number, message in enumerate(messages):
+            self.log.put(self.job.topic, number % self.partitions, message.encode())
+
+    def turn(self) -> None:
+        """A round of each stage, and a look at how tracking is."""
+        self.clock += self.step_seconds
+        for part in self.parts:
+            planner = self.planners[part.stage.name]
+            last = self.last.get(part.stage.name) or planner.begin()
+            if (plan := planner.after(last)) is not None:
+                for unit in sorted(plan.ranges):
+                    self.units[part.stage.name].run(plan, planner.contents_of(plan), unit)
+                self.last[part.stage.name] = plan
+        self.oversee()
+
+    def finish(self, turns: int = 1_200) -> None:
+        """Go on until nothing is in flight, and counts are told; fails after so many turns."""
+        for _ in range(turns):
+            self.turn()
+            if self.told("completed") and self.is_through():
+                break
+        else:
+            raise AssertionError(f"still in flight: {self._gauges}")
+        for _ in range(20):
+            self.clock += 1.0
+            self.turn()
+
+    def is_through(self) -> bool:
+        """Whether all that was fed is registered, and nothing is unfinished."""
+        lows = read_json(self.folder.path / LOW)["lows"]
+        return all(
+            lows.get(str(unit), 0) >= extent.high or not extent.high
+            for unit, extent in self.log.extents(self.job.topic).items()
+        )
+
+    def oversee(self) -> None:
+        """The marks, as the application's oversight would make them."""
+        stage = self.parts[-1].stage
+        reports = [Report.read(stage.folder(unit)) for unit in range(self.parts[-1].units)]
+        gauges = [report.gauges for report in reports if report]
+        before = read_json(self.folder.path / LOW)["lows"]
+        ackers = self.epochs.circle.ackers
+        lows = lows_of(before, gauges, self._gauges, ackers)
+        write_json(self.folder.path / LOW, {"lows": lows})
+        self._gauges = gauges
+
+    @property
+    def epochs(self) -> Epochs:
+        """The rings so far."""
+        return Epochs.from_json(read_json(self.folder.path / RING))
+
+    def change_ring(self, epochs: Epochs) -> None:
+        """Go on with another ring."""
+        write_json(self.folder.path / RING, epochs.as_json())
+
+    def told(self, name: str) -> int:
+        """A total of all ackers."""
+        return sum(each[name] for each in self._gauges)
+
+    def counts(self) -> Counter[str]:
+        """The newest count of each word, as told."""
+        found: Counter[str] = Counter()
+        for unit in self.log.topics[self.job.results]:
+            for message in unit:
+                for line in bytes(message.value).splitlines():
+                    row = json.loads(line)
+                    found[row["word"]] = row["count"]
+        return found
+
+    def dead(self) -> list[tuple[int, int, str]]:
+        """Partition, offset and reason of each dead letter."""
+        letters = [message for unit in self.log.topics[self.job.dead] for message in unit]
+        told = [letter.headers for letter in letters]
+        return sorted((int(each["partition"]), int(each["offset"]), each["reason"].decode()) for each in told)
+
+    def _contents(self, part: Any) -> dict[str, Content]:
+        return {name: Content.of(read_json(self.folder.path / file)) for name, file in part.contents.items()}
+
+    def _units(self, stage: Stage) -> Units:
+        units = Units(stage, self.log)
+        units._step = self.wrap(stage, units._step)
+        return units

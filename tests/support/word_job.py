@@ -1,0 +1,66 @@
+"""A tracked word count on a real Kafka, as a process of its own that a test may harm, and start again."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+
+from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.tracking.failures import Failure, newest_failures
+from spark_jobs.streaming.unitlog.log import Letter
+from tests.support.application import Application
+from tests.support.servers import Running
+from tests.support.stream_job import read_committed
+
+PARTITIONS = 2
+
+
+class WordJob(Application):
+    """A word count over a topic of two partitions; `tracking` are lines of its table."""
+
+    def __init__(self, kafka: Running, home: Path, *, tracking: str = "", admitted: int = 20, **settings: str) -> None:
+        name = f"words_{uuid.uuid4().hex[:8]}"
+        declared = (
+            f'[{name}]\nkind = "wordcount"\ntopic = "{name}"\nevery = 0.5\nadmitted = {admitted}\n\n'
+            f"[{name}.tracking]\n{tracking}\n"
+        )
+        super().__init__(kafka, home, name, declared, **settings)
+
+    def feed(self, messages: Iterable[str]) -> None:
+        """Send messages of lines, to the partitions in turn."""
+        with closing(Kafka(Cluster(self.kafka.address))) as log:
+            log.create({self.name: PARTITIONS})
+            with log.sending() as sending:
+                for number, message in enumerate(messages):
+                    sending.send(Letter(self.name, number % PARTITIONS, message.encode()))
+
+    def counts(self) -> Counter[str]:
+        """The newest count of each word, as a plain consumer sees it that reads what is committed."""
+        found: Counter[str] = Counter()
+        for value, _ in read_committed(self.kafka.address, f"{self.name}.results"):
+            for line in value.splitlines():
+                told = json.loads(line)
+                found[told["word"]] = max(found[told["word"]], told["count"])
+        return found
+
+    def failures(self) -> list[Failure]:
+        """The records that were given up."""
+        with closing(Kafka(Cluster(self.kafka.address))) as log:
+            return newest_failures(log, f"{self.name}.dead", 1_000_000)
+
+    def await_through(self, *, patience: float = 240) -> None:
+        """Wait until every record that was fed is through; the application is started again when it ends."""
+        with closing(Kafka(Cluster(self.kafka.address))) as log:
+            wanted = {str(unit): extent.high for unit, extent in log.extents(self.name).items()}
+        self.await_(
+            lambda seen: all(seen.tracking.get("lows", {}).get(unit, 0) >= high for unit, high in wanted.items()),
+            patience=patience,
+        )
+
+    def await_counts(self, wanted: Counter[str], *, patience: float = 60) -> None:
+        """Wait until these counts are told."""
+        self.await_(lambda _: self.counts() == wanted, patience=patience)

@@ -1,0 +1,159 @@
+"""The step of ackers: what it tells when, and that it is the same whoever goes on with its state."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_jobs.streaming.tracking import acker as module
+from spark_jobs.streaming.tracking.acker import Acker
+from spark_jobs.streaming.tracking.errors import BadUpdate
+from spark_jobs.streaming.tracking.forms import Kind, Telling, Told
+from spark_jobs.streaming.tracking.naming import name_of, root_id
+from spark_jobs.streaming.unitlog.letters import arrow_bytes
+from spark_jobs.streaming.unitlog.step import Input, Message, Output, Round, State
+
+TIMEOUT = 8.0
+TELLING = Telling(1, [0])
+RING = {"room": 2, "epochs": {"1": [0]}}
+
+
+class Ackers:
+    """An acker's rounds, a second apart; `forgets`: each is run by one that knows the state alone."""
+
+    def __init__(self, *, tries: int = 3, forgets: bool = False) -> None:
+        self.tries, self.forgets = tries, forgets
+        self.acker, self.state, self.number, self.clock = self.make(), State(), 0, 100.0
+
+    def make(self) -> Acker:
+        """One without memory."""
+        return Acker(TIMEOUT, self.tries)
+
+    def round(self, *batches: pa.RecordBatch, still: bool = False, seconds: float = 1.0) -> Output:
+        """A round that brings these batches."""
+        if self.forgets:
+            self.acker = self.make()
+        self.number += 1
+        self.clock += seconds
+        versions = {"ring": RING, "pace": {"still": still}}
+        messages = [Message(0, arrow_bytes(batch)) for batch in batches]
+        output = self.acker(
+            self.state, Input("acker", 0, Round(1, self.number, self.clock, versions), messages)
+        )  # fmt: skip
+        self.state = output.state
+        return output
+
+
+def registered(*offsets: int, value: int = 7) -> pa.RecordBatch:
+    """Messages of one row each, that emitted one edge each."""
+    values = np.full(len(offsets), value, np.uint64)
+    ones = np.ones(len(offsets), np.int64)
+    return TELLING.registrations(0, list(offsets), ones, ones, values, max(offsets) + 1)
+
+
+def acked(*offsets: int, value: int = 7, attempt: int = 1, kind: Kind = Kind.ACKS) -> pa.RecordBatch:
+    """Acks of those."""
+    roots = np.array([root_id(0, offset) for offset in offsets], np.uint64)
+    return TELLING.acks(roots, np.full(len(offsets), value, np.uint64), attempt, kind=kind)
+
+
+def named(output: Output) -> list[tuple[str, int, int]]:
+    """What a round told: what is to become of which offset, in which attempt."""
+    found = []
+    for batch in output.tells:
+        told = Told.read(arrow_bytes(batch))
+        for root, attempt in zip(told.column("root"), told.column("attempt"), strict=True):
+            found.append((str(told.kind), name_of(int(root)).offset, int(attempt)))
+    return found
+
+
+def test_what_is_registered_and_acked_is_complete_in_any_order() -> None:
+    """An ack that comes first waits for its registration."""
+    ackers = Ackers()
+    output = ackers.round(acked(2), registered(1, 2, 3), acked(1))
+    assert output.counts["completed"] == 2 and output.gauges["in_flight"] == 1
+    assert ackers.round(acked(3)).gauges["in_flight"] == 0
+
+
+def test_a_root_is_named_within_one_and_a_quarter_of_its_time() -> None:
+    """Not before it is over."""
+    ackers = Ackers()
+    ackers.round(registered(1, 2), acked(2))
+    told = [named(ackers.round()) for _ in range(10)]
+    assert [bool(names) for names in told].index(True) in (7, 8, 9)
+    assert [name for names in told for name in names] == [("again", 1, 2)]
+
+
+def test_while_time_stands_still_nothing_is_late() -> None:
+    """However long that lasts."""
+    ackers = Ackers()
+    ackers.round(registered(1))
+    assert not any(ackers.round(still=True).tells for _ in range(50))
+    assert any(ackers.round().tells for _ in range(10))
+
+
+def test_a_pause_between_two_rounds_is_no_time_that_has_passed() -> None:
+    """The job was away."""
+    ackers = Ackers()
+    ackers.round(registered(1))
+    assert not ackers.round(seconds=1_000.0).tells
+
+
+def test_after_its_last_try_a_root_is_given_up() -> None:
+    """With the number of the attempt."""
+    ackers = Ackers(tries=2)
+    ackers.round(registered(1))
+    first = [name for _ in range(12) for name in named(ackers.round())]
+    ackers.round(acked(1, value=9, attempt=2, kind=Kind.RETRIES))
+    second = [name for _ in range(12) for name in named(ackers.round())]
+    assert (first, second) == ([("again", 1, 2)], [("gone", 1, 2)])
+
+
+def test_late_acks_of_an_earlier_attempt_complete_nothing() -> None:
+    """Those of the attempt that runs do."""
+    ackers = Ackers()
+    ackers.round(registered(1))
+    for _ in range(12):
+        ackers.round()
+    ackers.round(acked(1, value=9, attempt=2, kind=Kind.RETRIES))
+    assert ackers.round(acked(1, value=7), acked(1, value=9)).gauges["in_flight"] == 1
+    assert ackers.round(acked(1, value=9, attempt=2)).counts == {"acks": 1, "completed": 1}
+
+
+def history(ackers: Ackers) -> list[object]:
+    """What an acker tells in many rounds of all kinds."""
+    drawn = np.random.default_rng(3)
+    found: list[object] = []
+    for number in range(120):
+        offsets = [10 * number + place for place in range(10)]
+        lost = set(drawn.choice(offsets, 3).tolist())
+        output = ackers.round(registered(*offsets), acked(*[each for each in offsets if each not in lost]))
+        names = named(output)
+        if again := [offset for kind, offset, attempt in names if kind == "again" and attempt == 2]:
+            ackers.round(acked(*again, value=5, attempt=2, kind=Kind.RETRIES), acked(*again, value=5, attempt=2))
+        found.append((names, dict(output.counts), output.gauges["in_flight"], output.gauges["lows"]))
+    return found
+
+
+def test_whoever_goes_on_with_the_state_tells_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the snapshot and the log after it."""
+    monkeypatch.setattr(module, "_LOG_ROUNDS", 7)
+    assert history(Ackers()) == history(Ackers(forgets=True))
+
+
+def test_ticks_begin_anew_before_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else changes by that."""
+    plain = history(Ackers())
+    monkeypatch.setattr(module, "_LOG_ROUNDS", 7)
+    monkeypatch.setattr(module, "SLICES", 8 * module.TICKS)
+    ackers = Ackers()
+    found = history(ackers)
+    assert max(ackers.state.runs["snapshot"][0].column("born").to_pylist(), default=0) < 8 * module.TICKS
+    assert [names for names, *_ in found] == [names for names, *_ in plain]  # type: ignore[misc]
+
+
+def test_a_message_that_nobody_here_wrote_is_named() -> None:
+    """It is not taken for an ack."""
+    with pytest.raises(BadUpdate, match="no stage of ours has written"):
+        Told.read(b"hello")

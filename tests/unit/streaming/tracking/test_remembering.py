@@ -1,0 +1,55 @@
+"""What a step remembers of tuples that it has applied."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spark_jobs.streaming.tracking.naming import root_id
+from spark_jobs.streaming.tracking.remembering import Remembered
+
+
+def ids(*numbers: int) -> np.ndarray:
+    """Ids of tuples."""
+    return np.array(numbers, np.uint64)
+
+
+def roots(*offsets: int) -> np.ndarray:
+    """Roots of partition 3 at these offsets."""
+    return np.array([root_id(3, offset) for offset in offsets], np.uint64)
+
+
+def test_a_tuple_is_fresh_once() -> None:
+    """Also within one look."""
+    known = Remembered()
+    assert known.fresh(ids(5, 6, 5)).tolist() == [True, True, False]
+    assert known.fresh(ids(6, 7)).tolist() == [False, True]
+
+
+def test_what_a_state_holds_is_remembered() -> None:
+    """By whoever begins with it."""
+    known = Remembered()
+    known.fresh(ids(5, 6))
+    after = known.after(roots(1, 2), ids(5, 6), {})
+    assert Remembered.of(after.runs).fresh(ids(5, 6, 7)).tolist() == [False, False, True]
+
+
+def test_what_is_below_the_marks_is_forgotten_in_time() -> None:
+    """Runs whose roots are all finished go; the others stay as they are."""
+    known = Remembered()
+    first = known.after(roots(1, 2), ids(5, 6), {})
+    second = first.after(roots(8, 9), ids(7, 8), {"3": 3})
+    assert sum(run.num_rows for run in second.runs) == 2
+    assert not second.after(roots(), ids(), {"3": 10}).runs
+    assert second.after(roots(), ids(), {"4": 10}).runs == second.runs
+
+
+def test_a_million_tuples_are_remembered_in_few_runs() -> None:
+    """However many rounds they came in."""
+    known, drawn = Remembered(), np.random.default_rng(1)
+    for number in range(200):
+        fresh = drawn.integers(1, 1 << 63, 5_000, dtype=np.uint64)
+        assert known.fresh(fresh).all()
+        known = known.after(np.full(fresh.size, roots(number)[0]), fresh, {})
+    assert len(known.runs) < 40
+    assert sum(run.num_rows for run in known.runs) == known.count == 1_000_000
+    assert Remembered.of(known.runs).count == 1_000_000

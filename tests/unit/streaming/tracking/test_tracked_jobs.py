@@ -1,0 +1,89 @@
+"""How a tracked job is declared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.streaming.errors import BadJob, UnknownJob
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.jobs import read_jobs, tracked_job_of, windows_job_of
+from spark_jobs.streaming.json_files import read_json
+from spark_jobs.streaming.tracking.tracked import LOW, RING, Delivery
+
+WORDS = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
+
+
+def written(folder: Path, text: str) -> Path:
+    """A file of declarations."""
+    file = folder / "streams.toml"
+    file.write_text(text)
+    return file
+
+
+def test_a_word_count_is_tracked_exactly_once_unless_it_says_otherwise(tmp_path: Path) -> None:
+    """With two ackers and a time-out of 30 seconds."""
+    job = tracked_job_of(written(tmp_path, WORDS), "words")
+    tracked = job.tracked
+    assert (tracked.ackers, tracked.timeout, tracked.delivery) == (2, 30.0, Delivery.EXACTLY_ONCE)
+    stages = {part.stage.name: part.stage for part in job.parts(2, tmp_path)}
+    assert set(stages) == {"split", "again", "count", "acker"}
+    assert {stage.topic for stage in stages.values()} - set(job.topics(2)) == {"lines"}
+    assert all(stage.make_step() for stage in stages.values())
+
+
+def test_stages_that_write_to_one_topic_are_told_apart(tmp_path: Path) -> None:
+    """By the numbers of their units in stamps."""
+    job = tracked_job_of(written(tmp_path, WORDS), "words")
+    sending = [part for part in job.parts(2, tmp_path) if part.stage.acks]
+    senders = [part.stage.sender(unit) for part in sending for unit in range(part.units)]
+    assert len(set(senders)) == len(senders)
+
+
+def test_at_most_once_tries_once(tmp_path: Path) -> None:
+    """However many tries are declared."""
+    text = f'{WORDS}[words.tracking]\ndelivery = "at-most-once"\ntries = 7\n'
+    assert tracked_job_of(written(tmp_path, text), "words").tracked.attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"{WORDS}lines = 3\n", "lines means nothing here; known: admitted"),
+        (f"{WORDS}[words.tracking]\nacker = 3\n", "acker means nothing here; known: ackers"),
+        (f"{WORDS}[words.tracking]\nackers = 0\n", "ackers must be a whole number above 0"),
+        (f"{WORDS}[words.tracking]\nackers = 6\nroom = 4\n", "room = 4, and there are 6 ackers"),
+        (f"{WORDS}[words.tracking]\ntries = 61\n", "tries = 61; 60 at most"),
+        (f"{WORDS}[words.tracking]\ntimeout = 0\n", "timeout must be a number of seconds above 0"),
+        (f'{WORDS}[words.tracking]\ndelivery = "twice"\n', "delivery = 'twice'; write exactly-once or at-least-once"),
+        (f"{WORDS}tracking = 3\n", r"\[words.tracking\]: it must be a table"),
+        ('[words]\nkind = "joins"\ntopic = "t"\n', "kind = 'joins'; write windows or wordcount"),
+    ],
+)
+def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, told: str) -> None:
+    """With what is known instead."""
+    with pytest.raises(BadJob, match=told):
+        read_jobs(written(tmp_path, text))
+
+
+def test_a_job_of_another_kind_says_what_it_lacks(tmp_path: Path) -> None:
+    """Queries, or tracking."""
+    file = written(
+        tmp_path, f'{WORDS}[ticks]\ntopic = "t"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"]]\n'
+    )  # fmt: skip
+    with pytest.raises(UnknownJob, match="words: it computes no windowed statistics"):
+        windows_job_of(file, "words")
+    with pytest.raises(UnknownJob, match="ticks: its records are not tracked"):
+        tracked_job_of(file, "ticks")
+
+
+def test_what_rounds_name_is_made_once_and_kept(tmp_path: Path) -> None:
+    """A ring that was changed, and marks, outlive the application."""
+    job = tracked_job_of(written(tmp_path, WORDS), "words")
+    folder = JobFolder(tmp_path)
+    job.prepare(folder)
+    assert read_json(tmp_path / RING) == {"room": 4, "epochs": {"1": [0, 1]}}
+    (tmp_path / LOW).write_text('{"lows": {"0": 5}}')
+    job.prepare(folder)
+    assert read_json(tmp_path / LOW) == {"lows": {"0": 5}}
