@@ -1,0 +1,190 @@
+"""The command line of tracking: what is in flight, what failed, whether a range is through, and the ring of ackers."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from persistence.wording import say_bytes
+from spark_jobs.streaming.commands.arguments import JobName, Json
+from spark_jobs.streaming.commands.live import show_live
+from spark_jobs.streaming.commands.tables import plain_table, print_rows
+from spark_jobs.streaming.errors import StreamError
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.jobs import tracked_job_of, tracked_jobs
+from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.tracking.completeness import completeness_of
+from spark_jobs.streaming.tracking.failures import newest_failures
+from spark_jobs.streaming.tracking.ring import Epochs
+from spark_jobs.streaming.tracking.rings import change_ring, ring_of
+from spark_jobs.streaming.watching import Seen, look
+from spark_jobs.streaming.wordcount.job import WordCountJob
+
+app = typer.Typer(help=__doc__, invoke_without_command=True)
+_LOOK_SECONDS = 0.25
+AckerNumber = Annotated[int, typer.Argument(min=0, help="The acker's number, from 0")]
+
+
+@app.callback()
+def watch(
+    context: typer.Context,
+    once: Annotated[bool, typer.Option("--once", help="Print once instead of watching")] = False,
+    as_json: Json = False,
+) -> None:
+    """Watch what is in flight, completed and failed in every tracked job. Ctrl-C ends the watching, not the jobs."""
+    if context.invoked_subcommand is not None:
+        return
+    settings = StreamSettings()
+    if as_json:
+        print(json.dumps({seen.job: seen.tracking for seen in _seen(settings)}, indent=2))
+        return
+    show_live(lambda: _table(_seen(settings), settings), once)
+
+
+@app.command()
+def failed(
+    job: JobName,
+    last: Annotated[int, typer.Option("-n", min=1, help="So many, the newest last")] = 10,
+    as_json: Json = False,
+) -> None:
+    """Show the records that were given up: where they are in the source, why, and what they hold."""
+    declared, _ = _named(job)
+    with closing(Kafka(StreamSettings().cluster)) as log:
+        found = newest_failures(log, declared.dead, last)
+    if as_json:
+        print(json.dumps([failure.as_json() for failure in found], indent=2, ensure_ascii=False))
+        return
+    if not found:
+        print(f"{job}: no record was given up")
+        return
+    print_rows(
+        ("partition", "offset", "when", "why", "content"),
+        ((each.partition, each.offset, _when(each.at), each.reason, each.as_json()["content"][:200]) for each in found),
+    )
+
+
+@app.command()
+def through(
+    job: JobName,
+    to: Annotated[
+        list[str] | None, typer.Option(help="PARTITION:OFFSET, may be repeated; none: all that is there now")
+    ] = None,
+    wait: Annotated[float, typer.Option(help="Seconds to wait until it is so")] = 0.0,
+) -> None:
+    """Tell whether all records before some offsets are through, and with --wait until then; exit code 1 if not."""
+    declared, folder = _named(job)
+    wanted = dict(_place(text) for text in to or ())
+    if not wanted:
+        with closing(Kafka(StreamSettings().cluster)) as log:
+            wanted = {unit: extent.high for unit, extent in log.extents(declared.topic).items()}
+    until = time.monotonic() + wait
+    while not (found := completeness_of(folder, wanted)).through and time.monotonic() < until:
+        time.sleep(_LOOK_SECONDS)
+    print(f"{job}: {found.say() if found.through else f'not through: {found.say()}'}")
+    if not found.through:
+        raise typer.Exit(1)
+
+
+@app.command()
+def ackers(job: JobName, as_json: Json = False) -> None:
+    """Show the ring: which ackers hold records, and how many."""
+    declared, folder = _named(job)
+    epochs = ring_of(folder, declared.tracked)
+    told = {each["acker"]: each for each in _look(job, folder).tracking.get("ackers", ())}
+    if as_json:
+        print(json.dumps({**epochs.as_json(), "ackers": list(told.values())}, indent=2))
+        return
+    print_rows(
+        ("acker", "in the ring", "in flight", "completed"),
+        (
+            (acker, "yes" if acker in epochs.circle.ackers else "", *_of_acker(told.get(acker)))
+            for acker in range(epochs.room)
+        ),
+    )
+    print(f"epoch {epochs.number} of the ring; room for ackers 0 to {epochs.room - 1}")
+
+
+@app.command()
+def add(job: JobName, acker: AckerNumber) -> None:
+    """Add an acker to the ring, while the job runs or not."""
+    _change(job, lambda epochs: epochs.with_acker(acker))
+
+
+@app.command()
+def remove(job: JobName, acker: AckerNumber) -> None:
+    """Take an acker out of the ring, while the job runs or not; it hands over what it holds."""
+    _change(job, lambda epochs: epochs.without_acker(acker))
+
+
+def _change(job: str, change: Callable[[Epochs], Epochs]) -> None:
+    declared, folder = _named(job)
+    changed = change_ring(folder, declared.tracked, change)
+    print(f"{job}: epoch {changed.number} of the ring: ackers {', '.join(map(str, changed.circle.ackers))}")
+
+
+def _named(job: str) -> tuple[WordCountJob, JobFolder]:
+    settings = StreamSettings()
+    return tracked_job_of(settings.declarations, job), settings.folder(job)
+
+
+def _look(job: str, folder: JobFolder) -> Seen:
+    return look(job, folder, time.time())
+
+
+def _seen(settings: StreamSettings) -> list[Seen]:
+    return [_look(name, settings.folder(name)) for name in tracked_jobs(settings.declarations)]
+
+
+def _table(jobs: list[Seen], settings: StreamSettings) -> Table:
+    table = plain_table("job", "state")
+    for name in ("in flight", "completed", "sent again", "given up", "p50", "p99", "memory"):
+        table.add_column(name, justify="right")
+    table.add_column("first unfinished")
+    for seen in jobs:
+        told = seen.tracking
+        if not told:
+            table.add_row(seen.job, seen.state)
+            continue
+        numbers = (f"{told[name]:,}" for name in ("in_flight", "completed", "again", "gone"))
+        marks = ", ".join(f"{partition}:{offset:,}" for partition, offset in told["lows"].items())
+        spans = (_seconds(told["seconds"][share]) for share in ("p50", "p99"))
+        table.add_row(seen.job, seen.state, *numbers, *spans, say_bytes(told["bytes"]), marks)
+        if why := _waits(told["waits"], told["still"]):
+            table.add_row("", f"[yellow]{why}[/yellow]")
+    table.caption_justify = "left"
+    if not jobs:
+        table.caption = f"no tracked jobs are declared in {settings.declarations}"
+    return table
+
+
+def _waits(full: bool, still: str) -> str:
+    found = ["the source waits: as many roots are in flight as there may be"] if full else []
+    return "; ".join([*found, *([f"time-outs stand still: {still}"] if still else [])])
+
+
+def _of_acker(told: dict[str, int] | None) -> tuple[str, str]:
+    return ("", "") if told is None else (f"{told['in_flight']:,}", f"{told['completed']:,}")
+
+
+def _seconds(span: float | None) -> str:
+    if span is None:
+        return ""
+    return f"{span * 1000:,.0f} ms" if span < 1 else f"{span:,.1f} s"
+
+
+def _when(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
+def _place(text: str) -> tuple[int, int]:
+    partition, _, offset = text.partition(":")
+    if not partition.isdigit() or not offset.isdigit():
+        raise StreamError(f"{text!r}: write PARTITION:OFFSET, as 0:1200")
+    return int(partition), int(offset)
