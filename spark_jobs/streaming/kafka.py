@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import ceil
 from typing import Any, cast
 
 from confluent_kafka import (
@@ -104,12 +105,16 @@ class Kafka:
 
     # ---- what is there
 
-    def create(self, topics: Mapping[str, int]) -> None:
+    def create(self, topics: Mapping[str, int], *, dated_here: bool = False) -> None:
         """Create those topics that are missing, each with so many units; their messages stay until they are deleted.
 
-        Raises `LogUnavailable`.
+        With `dated_here`, a message has the broker's time, whatever clock its writer has. Raises `LogUnavailable`.
         """
+        if not topics:
+            return
         chosen = {"max.message.bytes": str(MAX_BYTES), "retention.ms": "-1"}
+        if dated_here:
+            chosen["message.timestamp.type"] = "LogAppendTime"
         wanted = [NewTopic(name, units, 1, config=chosen) for name, units in topics.items()]
         for name, made in self._admin.create_topics(
             wanted, operation_timeout=30, request_timeout=self._patience
@@ -126,6 +131,19 @@ class Kafka:
             return found
         except KafkaException as error:
             raise self._unavailable(topic, error) from error
+
+    def offsets_at(self, topic: str, seconds: float) -> Mapping[int, int]:
+        try:
+            found: dict[int, int] = retried(lambda: self._offsets_at(topic, seconds), self._patience)
+            return found
+        except KafkaException as error:
+            raise self._unavailable(topic, error) from error
+
+    def _offsets_at(self, topic: str, seconds: float) -> dict[int, int]:
+        highs = {unit: extent.high for unit, extent in self._extents(topic).items()}
+        places = [TopicPartition(topic, unit) for unit in highs]
+        found = self._offsets(places, OffsetSpec.for_timestamp(ceil(seconds * 1000)))
+        return {unit: found[unit] if found[unit] >= 0 else high for unit, high in highs.items()}
 
     def _extents(self, topic: str) -> dict[int, Extent]:
         places = [TopicPartition(topic, unit) for unit in self._units_of(topic)]

@@ -51,28 +51,41 @@ class KafkaAppender:
         self._topic = topic
         self._patience = patience
 
-    def append(self, values: Sequence[bytes]) -> None:
-        """Append all or none; raises `Fenced` where somebody else has opened the log since, `LogUnavailable`."""
+    def append(self, values: Sequence[bytes]) -> int:
+        """Append all or none; the offset of the last.
+
+        Raises `Fenced` where somebody else has opened the log since, `LogUnavailable`.
+        """
         try:
-            write_transaction(self._producer, [Letter(self._topic, 0, value) for value in values], self._patience)
+            return write_transaction(
+                self._producer, [Letter(self._topic, 0, value) for value in values], self._patience
+            )
         except KafkaException as error:
             if error.args[0].code() in FENCED:
                 raise Fenced(f"{self._writer}: another driver of this job has taken over") from error
             raise LogUnavailable(f"{self._topic}: {error.args[0]}") from error
 
 
-def write_transaction(producer: Producer, letters: Iterable[Letter], patience: float) -> None:
-    """Write all or none; raises `KafkaException`."""
+def write_transaction(producer: Producer, letters: Iterable[Letter], patience: float) -> int:
+    """Write all or none; the greatest offset of any of them. Raises `KafkaException`."""
+    offsets = [-1]
+
+    def told(error: KafkaError | None, message: Any) -> None:
+        if error is None:
+            offsets.append(message.offset())
+
     producer.begin_transaction()
     try:
         for letter in letters:
-            _produce(producer, letter, None)
+            _produce(producer, letter, told)
+        producer.flush(patience)  # which tells where each is
         retried(lambda: producer.commit_transaction(patience), patience)
     except KafkaException as error:
         if error.args[0].txn_requires_abort():
             with suppress(KafkaException):
                 producer.abort_transaction(patience)
         raise
+    return max(offsets)
 
 
 def _produce(producer: Producer, letter: Letter, told: Callable[[Any, Any], None] | None) -> None:

@@ -83,11 +83,11 @@ class Upkeep(threading.Thread):
         return ""
 
     def _cut(self, stage: Stage, units: int) -> None:
-        """Delete what no persisted state needs: of a log within the job, and of the rounds log."""
+        """Delete what no persisted state needs: of a log that is the job's own, and of the rounds log."""
         persisted = self._states.needed_from(stage, range(units))
         if len(persisted) < units:
             return
-        if stage.inside:
+        if stage.inside or stage.asked:
             self._log.delete(stage.topic, {unit: saved.offset for unit, saved in persisted.items()})
         extent = self._log.extents(stage.rounds)[0]
         rounds = self._log.fetch(stage.rounds, 0, extent.low, extent.high)

@@ -28,13 +28,19 @@ class MemoryLog:
         self._next: dict[tuple[str, int], int] = defaultdict(int)
         self._owners: dict[str, object] = {}
 
-    def put(self, topic: str, unit: int, value: bytes) -> None:
-        """A message from outside."""
-        self._append(Letter(topic, unit, value))
+    def put(self, topic: str, unit: int, value: bytes, at: float = 1.0) -> None:
+        """A message from outside, appended at a time."""
+        self._append(Letter(topic, unit, value), at)
 
     def extents(self, topic: str) -> dict[int, Extent]:
         return {
             unit: Extent(self.lows[topic, unit], self._next[topic, unit]) for unit in range(len(self.topics[topic]))
+        }
+
+    def offsets_at(self, topic: str, seconds: float) -> dict[int, int]:
+        return {
+            unit: next((m.offset for m in self.topics[topic][unit] if m.timestamp >= seconds), extent.high)
+            for unit, extent in self.extents(topic).items()
         }
 
     def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
@@ -79,10 +85,10 @@ class MemoryLog:
         for unit in range(len(self.topics[topic])):
             self.lows[topic, unit] = self._next[topic, unit]
 
-    def _append(self, letter: Letter) -> None:
+    def _append(self, letter: Letter, at: float = 1.0) -> None:
         place = (letter.topic, letter.unit)
         messages = self.topics[letter.topic][letter.unit]
-        messages.append(Message(self._next[place], letter.value, 1.0, dict(letter.headers)))
+        messages.append(Message(self._next[place], letter.value, at, dict(letter.headers)))
         self._next[place] += 1 + len(messages) % 2
 
     def _call(self) -> None:
@@ -96,10 +102,11 @@ class _Appender:
     def __init__(self, log: MemoryLog, writer: str, topic: str) -> None:
         self._log, self._writer, self._topic = log, writer, topic
 
-    def append(self, values: Sequence[bytes]) -> None:
+    def append(self, values: Sequence[bytes]) -> int:
         self._log._call()
         if not self._log.owned(self._writer, self):
             raise Fenced(f"{self._writer}: another driver of this job has taken over")
         for value in values:
             self._log.put(self._topic, 0, value)
         self._log._call()
+        return self._log.topics[self._topic][0][-1].offset

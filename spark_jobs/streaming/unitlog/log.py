@@ -26,8 +26,8 @@ class Letter:
 class Appender(Protocol):
     """The one writer of a log of one unit; whoever opens it later fences this one off."""
 
-    def append(self, values: Sequence[bytes]) -> None:
-        """Append all or none; raises `Fenced` where somebody else has opened the log since."""
+    def append(self, values: Sequence[bytes]) -> int:
+        """Append all or none; the offset of the last. Raises `Fenced` where somebody else has opened the log since."""
 
 
 class Sending(Protocol):
@@ -42,6 +42,12 @@ class Log(Protocol):
 
     def extents(self, topic: str) -> Mapping[int, Extent]:
         """What each unit of a topic holds; raises `NoTopic`, `LogUnavailable`."""
+
+    def offsets_at(self, topic: str, seconds: float) -> Mapping[int, int]:
+        """In each unit, the first message that was appended then (in seconds since 1970) or later, or behind the last.
+
+        Raises as `extents` does.
+        """
 
     def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
         """The messages at offsets [start, to); raises `MessagesGone`, `LogUnavailable`."""

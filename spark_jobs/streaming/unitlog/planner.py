@@ -8,7 +8,7 @@ says that a shift ends (`shifts`).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -139,6 +139,12 @@ class Planner:
         self._contents = contents
         self._latest = latest
         self._opened: tuple[Appender, History] | None = None
+        self._next = 0
+
+    @property
+    def pace(self) -> float:
+        """Seconds between the beginnings of two rounds, at least."""
+        return self._stage.pace
 
     def begin(self) -> Plan:
         """Where a driver without memory goes on: after the newest round whose state is there, or at the start."""
@@ -148,7 +154,7 @@ class Planner:
         if history.plans:
             return history.plans[min(history.plans)]
         plan = beginning(starts_of(self._log.extents(self._stage.topic), latest=self._latest))
-        appender.append([plan.encode()])
+        self._append(appender, [plan.encode()])
         history.plans[plan.order] = plan
         return plan
 
@@ -185,7 +191,7 @@ class Planner:
         again = plan.number % CONTENTS_EVERY == 0
         new = {each.hash: each.value for each in contents.values() if again or each.hash not in history.contents}
         lines = [json.dumps({"hash": digest, "content": content}) for digest, content in new.items()]
-        appender.append([*(line.encode() for line in lines), plan.encode()])
+        self._append(appender, [*(line.encode() for line in lines), plan.encode()])
         history.contents |= new
         history.plans = {last.order: last, plan.order: plan}
         return plan
@@ -206,17 +212,23 @@ class Planner:
         return not all(each.written(*plan.before) or each.written(*plan.order) for each in found)
 
     def next_offset(self) -> int:
-        """The offset in the rounds log at which the next line will be, or after which."""
+        """The offset in the rounds log after the last line, at which or after which the next one will be.
+
+        It is known from what was appended: the log itself may tell of a commit a moment later.
+        """
         self._open()
-        return self._log.extents(self._stage.rounds)[0].high
+        return self._next
 
     def end_shift(self) -> None:
         """Let whoever follows the rounds log end."""
-        self._open()[0].append([_SHIFT_ENDS])
+        self._append(self._open()[0], [_SHIFT_ENDS])
 
     def _open(self) -> tuple[Appender, History]:
         if self._opened is None:
             appender = self._log.appender(self._stage.rounds, self._stage.rounds)  # first: nobody else appends then
             self._opened = (appender, read_history(self._stage, self._log))
-            appender.append([_SHIFT_ENDS])  # for those that follow the driver before
+            self._append(appender, [_SHIFT_ENDS])  # for those that follow the driver before
         return self._opened
+
+    def _append(self, appender: Appender, lines: Sequence[bytes]) -> None:
+        self._next = appender.append(lines) + 1

@@ -24,7 +24,6 @@ SECONDS = 600.0  # that a shift lasts
 _STALLED_SECONDS = 20.0  # after which a round that not all units have done ends the shift: a task may have no place
 _SHORT = 100  # shifts of one round after that, in which tasks take turns
 _ALONE_SECONDS = 15.0  # without a line, though a round is planned every second: whoever plans is not there any more
-_PACE_SECONDS = 0.02  # between two rounds, at least
 _LOOK_SECONDS = 0.002  # between two looks whether a round is done
 _POLL_SECONDS = 0.005  # between two looks for messages, while there are some
 _REST_SECONDS = 0.03  # and when none have come for a while
@@ -171,7 +170,7 @@ class Shifts:
                     return
                 if self._planner.has_lost(last) or self._over.wait(_LOOK_SECONDS):
                     return
-            elif self._over.wait(max(planned_at + _PACE_SECONDS - time.monotonic(), 0)):
+            elif self._over.wait(max(planned_at + self._planner.pace - time.monotonic(), 0)):
                 return
             elif (plan := self._planned_after(last)) is not None:
                 self._last = last = plan

@@ -21,10 +21,11 @@ class Stage:
     """One stage of a job.
 
     `step` and `arguments` name a registered step, found in one of `modules`. With `stamped`, the topic is written by
-    stages upstream; with `own`, by what a stage of the same job tells. `downstream` is the topic of the next stage,
-    with `units` units, `acks` that of the ackers, with `ackers` units, `told` where it tells what it has to tell;
-    `results` and `dead` are what others read. Stages that write to the same topic have different places there.
-    `state` is the folder of the units' states. At most `admitted` messages of a unit go into a round.
+    stages upstream; with `own`, by what a stage of the same job tells; with `asked`, by clients, for this job alone.
+    `downstream` is the topic of the next stage, with `units` units, `acks` that of the ackers, with `ackers` units,
+    `told` where it tells what it has to tell; `results` and `dead` are what others read. Stages that write to the same
+    topic have different places there. `state` is the folder of the units' states. At most `admitted` messages of a unit
+    go into a round; between the beginnings of two rounds are at least `pace` seconds.
     """
 
     job: str
@@ -41,10 +42,12 @@ class Stage:
     dead: str = ""
     admitted: int = 1_000
     own: bool = False
+    asked: bool = False
     place: int = 0
     acks: str = ""
     ackers: int = 0
     told: str = ""
+    pace: float = 0.02
 
     @property
     def inside(self) -> bool:

@@ -86,11 +86,11 @@ def test_a_round_is_published_once_whoever_tries(log: Kafka, topic: str, kafka: 
 
 
 def test_whoever_opens_a_log_later_fences_the_first_one_off(log: Kafka, topic: str) -> None:
-    """The first one's next line is refused."""
+    """The first one's next line is refused. Each append tells the offset of its last line."""
     first = log.appender(topic, topic)
-    first.append([b"1", b"2"])
+    assert first.append([b"1", b"2"]) == 1
     second = log.appender(topic, topic)
-    second.append([b"3"])
+    assert second.append([b"3"]) == 3  # the end of the first transaction has an offset too
     with pytest.raises(Fenced, match="another driver of this job has taken over"):
         first.append([b"4"])
     assert values(log, topic) == [b"1", b"2", b"3"]
@@ -105,10 +105,24 @@ def test_messages_that_were_deleted_are_an_error_that_names_unit_and_offset(log:
         list(log.fetch(topic, 0, 0, 3))
 
 
+def test_a_time_is_found_as_the_first_message_of_then_or_later(log: Kafka, topic: str, kafka: Running) -> None:
+    """Behind the last one where there is none, in a unit without messages too; milliseconds are not rounded down."""
+    producer = Producer({"bootstrap.servers": kafka.address})
+    for at in (1_000_000, 1_000_500, 1_002_000):
+        producer.produce(topic, b"x", partition=0, timestamp=at)
+    producer.flush(20)
+    found = {at: log.offsets_at(topic, at)[0] for at in (0.0, 1_000.0, 1_000.4999, 1_000.5001, 1_002.0, 1_002.001)}
+    assert found == {0.0: 0, 1_000.0: 0, 1_000.4999: 1, 1_000.5001: 2, 1_002.0: 2, 1_002.001: 3}
+    log.create({f"{topic}-empty": 2})
+    assert log.offsets_at(f"{topic}-empty", 0.0) == {0: 0, 1: 0}
+
+
 def test_a_topic_that_is_not_there_is_named(log: Kafka) -> None:
     """With the address of the broker."""
     with pytest.raises(NoTopic, match=r"nowhere is not there at 127\.0\.0\.1"):
         log.extents("nowhere")
+    with pytest.raises(NoTopic, match="nowhere is not there"):
+        log.offsets_at("nowhere", 0.0)
 
 
 def test_a_broker_that_does_not_answer_is_named() -> None:

@@ -14,6 +14,7 @@ from spark_jobs.streaming.tailing import newest
 from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.unitlog.stamps import Stamp
 from tests.support.servers import Running
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def test_the_newest_rows_of_rounds_come_back_in_order(log: Kafka) -> None:
             headers = Stamp(1, unit, number, 0).header() | {"query": query.encode()}
             letter = Letter(topic, unit, json.dumps(row).encode() + b"\n", headers)
             log.publish(f"{topic}-{unit}", (1, number), [letter], [(topic, unit)])
-    assert [row["n"] for row in newest(log, topic, 3)] == [199, 200, 201]
+    until(lambda: [row["n"] for row in newest(log, topic, 3)] == [199, 200, 201])  # commits are seen a moment later
     assert [row["n"] for row in newest(log, topic, 1_000, "often")] == [2, 3, 4, 5, *range(8, 202)]
     assert [row["n"] for row in newest(log, topic, 1, "seldom")] == [7]
     assert newest(log, topic, 1, "never") == []

@@ -15,7 +15,7 @@ import pytest
 from spark_jobs.streaming.errors import MissingVersion, NoTopic
 from spark_jobs.streaming.unitlog import shifts
 from spark_jobs.streaming.unitlog.planner import Content, Planner, read_line
-from spark_jobs.streaming.unitlog.rounds import Plan
+from spark_jobs.streaming.unitlog.rounds import Extent, Plan
 from spark_jobs.streaming.unitlog.shifts import Shift, Shifts, work
 from spark_jobs.streaming.unitlog.stage import Stage, register_step
 from spark_jobs.streaming.unitlog.step import Input, Message, Output, State
@@ -40,7 +40,7 @@ class World:
     """A stage of two units, its log, and its planner."""
 
     def __init__(self, folder: Path) -> None:
-        self.stage = Stage("job", "add", "adding", "numbers", str(folder), admitted=2)
+        self.stage = Stage("job", "add", "adding", "numbers", str(folder), admitted=2, pace=0.0)
         self.log = MemoryLog({"numbers": 2, self.stage.rounds: 1})
         self.factor = 1
         for number, unit in itertools.product(range(MESSAGES), (0, 1)):
@@ -96,7 +96,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits long."""
     monkeypatch.setattr(shifts, "_ALONE_SECONDS", 0.2)
     monkeypatch.setattr(shifts, "_STALLED_SECONDS", 0.1)
-    monkeypatch.setattr(shifts, "_PACE_SECONDS", 0.0)
 
 
 SUMS = [sum(10 * number + unit for number in range(MESSAGES)) for unit in (0, 1)]
@@ -127,6 +126,29 @@ def test_an_attempt_after_another_goes_on_where_that_died(world: World, calls: i
     world.log.dies_in = None
     work(world.units(), world.log, shift, [0, 1])
     assert world.totals() == SUMS
+
+
+def test_a_shift_follows_after_its_first_round_though_the_log_tells_of_it_late(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who would read that round once more would think that it was given up, and end."""
+    extents = world.log.extents
+
+    def late(topic: str) -> dict[int, Extent]:
+        return {unit: Extent(each.low, max(each.high - 4, each.low)) for unit, each in extents(topic).items()}
+
+    first = world.next(world.planner.begin())
+    monkeypatch.setattr(world.log, "extents", late)
+    follows = world.planner.next_offset()
+    monkeypatch.undo()
+    plan = first
+    for _ in range(19):
+        plan = world.next(plan)
+    world.planner.end_shift()
+    named = world.planner.contents_of(first)
+    contents = {digest: named[name] for name, digest in first.versions.items()}
+    shift = Shift(first, contents, follows)
+    assert work(world.units(), world.log, shift, [0, 1]) == 20
 
 
 def test_who_was_given_up_ends_when_it_wakes(world: World) -> None:
