@@ -20,6 +20,7 @@ from persistence.runner import NoRunner
 from persistence.settings import Settings
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.jobs import is_tracked
 from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.keeping import Keeper
 from spark_jobs.streaming.parts import Job
@@ -34,7 +35,6 @@ from spark_jobs.streaming.unitlog.shifts import SECONDS
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.upkeep import Upkeep
 from spark_jobs.streaming.windows.job import WindowsJob
-from spark_jobs.streaming.wordcount.job import WordCountJob
 
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _EXECUTORS_SECONDS = 20.0  # until they have come
@@ -112,6 +112,7 @@ def run_job(job: Job, settings: StreamSettings) -> None:
 def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) -> None:
     with ExitStack() as leaving:
         log = leaving.enter_context(closing(Kafka(settings.cluster)))
+        log.create(job.opens, dated_here=True)
         units = len(log.extents(job.topic))
         log.create(job.topics(units))
         job.prepare(folder)
@@ -144,7 +145,7 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         beside: list[Beside] = [upkeep]
         if isinstance(job, WindowsJob):
             beside.append(leaving.enter_context(Keeper(job, folder, settings)))
-        if isinstance(job, WordCountJob):
+        if is_tracked(job):
             oversight = leaving.enter_context(Oversight(job.tracked, folder, parts))
             beats.tracking = oversight.told
             beside.append(oversight)

@@ -11,7 +11,6 @@ from typing import Any
 from spark_jobs.streaming.errors import BadJob
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
-_EVERY = frozenset({"kind", "topic"})
 
 
 @dataclass(frozen=True)
@@ -28,19 +27,22 @@ class Declared:
         where = f"{file}, job {name!r}"
         if not _NAME.fullmatch(name):
             raise BadJob(f"{where}: a name is of small letters, digits, dashes and underscores, at most 41")
-        if not isinstance(table, dict) or not isinstance(table.get("topic"), str) or not table["topic"]:
-            raise BadJob(f"{where}: it needs a topic")
+        if not isinstance(table, dict):
+            raise BadJob(f"{where}: it must be a table")
         return Declared(where, name, table)
 
-    def check(self, known: Collection[str]) -> None:
-        """Raises `BadJob` where the table says something that means nothing."""
-        if odd := sorted(set(self.table) - _EVERY - set(known)):
-            meant = ", ".join(sorted({*known, *_EVERY}))
+    def check(self, known: Collection[str], *, topic: bool = True) -> None:
+        """Raises `BadJob` where the table says something that means nothing, or no topic where its kind needs one."""
+        every = {"kind", "topic"} if topic else {"kind"}
+        if topic and (not isinstance(self.table.get("topic"), str) or not self.table["topic"]):
+            raise BadJob(f"{self.where}: it needs a topic")
+        if odd := sorted(set(self.table) - every - set(known)):
+            meant = ", ".join(sorted({*known, *every}))
             raise BadJob(f"{self.where}: {', '.join(odd)} means nothing here; known: {meant}")
 
     @property
     def topic(self) -> str:
-        """What the job reads."""
+        """What the job reads, of a kind that needs to be told."""
         return str(self.table["topic"])
 
     @property

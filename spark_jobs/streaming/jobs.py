@@ -2,6 +2,7 @@
 
 windows     windowed statistics over a topic (the default): windows/job.py
 wordcount   how often each word comes in lines of text, each line tracked: wordcount/job.py
+tracker     the tracker alone, for a topology that is not ours: tracker/job.py
 """
 
 from __future__ import annotations
@@ -9,15 +10,26 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeGuard
 
 from spark_jobs.streaming.declaring import Declared
 from spark_jobs.streaming.errors import BadJob, UnknownJob
 from spark_jobs.streaming.parts import Job
+from spark_jobs.streaming.tracker.job import declared_tracker
+from spark_jobs.streaming.tracking.tracked import Tracked
 from spark_jobs.streaming.windows.job import WindowsJob, declared_windows
-from spark_jobs.streaming.wordcount.job import WordCountJob, declared_wordcount
+from spark_jobs.streaming.wordcount.job import declared_wordcount
 
-KINDS: Mapping[str, Callable[[Declared], Job]] = {"windows": declared_windows, "wordcount": declared_wordcount}
+KINDS: Mapping[str, Callable[[Declared], Job]] = {
+    "windows": declared_windows, "wordcount": declared_wordcount, "tracker": declared_tracker,
+}  # fmt: skip
+
+
+class TrackedJob(Job, Protocol):
+    """A job whose records are tracked."""
+
+    @property
+    def tracked(self) -> Tracked: ...
 
 
 def read_jobs(file: Path) -> dict[str, Job]:
@@ -56,17 +68,26 @@ def as_windows(job: Job) -> WindowsJob:
     return job
 
 
-def tracked_job_of(file: Path, name: str) -> WordCountJob:
+def tracked_job_of(file: Path, name: str) -> TrackedJob:
     """A declared job whose records are tracked; raises `UnknownJob`, also where they are not."""
-    job = job_of(file, name)
-    if not isinstance(job, WordCountJob):
+    return as_tracked(job_of(file, name))
+
+
+def is_tracked(job: Job) -> TypeGuard[TrackedJob]:
+    """Whether a job's records are tracked."""
+    return getattr(job, "tracked", None) is not None
+
+
+def as_tracked(job: Job) -> TrackedJob:
+    """A job whose records are tracked; raises `UnknownJob` where they are not."""
+    if not is_tracked(job):
         raise UnknownJob(f"{job.name}: its records are not tracked")
     return job
 
 
-def tracked_jobs(file: Path) -> dict[str, WordCountJob]:
+def tracked_jobs(file: Path) -> dict[str, TrackedJob]:
     """The declared jobs whose records are tracked, by name."""
-    return {name: job for name, job in read_jobs(file).items() if isinstance(job, WordCountJob)}
+    return {name: job for name, job in read_jobs(file).items() if is_tracked(job)}
 
 
 def _job(file: Path, name: str, table: Any) -> Job:

@@ -38,6 +38,10 @@ class Job(Protocol):
     def latest(self) -> bool: ...
 
     @property
+    def opens(self) -> Mapping[str, int]:
+        """The topics that clients of the job write to, with their units: made before all else; `topic` may be one."""
+
+    @property
     def results(self) -> str:
         """The topic of results."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import date
@@ -14,6 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from persistence.platform import Platform, open_platform
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.json_files import write_json
+from spark_jobs.streaming.tracking.tracked import LOW
 from tests.support.lines import LinesRunner
 from tests.support.live_airflow import Live, live_airflow
 
@@ -56,6 +60,29 @@ def api_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: LinesR
     monkeypatch.setenv("SPRINGLINE_SMALL_BYTES", "0")
     with closing(open_platform(runner=runner)) as found:
         yield found
+
+
+@pytest.fixture
+def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
+    """The folder of a tracked job, `words` over `lines`, that ran once: it gave 3 records up, and 50 are unfinished."""
+    (tmp_path / "streams.toml").write_text(
+        '[words]\nkind = "wordcount"\ntopic = "lines"\n[words.tracking]\nackers = 2\nroom = 4\n'
+    )
+    monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
+    monkeypatch.setenv("SPRINGLINE_STREAMS", str(tmp_path / "streams.toml"))
+    found = JobFolder(tmp_path / "streams" / "words")
+    found.path.mkdir(parents=True)
+    lows = {"0": 700, "1": 800}
+    write_json(found.path / LOW, {"lows": lows})
+    tracking = {
+        "in_flight": 50, "completed": 56_789, "again": 12, "gone": 3, "bytes": 2_000_000, "waits": False, "still": "",
+        "lows": lows, "seconds": {"p50": 0.091, "p90": 0.1, "p99": None},
+        "ackers": [{"acker": 0, "in_flight": 50, "completed": 56_789, "epoch": 1}],
+    }  # fmt: skip
+    stages = {"again": {"round": 5, "at": 2.0, "counts": {"again": 12, "gone": 3}}}
+    beating = {"state": "running", "error": "", "at": time.time(), "began": 1.0, "pid": 7, "stages": stages}
+    found.beat({**beating, "tracking": tracking})
+    return found
 
 
 ROLES = {"vera": "viewer", "ulla": "user", "otto": "op"}

@@ -19,6 +19,7 @@ from spark_jobs.streaming.errors import LogUnavailable
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import read_jobs
 from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.tracking.tracked import RING
 from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.unitlog.stamps import Stamp
 from spark_jobs.streaming.unitlog.versions import Version, Versions
@@ -37,12 +38,13 @@ FIELDS = '[["time", "float"], ["sip", "text"], ["kind", "text"], ["bytes", "int"
 T = 1_700_000_040  # 2023-11-14 22:14:00
 ROOT = f"{PREFIX}/api/v1"
 TICKS = f"{ROOT}/streams/ticks"
+WORDS = f"{ROOT}/streams/words/tracking"
 
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> MemoryLog:
-    """What the API finds instead of Kafka: results of `ticks`."""
-    found = MemoryLog({"ticks.results": 1})
+    """What the API finds instead of Kafka: results of `ticks`, and the topics of a tracked job that hold nothing."""
+    found = MemoryLog({"ticks.results": 1, "lines": 1, "words.dead": 1})
     line = b'{"query":"all","window_end":"2023-11-14T22:15:00+00:00","n":%d}\n'
     headers = {**Stamp(1, 0, 1, 0).header(), "query": b"all"}
     found._append(Letter("ticks.results", 0, line % 1 + line % 2, headers))
@@ -52,11 +54,10 @@ def log(monkeypatch: pytest.MonkeyPatch) -> MemoryLog:
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
-    """The folder of the job `ticks`; beside it `tocks` is declared, which nobody started."""
-    (tmp_path / "streams.toml").write_text("".join(STREAM.format(n, FIELDS, SQL.replace("ticks", n)) for n in JOBS))
-    monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
-    monkeypatch.setenv("SPRINGLINE_STREAMS", str(tmp_path / "streams.toml"))
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: JobFolder) -> JobFolder:
+    """The folder of the job `ticks`; beside it and `words` `tocks` is declared, which nobody started."""
+    with (tmp_path / "streams.toml").open("a") as declared:
+        declared.write("".join(STREAM.format(n, FIELDS, SQL.replace("ticks", n)) for n in JOBS))
     monkeypatch.setenv("SPRINGLINE_STREAM_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
     return JobFolder(tmp_path / "streams" / "ticks")
@@ -94,7 +95,13 @@ def walk(api: FastAPI) -> list[tuple[str, str]]:
             method,
             PREFIX
             + route.path_format.format(
-                job="ticks", name="all", path="etl/a", wish="pin", page="lineage", file="page.css"
+                job="words" if "/tracking" in route.path_format else "ticks",
+                name="all",
+                acker=2,
+                path="etl/a",
+                wish="pin",
+                page="lineage",
+                file="page.css",
             ),
         )
         for route in api.routes
@@ -126,7 +133,7 @@ def test_the_walk_finds_every_route(api: FastAPI) -> None:
             ("GET", f"{ROOT}/lineage"), ("GET", f"{ROOT}/queue"), ("GET", f"{ROOT}/at-risk"),
             ("GET", f"{ROOT}/datasets/etl/a"), ("POST", f"{ROOT}/datasets/etl/a/pin"),
             ("POST", f"{ROOT}/datasets/etl/a/recover"), ("GET", f"{ROOT}/at-risk/history"),
-            ("GET", f"{ROOT}/openapi.json")} <= set(walk(api))  # fmt: skip
+            ("PUT", f"{WORDS}/ackers/2"), ("GET", f"{ROOT}/openapi.json")} <= set(walk(api))  # fmt: skip
 
 
 def test_nobody_gets_in_without_a_token(api: FastAPI, clients: dict[str, TestClient]) -> None:
@@ -141,12 +148,13 @@ def test_a_wrong_token_is_none(api: FastAPI, root: FastAPI) -> None:
 
 
 def test_a_viewer_reads_everything_and_changes_nothing(
-    api: FastAPI, vera: TestClient, log: MemoryLog, held: None, dataset: None, folder: JobFolder
+    api: FastAPI, vera: TestClient, log: MemoryLog, held: None, dataset: None, folder: JobFolder, words: JobFolder
 ) -> None:
     """Asking is reading."""
     told = statuses(vera, api)
     assert {route: status for route, status in told.items() if status != (200 if reads(*route) else 403)} == {}
     assert folder.registry() is None and not folder.stop_file.exists()
+    assert not (words.path / RING).exists()
 
 
 @pytest.mark.parametrize("name", ["ulla", "otto"])
@@ -155,7 +163,7 @@ def test_who_may_change_dags_may_do_everything(
 ) -> None:
     """Every route answers with a success."""
     told = statuses(clients[name], api)
-    assert {route: status for route, status in told.items() if status not in (200, 202)} == {}
+    assert {route: status for route, status in told.items() if status not in (200, 201, 202)} == {}
 
 
 def test_only_those_jobs_are_there_that_the_user_may_read(
@@ -221,7 +229,14 @@ def test_the_schema_tells_every_route(api: FastAPI, vera: TestClient) -> None:
     told = vera.get(f"{ROOT}/openapi.json").json()
     assert told["servers"] == [{"url": PREFIX}]
     routes = {(method.upper(), PREFIX + path) for path, each in told["paths"].items() for method in each}
-    templates = {"ticks": "{job}", "all": "{name}", "etl/a": "{path}", "}/pin": "}/{wish}"}
+    templates = {
+        "ticks": "{job}",
+        "words": "{job}",
+        "ackers/2": "ackers/{acker}",
+        "all": "{name}",
+        "etl/a": "{path}",
+        "}/pin": "}/{wish}",
+    }
     named = set()
     for method, path in walk(api):
         for given, template in templates.items():

@@ -37,7 +37,7 @@ def lines(seed: int, messages: int) -> list[str]:
 
 def world(folder: Path, delivery: Delivery, leaks: Leaks) -> TrackedWorld:
     """A word count with leaks in its second stage."""
-    job = WordCountJob("w", "lines", Tracked("w", timeout=6.0, tries=40, delivery=delivery), admitted=3)
+    job = WordCountJob("w", "lines", Tracked("w", 2, 4, timeout=6.0, tries=40, delivery=delivery), admitted=3)
 
     def wrap(stage: Stage, step: Step) -> Step:
         return Leaky(step, leaks) if stage.name == "count" else step

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from spark_jobs.streaming.tracking.forms import Kind, Told
+from spark_jobs.streaming.tracking.ring import Circle
 from spark_jobs.streaming.unitlog.letters import arrow_bytes
 from spark_jobs.streaming.unitlog.step import Input, Message, Output, State, Step
 
@@ -17,13 +20,17 @@ DELAYED = "delayed"
 
 @dataclass(frozen=True)
 class Leaks:
-    """The chances of a tuple to be lost, doubled or delayed by a round, and of an ack; none after the round `last`."""
+    """The chances of a tuple to be lost, doubled or delayed by a round, and of an ack; none after the round `last`.
+
+    The roots that were harmed are noted in the folder `noted`, if there is one: a file a round and kind of harm.
+    """
 
     lost: float = 0.0
     doubled: float = 0.0
     delayed: float = 0.0
     seed: int = 0
     last: int = 1 << 40
+    noted: str = ""
 
 
 @dataclass
@@ -32,31 +39,26 @@ class Leaky:
 
     step: Step
     leaks: Leaks
-    tuples: bool = True
-    acks: bool = True
+    _harmed: dict[str, list[Any]] = field(default_factory=dict)
 
     def __call__(self, state: State, given: Input) -> Output:
         """One round."""
+        self._harmed.clear()
         drawn = np.random.default_rng([self.leaks.seed, given.unit, given.round.number, len(given.stage)])
         before = state.runs.get(DELAYED, ())
         inner = State(state.scalars, {name: runs for name, runs in state.runs.items() if name != DELAYED})
         late: list[pa.RecordBatch] = []
-        messages = list(given.messages)
-        if self.tuples:
-            batches = [pa.ipc.open_stream(message.value).read_next_batch() for message in messages]
-            batches = self._leaked(batches, drawn, late, given.round.number)
-            batches += [batch for batch in before if not _is_ack(batch)]
-            messages = [Message(0, arrow_bytes(batch)) for batch in batches]
-        output = self.step(inner, replace(given, messages=messages))
-        acks: dict[int, list[pa.RecordBatch]] = {unit: list(sent) for unit, sent in output.acks.items()}
-        if self.acks:
-            held: list[pa.RecordBatch] = []
-            acks = {unit: self._leaked(sent, drawn, held, given.round.number) for unit, sent in acks.items()}
-            late += held
-            for batch in before:
-                if _is_ack(batch):
-                    unit = Told.read(arrow_bytes(batch)).ackers[0]  # any acker: it sends on what is not its own
-                    acks.setdefault(unit, []).append(batch)
+        batches = [pa.ipc.open_stream(message.value).read_next_batch() for message in given.messages]
+        batches = self._leaked(batches, drawn, late, given.round.number)
+        batches += [batch for batch in before if not _is_ack(batch)]
+        output = self.step(inner, replace(given, messages=[Message(0, arrow_bytes(batch)) for batch in batches]))
+        acks = {unit: self._leaked(sent, drawn, late, given.round.number) for unit, sent in output.acks.items()}
+        for batch in before:
+            if _is_ack(batch):
+                acks.setdefault(_acker_of(batch), []).append(batch)
+        for what, roots in self._harmed.items() if self.leaks.noted else ():
+            place = f"{given.unit}-{given.round.number}.{what}"
+            np.save(Path(self.leaks.noted) / place, np.concatenate(roots))
         runs = {**output.state.runs, **({DELAYED: tuple(late)} if late else {})}
         return replace(output, state=State(output.state.scalars, runs), acks=acks)
 
@@ -74,6 +76,9 @@ class Leaky:
             lost = chances < self.leaks.lost
             delayed = (chances >= self.leaks.lost) & (chances < self.leaks.lost + self.leaks.delayed)
             doubled = chances > 1 - self.leaks.doubled
+            roots = batch.column("root").to_numpy()
+            for what, rows in (("lost", lost), ("late", delayed), ("doubled", doubled)):
+                self._harmed.setdefault(what, []).append(roots[rows])
             kept = np.repeat(np.arange(batch.num_rows), np.where(lost | delayed, 0, np.where(doubled, 2, 1)))
             found.append(batch.take(pa.array(kept)))
             if delayed.any():
@@ -83,3 +88,8 @@ class Leaky:
 
 def _is_ack(batch: pa.RecordBatch) -> bool:
     return b"told" in (batch.schema.metadata or {})
+
+
+def _acker_of(batch: pa.RecordBatch) -> int:
+    """The acker that a batch of acks was for."""
+    return Circle.of(Told.read(arrow_bytes(batch)).ackers).owner(batch.column("root")[0].as_py())

@@ -10,8 +10,9 @@ from typing import Any
 from unittest.mock import patch
 
 from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.jobs import TrackedJob
 from spark_jobs.streaming.json_files import read_json, write_json
-from spark_jobs.streaming.tracking.oversight import lows_of
+from spark_jobs.streaming.tracking.oversight import dealt_with, lows_of
 from spark_jobs.streaming.tracking.ring import Epochs
 from spark_jobs.streaming.tracking.tracked import LOW, PACE, RING
 from spark_jobs.streaming.unitlog.planner import Content, Planner
@@ -21,17 +22,19 @@ from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.step import Step
 from spark_jobs.streaming.unitlog.unit import Units
-from spark_jobs.streaming.wordcount.job import WordCountJob
 from tests.support.memory_log import MemoryLog
 
 Wrap = Callable[[Stage, Step], Step]
 
 
 class TrackedWorld:
-    """A word count with its driver, workers and oversight; a `turn` is a round of each that has work."""
+    """A tracked job with its driver, workers and oversight; a `turn` is a round of each that has work.
+
+    The ackers are its last part; what feeds, finishes and counts is for word counts.
+    """
 
     def __init__(
-        self, job: WordCountJob, folder: Path, partitions: int = 2, wrap: Wrap = lambda stage, step: step
+        self, job: TrackedJob, folder: Path, partitions: int = 2, wrap: Wrap = lambda stage, step: step
     ) -> None:
         self.job = job
         self.partitions = partitions
@@ -43,6 +46,7 @@ class TrackedWorld:
         self.step_seconds = 0.1
         self.wrap = wrap
         self._gauges: list[Mapping[str, Any]] = []
+        self._dealt = 0
         job.prepare(self.folder)
         write_json(self.folder.path / PACE, {"still": False})
         self.start()
@@ -67,7 +71,7 @@ class TrackedWorld:
             recover(stage, self.log, lambda stage, unit, until: None)
 
     def feed(self, *messages: str) -> None:
-        """Messages of lines, to the partitions in turn."""
+        """Messages, to the partitions in turn."""
         for number, message in enumerate(messages):
             self.log.put(self.job.topic, number % self.partitions, message.encode())
 
@@ -110,9 +114,13 @@ class TrackedWorld:
         gauges = [report.gauges for report in reports if report]
         before = read_json(self.folder.path / LOW)["lows"]
         ackers = self.epochs.circle.ackers
-        lows = lows_of(before, gauges, self._gauges, ackers)
+        lows = lows_of(before, gauges, self._gauges, ackers, self._dealt)
         write_json(self.folder.path / LOW, {"lows": lows})
         self._gauges = gauges
+        own = [part for part in self.parts if part.stage.own]
+        self._dealt = sum(
+            dealt_with(Report.read(part.stage.folder(unit))) for part in own for unit in range(part.units)
+        )
 
     @property
     def epochs(self) -> Epochs:

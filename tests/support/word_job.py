@@ -12,6 +12,7 @@ from pathlib import Path
 from spark_jobs.streaming.kafka import Cluster, Kafka
 from spark_jobs.streaming.tracking.failures import Failure, newest_failures
 from spark_jobs.streaming.unitlog.log import Letter
+from spark_jobs.streaming.watching import Seen
 from tests.support.application import Application
 from tests.support.servers import Running
 from tests.support.stream_job import read_committed
@@ -56,10 +57,12 @@ class WordJob(Application):
         """Wait until every record that was fed is through; the application is started again when it ends."""
         with closing(Kafka(Cluster(self.kafka.address))) as log:
             wanted = {str(unit): extent.high for unit, extent in log.extents(self.name).items()}
-        self.await_(
-            lambda seen: all(seen.tracking.get("lows", {}).get(unit, 0) >= high for unit, high in wanted.items()),
-            patience=patience,
-        )
+
+        def through(seen: Seen) -> bool:
+            lows = seen.tracking.get("lows", {})
+            return seen.works and all(lows.get(unit, 0) >= high for unit, high in wanted.items())
+
+        self.await_(through, patience=patience)
 
     def await_counts(self, wanted: Counter[str], *, patience: float = 60) -> None:
         """Wait until these counts are told."""

@@ -13,14 +13,18 @@ from starlette.exceptions import HTTPException
 
 from persistence.errors import CatalogUnavailable, InvalidPath, PersistenceError, RefusedTransition, UnknownDataset
 from spark_jobs.streaming.errors import LogUnavailable, MissingVersion, NoTopic, StreamError, UnknownJob
+from spark_jobs.streaming.tracking.completeness import NeverTracked
+from spark_jobs.streaming.tracking.errors import BadRing
 from spark_jobs.streaming.windows.errors import BadQuery, UnknownQuery
 
 _Known = StreamError | PersistenceError
 _STATUS: dict[type[_Known], HTTPStatus] = {
     UnknownJob: HTTPStatus.NOT_FOUND,
     UnknownQuery: HTTPStatus.NOT_FOUND,
-    NoTopic: HTTPStatus.NOT_FOUND,  # of results: the job never ran
+    NoTopic: HTTPStatus.NOT_FOUND,  # of results, of dead letters: the job never ran
     MissingVersion: HTTPStatus.CONFLICT,  # the job has not run a round
+    NeverTracked: HTTPStatus.CONFLICT,  # nor this one
+    BadRing: HTTPStatus.CONFLICT,
     BadQuery: HTTPStatus.UNPROCESSABLE_ENTITY,
     LogUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     UnknownDataset: HTTPStatus.NOT_FOUND,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
 from pydantic import BaseModel, Field
 
+from spark_jobs.streaming.tracking.completeness import Completeness
+from spark_jobs.streaming.tracking.failures import Failure
+from spark_jobs.streaming.tracking.ring import Epochs
 from spark_jobs.streaming.watching import Seen
 from spark_jobs.streaming.windows.adhoc import Answer
 from spark_jobs.streaming.windows.expressions import ARROW
@@ -65,6 +68,112 @@ class Results(BaseModel):
     """Results of queries, as the job has told them; the newest is the last one."""
 
     rows: Sequence[dict[str, Any]]
+
+
+class Seconds(BaseModel):
+    """Times from a record's reading to its completion, by share of the records; null where none was completed."""
+
+    p50: float | None
+    p90: float | None
+    p99: float | None
+
+
+class AckerTold(BaseModel):
+    """What an acker holds and has completed, and the epoch of the ring that it goes by."""
+
+    acker: int
+    in_flight: int
+    completed: int
+    epoch: int
+
+
+class Tracking(BaseModel):
+    """How the records of a job are, as it last told, and the job's `state`.
+
+    `again` counts records that were sent again, `gone` those that were given up. `lows` has the low-water marks: by
+    partition, the offset below which every record is finished. `waits`: the source waits, since as many records are in
+    flight as there may be. `still` says why time-outs stand still; empty where time goes on.
+    """
+
+    state: str
+    in_flight: int
+    completed: int
+    again: int
+    gone: int
+    bytes: int
+    seconds: Seconds
+    lows: Mapping[int, int]
+    ackers: Sequence[AckerTold]
+    waits: bool
+    still: str
+
+
+class Failed(BaseModel):
+    """A record that was given up or could not be used: where it is in the source, why, when that was told, its text."""
+
+    partition: int
+    offset: int
+    reason: str
+    at: datetime
+    content: str
+
+    @staticmethod
+    def of(failure: Failure) -> Failed:
+        """A failure as it was read."""
+        return Failed(**{**failure.as_json(), "at": datetime.fromtimestamp(failure.at, UTC)})
+
+
+class Failures(BaseModel):
+    """Records that were not used; the newest is the last one."""
+
+    failed: Sequence[Failed]
+
+
+class Through(BaseModel):
+    """Whether all records before the offsets `to` are through, by the `marks`; `missing` counts offsets that are not.
+
+    All three are by partition; where nothing is missing, a partition is not named.
+    """
+
+    through: bool
+    missing: Mapping[int, int]
+    to: Mapping[int, int]
+    marks: Mapping[int, int]
+
+    @staticmethod
+    def of(found: Completeness) -> Through:
+        """How far a range is."""
+        return Through(through=found.through, missing=found.missing, to=found.wanted, marks=found.marks)
+
+
+class AckerInRing(BaseModel):
+    """An acker that there can be; what it holds and has completed is null where it has told nothing yet."""
+
+    acker: int
+    in_ring: bool
+    in_flight: int | None
+    completed: int | None
+
+
+class Ring(BaseModel):
+    """The ring: its epoch, which every change counts up, and all ackers that it has `room` for."""
+
+    epoch: int
+    room: int
+    ackers: Sequence[AckerInRing]
+
+    @staticmethod
+    def of(epochs: Epochs, told: Sequence[Mapping[str, int]]) -> Ring:
+        """The ring in force, with what ackers have told."""
+        known = {each["acker"]: each for each in told}
+        ackers = [
+            AckerInRing(
+                acker=acker, in_ring=acker in epochs.circle.ackers,
+                in_flight=known.get(acker, {}).get("in_flight"), completed=known.get(acker, {}).get("completed"),
+            )
+            for acker in range(epochs.room)
+        ]  # fmt: skip
+        return Ring(epoch=epochs.number, room=epochs.room, ackers=ackers)
 
 
 class Column(BaseModel):

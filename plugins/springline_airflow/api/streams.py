@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse
 
 from spark_jobs.streaming.asking import ask
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import as_windows, job_of, read_jobs
+from spark_jobs.streaming.jobs import TrackedJob, as_tracked, as_windows, job_of, read_jobs
 from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.parts import Job
 from spark_jobs.streaming.settings import StreamSettings
@@ -46,6 +46,11 @@ class Found:
         return as_windows(self.job)
 
     @property
+    def tracked(self) -> TrackedJob:
+        """The job, where its records are tracked; raises `UnknownJob`."""
+        return as_tracked(self.job)
+
+    @property
     def registry(self) -> Registry:
         """The job's queries as they are now."""
         return self.folder.registry() or self.windows.registry()
@@ -53,6 +58,10 @@ class Found:
     def look(self) -> Seen:
         """How the job is."""
         return look(self.job.name, self.folder, time.time())
+
+    def log(self) -> AbstractContextManager[Kafka]:
+        """Kafka, for as long as a request."""
+        return closing(Kafka(self.settings.cluster, patience=_KAFKA_SECONDS))
 
 
 def found(job: str) -> Found:
@@ -133,7 +142,7 @@ def results(
     last: Annotated[int, Query(ge=1, le=10_000, description="So many rows, over all units")] = 10,
 ) -> shapes.Results:
     """The newest results of a job, the newest last."""
-    with closing(Kafka(job.settings.cluster, patience=_KAFKA_SECONDS)) as log:
+    with job.log() as log:
         return shapes.Results(rows=newest(log, job.job.results, last, query))
 
 

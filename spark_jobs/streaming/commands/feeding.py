@@ -13,13 +13,15 @@ from spark_jobs.streaming.settings import StreamSettings
 
 
 def feed(
-    source: Annotated[Source, typer.Argument(help="flights: those of 2013; flows: net-flow rows, drawn at random")],
+    source: Annotated[
+        Source, typer.Argument(help="flights: those of 2013; drawn at random: flows, net-flow rows; lines, text")
+    ],
     topic: Annotated[str, typer.Option(help="Where to; default: the source's name")] = "",
-    rows: Annotated[int | None, typer.Option(min=1, help="So many; default: all flights, or a million flows")] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="So many; default: all flights, or a million")] = None,
     size: Annotated[int, typer.Option(min=1, help="Rows in a message")] = 100,
     units: Annotated[int, typer.Option(min=1, help="Units of the topic, where it is made now")] = 2,
     speed: Annotated[
-        float, typer.Option(help="Flights: seconds of 2013 a second. Flows: rows a second. 0: at once")
+        float, typer.Option(help="Flights: seconds of 2013 a second. Others: rows a second. 0: at once")
     ] = 0,
 ) -> None:
     """Send rows to a topic."""

@@ -17,7 +17,7 @@ from spark_jobs.streaming.commands.live import show_live
 from spark_jobs.streaming.commands.tables import plain_table, print_rows
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import tracked_job_of, tracked_jobs
+from spark_jobs.streaming.jobs import TrackedJob, tracked_job_of, tracked_jobs
 from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.tracking.completeness import completeness_of
@@ -25,7 +25,6 @@ from spark_jobs.streaming.tracking.failures import newest_failures
 from spark_jobs.streaming.tracking.ring import Epochs
 from spark_jobs.streaming.tracking.rings import change_ring, ring_of
 from spark_jobs.streaming.watching import Seen, look
-from spark_jobs.streaming.wordcount.job import WordCountJob
 
 app = typer.Typer(help=__doc__, invoke_without_command=True)
 _LOOK_SECONDS = 0.25
@@ -61,13 +60,16 @@ def failed(
     if as_json:
         print(json.dumps([failure.as_json() for failure in found], indent=2, ensure_ascii=False))
         return
-    if not found:
+    if found:
+        names = ("partition", "offset", "when", "why", "content")
+        print_rows(
+            names,
+            ((one.partition, one.offset, _when(one.at), one.reason, one.as_json()["content"][:200]) for one in found),
+        )
+    elif not declared.tracked.foreign:
         print(f"{job}: no record was given up")
-        return
-    print_rows(
-        ("partition", "offset", "when", "why", "content"),
-        ((each.partition, each.offset, _when(each.at), each.reason, each.as_json()["content"][:200]) for each in found),
-    )
+    if declared.tracked.foreign:
+        print(f"{job}: roots that failed are told in {declared.results}; here are messages that could not be read")
 
 
 @app.command()
@@ -80,6 +82,8 @@ def through(
 ) -> None:
     """Tell whether all records before some offsets are through, and with --wait until then; exit code 1 if not."""
     declared, folder = _named(job)
+    if declared.tracked.foreign:
+        raise StreamError(f"{job}: its roots are named by others, so no offsets tell which are through")
     wanted = dict(_place(text) for text in to or ())
     if not wanted:
         with closing(Kafka(StreamSettings().cluster)) as log:
@@ -129,7 +133,7 @@ def _change(job: str, change: Callable[[Epochs], Epochs]) -> None:
     print(f"{job}: epoch {changed.number} of the ring: ackers {', '.join(map(str, changed.circle.ackers))}")
 
 
-def _named(job: str) -> tuple[WordCountJob, JobFolder]:
+def _named(job: str) -> tuple[TrackedJob, JobFolder]:
     settings = StreamSettings()
     return tracked_job_of(settings.declarations, job), settings.folder(job)
 

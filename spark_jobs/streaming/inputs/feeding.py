@@ -1,4 +1,4 @@
-"""Sends rows to a topic: the flights of 2013 at a chosen speed, or net flows at a chosen rate."""
+"""Sends rows to a topic: the flights of 2013 at a chosen speed, net flows or lines of text at a chosen rate."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 
-from spark_jobs.streaming.inputs import flights
+from spark_jobs.streaming.inputs import flights, lines
 from spark_jobs.streaming.inputs.flights import Due
 from spark_jobs.streaming.inputs.flows import Flows
 from spark_jobs.streaming.unitlog.log import Letter, Log
 
-_FLOWS = 1_000_000
+_ROWS = 1_000_000  # of what is drawn
 _AT_ONCE = 500  # messages that are waited for together
 
 
@@ -20,6 +20,7 @@ class Source(StrEnum):
 
     FLIGHTS = "flights"
     FLOWS = "flows"
+    LINES = "lines"
 
 
 def messages_of(source: Source, *, rows: int | None, size: int, speed: float) -> Iterator[Due]:
@@ -28,9 +29,12 @@ def messages_of(source: Source, *, rows: int | None, size: int, speed: float) ->
         for due in flights.messages(size=size, speed=speed or 1.0, rows=rows):
             yield Due(due.seconds if speed else 0.0, due.value)
         return
-    start = time.time() if speed else Flows(0).start
-    flows = Flows(rows or _FLOWS, rate=speed or Flows(0).rate, start=start)
-    for number, value in enumerate(flows.messages(size=size)):
+    if source is Source.LINES:
+        values = lines.messages(rows=rows or _ROWS, size=size)
+    else:
+        start = time.time() if speed else Flows(0).start
+        values = Flows(rows or _ROWS, rate=speed or Flows(0).rate, start=start).messages(size=size)
+    for number, value in enumerate(values):
         yield Due((number + 1) * size / speed if speed else 0.0, value)
 
 

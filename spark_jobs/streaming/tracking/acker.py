@@ -99,11 +99,16 @@ class _Came:
 
 
 class Acker:
-    """The step of ackers; `timeout` in seconds, `tries` attempts in all, records in either `layout`."""
+    """The step of ackers; `timeout` in seconds, `tries` attempts in all, records in either `layout`.
 
-    def __init__(self, timeout: float, tries: int, layout: Layout = "dense") -> None:
+    With `outcomes`, others have named the roots: what is complete is told too, and no marks are kept, since an id says
+    nothing of where a record lies.
+    """
+
+    def __init__(self, timeout: float, tries: int, layout: Layout = "dense", outcomes: bool = False) -> None:
         self._tick = timeout / TICKS
         self._tries = tries
+        self._outcomes = outcomes
         self._layout: Layout = layout
         self._kept: dict[int, _Known] = {}  # by unit
         self._circles: dict[tuple[int, ...], Circle] = {}
@@ -151,7 +156,9 @@ class Acker:
         if done.roots.size:
             known.totals["completed"] += done.roots.size
             known.durations.add((now - done.born.astype(np.int64)) * self._tick, known.time)
-        if now - known.marked >= _MARK_TICKS or not known.marked:
+            if self._outcomes:
+                tells.append(telling.named(done.roots, done.attempts, Kind.DONE))
+        if not self._outcomes and (now - known.marked >= _MARK_TICKS or not known.marked):
             known.marked = now
             known.lows = {**known.through, **known.table.lows()}
         return tells
@@ -168,8 +175,11 @@ class Acker:
                 part = flat[ends[row] : ends[row + 1]]
                 table.register_range(partition, offset, messages, rows, part, told.attempt, now, circle)
             totals["registered"] += flat.size
-            for partition, offset in (told.through or {}).items():
-                known.through[partition] = max(known.through.get(partition, 0), offset)
+        elif told.kind is Kind.SOURCES:
+            for span in told.spans():
+                table.register_range(
+                    span.partition, span.offset, span.messages, 1, np.uint64(span.value), 1, now, circle
+                )  # fmt: skip
         elif told.kind is Kind.RETRIES:
             table.register(told.column("root"), told.attempt, told.column("value"), now)
             totals["retried"] += batch.num_rows
@@ -177,13 +187,14 @@ class Acker:
             table.ack(told.column("root"), told.attempt, told.column("value"), now)
             totals["acks"] += batch.num_rows
         elif told.kind is Kind.SPANS:
-            names = ("partition", "offset", "messages", "value")
-            for partition, offset, messages, value in zip(*(told.column(name).tolist() for name in names), strict=True):
-                table.ack_range(partition, offset, messages, value, now, circle=circle)
-                totals["acks"] += messages
+            for span in told.spans():
+                table.ack_range(span.partition, span.offset, span.messages, span.value, now, circle=circle)
+                totals["acks"] += span.messages
         elif told.kind is Kind.RECORDS:
             table.adopt(told.items())
             totals["adopted"] += batch.num_rows
+        for partition, offset in (told.through or {}).items():
+            known.through[partition] = max(known.through.get(partition, 0), offset)
 
     def _forward(self, known: _Known, heard: Sequence[tuple[int, tuple[int, ...]]]) -> Items | None:
         """The records that are not this acker's by the newest ring that was heard of."""

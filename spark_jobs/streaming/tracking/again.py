@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -23,6 +22,7 @@ from spark_jobs.streaming.tracking.sending import Ackers, Acks
 from spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
 from spark_jobs.streaming.unitlog.step import DeadLetter, Input, Message, Output, State
 
+_Place = tuple[int, int]  # partition and offset
 _NEAR = 16  # messages between two wanted ones that are read rather than skipped
 
 
@@ -56,9 +56,8 @@ class _Work:
 class Again:
     """The step: `source` is the topic of the records, `emit` does with them what the first stage does."""
 
-    def __init__(self, source: str, tries: int, emit: Emit, row_of: RowOf) -> None:
+    def __init__(self, source: str, emit: Emit, row_of: RowOf) -> None:
         self._source = source
-        self._tries = tries
         self._emit = emit
         self._row_of = row_of
 
@@ -66,12 +65,9 @@ class Again:
         """One round."""
         ackers = Ackers(given.round.versions["ring"])
         work = _Work()
-        for told in _told(given):
+        for told in told_in(given):
             if told.kind is Kind.RECORDS:
-                owners = ackers.circle.owners_of(told.column("root"))
-                for acker in np.unique(owners).tolist():
-                    passed = ackers.telling.records(told.items().at(owners == acker))
-                    work.add(work.acks, {acker: [passed]})
+                work.add(work.acks, ackers.records(told.items()))
             else:
                 self._send_again(work, told, ackers, given)
         return Output(
@@ -83,12 +79,15 @@ class Again:
         for attempt, group in groupby(pairs, key=lambda pair: pair[0]):
             roots = [root for _, root in group]
             names = [name_of(root) for root in roots]
-            messages = self._messages(given, {(name.partition, name.offset) for name in names})
+            messages, gone = self._messages(given, {(name.partition, name.offset) for name in names})
             values: list[Ids] = []
             for (partition, offset), named in groupby(names, key=lambda name: name[:2]):
                 rows = [name.row for name in named]
                 message = messages.get((partition, offset))
-                if told.kind is Kind.GONE or message is None:
+                if message is None and (partition, offset) not in gone:
+                    values.append(np.zeros(len(rows), np.uint64))  # there was never a message: offsets have gaps
+                    work.counts["gone"] += len(rows)
+                elif told.kind is Kind.GONE or message is None:
                     work.dead += self._dead(partition, offset, message, rows, attempt)
                     values.append(np.zeros(len(rows), np.uint64))  # which completes it: nobody waits any more
                     work.counts["gone"] += len(rows)
@@ -101,15 +100,17 @@ class Again:
                 sent = ackers.acks(np.array(roots, np.uint64), np.concatenate(values), attempt, kind=Kind.RETRIES)
                 work.add(work.acks, sent)
 
-    def _messages(self, given: Input, wanted: set[tuple[int, int]]) -> dict[tuple[int, int], Message]:
-        """Those of the wanted messages that are still there; neighbours are read together."""
-        found: dict[tuple[int, int], Message] = {}
+    def _messages(self, given: Input, wanted: set[_Place]) -> tuple[dict[_Place, Message], set[_Place]]:
+        """The wanted messages that are still there, and the places that are gone; neighbours are read together."""
+        found: dict[_Place, Message] = {}
+        gone: set[_Place] = set()
         for partition, start, to in _spans(wanted):
-            with suppress(MessagesGone):
+            try:
                 for message in given.source(self._source, partition, start, to):
-                    if (partition, message.offset) in wanted:
-                        found[partition, message.offset] = message
-        return found
+                    found[partition, message.offset] = message
+            except MessagesGone:
+                gone |= {place for place in wanted if place[0] == partition and start <= place[1] < to}
+        return found, gone - set(found)
 
     def _dead(
         self, partition: int, offset: int, message: Message | None, rows: Sequence[int], attempt: int
@@ -122,7 +123,7 @@ class Again:
             yield DeadLetter(offset, content, reason, partition)
 
 
-def _spans(places: set[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+def _spans(places: set[_Place]) -> Iterator[tuple[int, int, int]]:
     """Partitions and offsets [start, to) that cover the places, with small gaps."""
     span: tuple[int, int, int] | None = None
     for partition, offset in sorted(places):
@@ -136,7 +137,7 @@ def _spans(places: set[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
         yield span
 
 
-def _told(given: Input) -> Iterator[Told]:
+def told_in(given: Input) -> Iterator[Told]:
     """What ackers have told in this incarnation: what others before it have told was undone."""
     for message in given.messages:
         if Stamp.decode(message.headers[HEADER]).incarnation == given.round.incarnation:

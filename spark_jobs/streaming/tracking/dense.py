@@ -57,24 +57,24 @@ class Dense:
         if given.ndim and given.size != own:
             raise BadUpdate(f"{run}: {given.size} values for {own} roots that acker {self.acker} holds")
         if not own:
-            return Completed(np.empty(0, np.uint64), np.empty(0, np.uint32))
+            return Completed.first(np.empty(0, np.uint64), np.empty(0, np.uint32))
         block = np.array(np.broadcast_to(given, own))
         done = run.roots_at(circle, self.acker, np.flatnonzero(block == 0))
         if done.size < own:
             self._add(run, block, own - done.size, born, circle)
-        return Completed(done, np.full(done.size, born, np.uint32))
+        return Completed.first(done, np.full(done.size, born, np.uint32))
 
     def ack(self, roots: Ids, values: npt.ArrayLike) -> tuple[Completed, npt.NDArray[np.bool_]]:
         """XOR values into roots; returns what is complete, and which roots are known here."""
         known, done, born = np.zeros(roots.size, np.bool_), np.empty(roots.size, np.uint64), np.empty(0, np.uint32)
         ranges = self._sorted()
         if not len(ranges):
-            return Completed(done[:0], born), known
+            return Completed.first(done[:0], born), known
         added, born = np.atleast_1d(np.asarray(values, np.uint64)), np.empty(roots.size, np.uint32)
         count = dense_kernels.ack(ranges, self._ranks, roots, added, known, done, born)
         if count:
             self._drop()
-        return Completed(done[:count].copy(), born[:count].copy()), known
+        return Completed.first(done[:count].copy(), born[:count].copy()), known
 
     def ack_run(self, run: Run, value: int, circle: Circle) -> tuple[Completed, Ids]:
         """XOR one value into the roots that the acker holds under a circle; returns what is complete, what not known.
@@ -184,7 +184,8 @@ class Dense:
             done = done[:0]
         self._ranges[index, LEFT] -= done.size
         born = np.full(done.size, self._ranges[index, BORN], np.uint32)
-        return Completed(held.roots_at(circle, self.acker, done), born), held.roots_at(circle, self.acker, gone)
+        completed = Completed.first(held.roots_at(circle, self.acker, done), born)
+        return completed, held.roots_at(circle, self.acker, gone)
 
     def _over(self, run: Run) -> range:
         """The ranges that share a message with a run."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -32,9 +32,20 @@ def newest_failures(log: Log, topic: str, last: int) -> list[Failure]:
     return found[-last:]
 
 
-def _all(log: Log, topic: str) -> Iterator[Failure]:
+def failures_within(log: Log, topic: str, begin: Mapping[int, int], end: Mapping[int, int]) -> Iterator[Failure]:
+    """All whose offsets in the source are in [begin, end), by partition; none of partitions without an end.
+
+    Where a partition has no beginning it begins at 0. The whole topic is read.
+    """
+    for each in _all(log, topic, None):
+        if begin.get(each.partition, 0) <= each.offset < end.get(each.partition, 0):
+            yield each
+
+
+def _all(log: Log, topic: str, reach: int | None = _REACH) -> Iterator[Failure]:
     for unit, extent in log.extents(topic).items():
-        for message in log.fetch(topic, unit, max(extent.low, extent.high - _REACH), extent.high):
+        first = extent.low if reach is None else max(extent.low, extent.high - reach)
+        for message in log.fetch(topic, unit, first, extent.high):
             headers = message.headers
             partition = int(headers.get("partition", str(unit).encode()))
             yield Failure(

@@ -4,9 +4,11 @@ registrations   ranges of roots, with the values of those that the acker holds, 
 acks            roots with what is to be XORed into their check values; in one attempt
 retries         the same, of roots that are sent again: they are registered so, one by one
 spans           ranges of messages, each a root, with one value for all roots of a range
+sources         the same, as registrations
 records         tracking records that another acker held
 again           roots whose time is over: they are to be sent again, in that attempt
 gone            roots that are given up, with the last attempt
+done            roots that are complete, with the attempt: told of roots that others have named
 
 Whoever sends by a ring names its epoch and its ackers, so that an acker that has not heard of it yet hears it here.
 """
@@ -17,7 +19,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,9 +47,20 @@ class Kind(StrEnum):
     ACKS = "acks"
     RETRIES = "retries"
     SPANS = "spans"
+    SOURCES = "sources"
     RECORDS = "records"
     AGAIN = "again"
     GONE = "gone"
+    DONE = "done"
+
+
+class Span(NamedTuple):
+    """Messages of a partition from an offset on, and a value for each."""
+
+    partition: int
+    offset: int
+    messages: int
+    value: int
 
 
 @dataclass(frozen=True)
@@ -81,6 +94,11 @@ class Told:
         found: npt.NDArray[Any] = self.batch.column(name).to_numpy(zero_copy_only=False)
         return found
 
+    def spans(self) -> list[Span]:
+        """The ranges of a batch of them."""
+        columns = (self.column(name).tolist() for name in _SPANS.names)
+        return [Span(*row) for row in zip(*columns, strict=True)]
+
     def items(self) -> Items:
         """The records of a batch of them."""
         return Items(*(self.column(name) for name in _RECORDS.names))
@@ -112,12 +130,18 @@ class Telling:
         """Acks, or retries, of one attempt."""
         return self._batch([pa.array(roots), pa.array(values)], _ROOTS, kind, attempt=attempt)
 
+    def spans(self, found: Sequence[Span], *, kind: Kind = Kind.SPANS, **told: Any) -> pa.RecordBatch:
+        """Acks, or registrations, of ranges of messages."""
+        columns = zip(*found, strict=True) if found else ((), (), (), ())
+        arrays = [pa.array(list(column), field.type) for column, field in zip(columns, _SPANS, strict=True)]
+        return self._batch(arrays, _SPANS, kind, **told)
+
     def records(self, found: Items) -> pa.RecordBatch:
         """Records on their way to another acker."""
         return self._batch([pa.array(column) for column in found], _RECORDS, Kind.RECORDS)
 
     def named(self, roots: Ids, attempts: npt.NDArray[np.uint8], kind: Kind) -> pa.RecordBatch:
-        """Roots to be sent again, or given up."""
+        """Roots to be sent again, given up, or complete."""
         return self._batch([pa.array(roots), pa.array(attempts)], _NAMED, kind)
 
     def _batch(self, columns: Sequence[pa.Array], schema: pa.Schema, kind: Kind, **told: Any) -> pa.RecordBatch:

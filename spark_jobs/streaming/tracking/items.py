@@ -35,17 +35,23 @@ class Items(NamedTuple):
 
 
 class Completed(NamedTuple):
-    """Roots that are complete, and the slices in which they were registered."""
+    """Roots that are complete, the slices in which they were registered, and the attempts that it took."""
 
     roots: Ids
     born: npt.NDArray[np.uint32]
+    attempts: npt.NDArray[np.uint8]
+
+    @classmethod
+    def first(cls, roots: Ids, born: npt.NDArray[np.uint32]) -> Completed:
+        """Roots of first attempts."""
+        return cls(roots, born, np.broadcast_to(np.uint8(1), roots.shape))
 
     @classmethod
     def joined(cls, parts: Sequence[Completed]) -> Completed:
         """All of several, one after the other."""
         if len(parts) == 1:
             return parts[0]
-        none = cls(np.empty(0, np.uint64), np.empty(0, np.uint32))
+        none = cls(np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty(0, np.uint8))
         return cls(*(np.concatenate(columns) for columns in zip(none, *parts, strict=True)))
 
 

@@ -27,22 +27,32 @@ _FLOWS = (("again", "retried"), ("forwarded", "adopted"))  # what left an acker,
 Gauges = Sequence[Mapping[str, Any]]  # of all ackers that have run
 
 
-def lows_of(before: Mapping[str, int], gauges: Gauges, earlier: Gauges, ackers: Sequence[int]) -> dict[str, int]:
+def lows_of(
+    before: Mapping[str, int], gauges: Gauges, earlier: Gauges, ackers: Sequence[int], dealt: int
+) -> dict[str, int]:
     """The offsets, by partition, below which every root is finished; they never go back.
 
     Where records are on their way between ackers, or roots on their way to be sent again, no acker holds them: marks
     move only when two looks in a row (`earlier`, then `gauges`) find that all that has left has come, and nothing has
-    moved in between. An acker of the ring that has told nothing yet holds the marks where they are.
+    moved in between. An acker of the ring that has told nothing yet holds the marks where they are. And of the roots
+    that ackers have named, to be sent again or as given up, `dealt` were dealt with before the second look: below the
+    marks, what was given up is among the dead letters.
     """
     moved = [[each[name] for pair in _FLOWS for name in pair] for each in (*earlier, *gauges)]
     still = moved[: len(earlier)] == moved[len(earlier) :]
     level = all(sum(each[out] for each in gauges) == sum(each[back] for each in gauges) for out, back in _FLOWS)
-    if not still or not level or len(gauges) <= max(ackers, default=0):
+    named = sum(each["again"] + each["gone"] for each in gauges)
+    if not still or not level or named != dealt or len(gauges) <= max(ackers, default=0):
         return dict(before)
     holding = [each for unit, each in enumerate(gauges) if unit in ackers or each["in_flight"]]
     partitions = {partition for each in holding for partition in each["lows"]}
     found = {partition: min(each["lows"].get(partition, 0) for each in holding) for partition in partitions}
     return {key: max(found.get(key, 0), before.get(key, 0)) for key in sorted({*found, *before})}
+
+
+def dealt_with(report: Report | None) -> int:
+    """How many of the roots that ackers have named a unit has sent again, or told as given up."""
+    return sum(report.counts.get(name, 0) for name in ("again", "gone")) if report is not None else 0
 
 
 def stands_still(reports: Mapping[str, Sequence[Report | None]], began: float, now: float, timeout: float) -> str:
@@ -64,6 +74,7 @@ class _Seen:
     still: str = "starting"
     full: bool = False
     lows: Mapping[str, int] = field(default_factory=dict)
+    dealt: int = 0
 
 
 class Oversight(threading.Thread):
@@ -121,7 +132,10 @@ class Oversight(threading.Thread):
             for part in self._parts
         }
         gauges = [report.gauges for report in reports["acker"] if report is not None]
-        behind = {part.stage.name: reports[part.stage.name] for part in self._parts if part.stage.stamped}
+        # The first stage of a foreign topology brings its acks too: while it does not, nothing of it is late.
+        waited = [part.stage for part in self._parts if part.stage.stamped or self._tracked.foreign]
+        behind = {stage.name: reports[stage.name] for stage in waited}
+        own = [part.stage.name for part in self._parts if part.stage.own]
         before = self._seen
         ring = read_json(self._path / RING)["epochs"]
         ackers = ring[max(ring, key=int)]
@@ -130,8 +144,9 @@ class Oversight(threading.Thread):
         self._seen = now = _Seen(
             gauges,
             stands_still(behind, self._began, time.time(), self._tracked.timeout),
-            in_flight > bound,
-            lows_of(before.lows, gauges, before.gauges, ackers),
+            in_flight > bound and not self._tracked.foreign,  # it cannot be held up without its acks
+            lows_of(before.lows, gauges, before.gauges, ackers, before.dealt),
+            sum(dealt_with(report) for name in own for report in reports[name]),
         )
         if bool(now.still) != bool(before.still) or before.still == "starting":
             write_json(self._path / PACE, {"still": bool(now.still)})

@@ -5,7 +5,7 @@ A stage with these in its output needs no more than one call; which acker holds 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
-from spark_jobs.streaming.tracking.forms import Kind, Telling
+from spark_jobs.streaming.tracking.forms import Kind, Span, Telling
 from spark_jobs.streaming.tracking.ids import Ids
+from spark_jobs.streaming.tracking.items import Items
 from spark_jobs.streaming.tracking.naming import check, root_id
 from spark_jobs.streaming.tracking.ring import Circle, Epochs
 
@@ -45,6 +46,17 @@ class Ackers:
                 found[acker] = [self.telling.acks(combined[mine], added[mine], attempt, kind=kind)]
         return found
 
+    def sources(self, span: Span, through: int) -> Acks:
+        """Messages that a spring has read, each a root, with the same edges; every acker takes what is its own."""
+        found = [span] if span.messages else []
+        batch = self.telling.spans(found, kind=Kind.SOURCES, through={str(span.partition): through})
+        return {acker: [batch] for acker in self.circle.ackers}
+
+    def spans(self, found: Sequence[Span]) -> Acks:
+        """Acks of ranges of messages."""
+        kept = [span for span in found if span.messages]
+        return {acker: [self.telling.spans(kept)] for acker in self.circle.ackers} if kept else {}
+
     def registrations(
         self, partition: int, offsets: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], values: Ids, through: int
     ) -> Acks:
@@ -67,6 +79,11 @@ class Ackers:
             batch = self.telling.registrations(partition, offsets, rows, counts, values[mine], through)
             found[acker] = [batch]
         return found
+
+    def records(self, found: Items) -> Acks:
+        """Records that another acker held, on their way to those that hold them now."""
+        owners = self.circle.owners_of(found.roots)
+        return {acker: [self.telling.records(found.at(owners == acker))] for acker in np.unique(owners).tolist()}
 
 
 def roots_of(partition: int, offsets: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> Ids:

@@ -23,7 +23,6 @@ COUNT, BUCKETS, STALE, DONE = range(4)  # places in `state`
 _SALT = np.uint64(0x8CB92BA72F3D8DD7)
 _32, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 _ATTEMPT, _REGISTERED = np.uint32(63), np.uint32(64)
-_BORN = np.uint32(7)
 _BLOCK, _STEPS = 64, 200
 
 
@@ -124,11 +123,11 @@ def _joined(held, mark):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def update(roots, values, marks, state, ids, added, added_marks, first, done, done_born):  # type: ignore[no-untyped-def]
+def update(roots, values, marks, state, ids, added, added_marks, first, done, done_marks):  # type: ignore[no-untyped-def]
     """XOR what is added for each id from row `first` on, and free what is complete; returns the row it stopped at.
 
-    `added` and `added_marks` are as long as `ids`, or hold one for all. What is complete goes to `done` and `done_born`
-    from place state[DONE] on.
+    `added` and `added_marks` are as long as `ids`, or hold one for all. What is complete goes to `done` and
+    `done_marks` from place state[DONE] on.
     """
     buckets = state[BUCKETS]
     mask = span_of(buckets)
@@ -157,7 +156,7 @@ def update(roots, values, marks, state, ids, added, added_marks, first, done, do
                     state[STALE] += 1
                     continue
             if value == 0 and mark & _REGISTERED:
-                done[state[DONE]], done_born[state[DONE]] = root, mark >> _BORN
+                done[state[DONE]], done_marks[state[DONE]] = root, mark
                 state[DONE] += 1
                 if slot >= 0:
                     roots[slot] = NO_ROOT

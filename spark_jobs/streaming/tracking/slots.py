@@ -85,12 +85,12 @@ class Slots:
         added = np.ascontiguousarray(np.atleast_1d(np.asarray(values, np.uint64)))
         if not {added.size, given.size} <= {1, ids.size}:
             raise BadUpdate(f"{ids.size} roots, {added.size} values, {given.size} attempts: as many of each, or one")
-        done, born = np.empty(ids.size, np.uint64), np.empty(ids.size, np.uint32)
+        done, held = np.empty(ids.size, np.uint64), np.empty(ids.size, np.uint32)
         self._state[DONE] = 0
-        self._put(ids, added, given, done, born)
+        self._put(ids, added, given, done, held)
         self._shrink()
         count = self._state[DONE]
-        return Completed(done[:count].copy(), born[:count].copy())
+        return Completed(done[:count].copy(), held[:count] >> np.uint32(7), (held[:count] & 63).astype(np.uint8))
 
     @property
     def _arrays(self) -> tuple[npt.NDArray[Any], ...]:
@@ -117,11 +117,11 @@ class Slots:
             given = marks(held.attempts, held.registered, held.born)
             self._put(held.roots, held.values, given, held.roots[:0], held.born[:0])
 
-    def _put(self, ids: Ids, added: Ids, given: _Marks, done: Ids, born: _Marks) -> None:
+    def _put(self, ids: Ids, added: Ids, given: _Marks, done: Ids, done_marks: _Marks) -> None:
         row = 0
         while row < ids.size:
             roots, values, held = self._arrays
-            row = slot_kernels.update(roots, values, held, self._state, ids, added, given, row, done, born)
+            row = slot_kernels.update(roots, values, held, self._state, ids, added, given, row, done, done_marks)
             del roots, values, held  # memory that is referred to cannot be moved
             if row < ids.size:
                 self._grow()

@@ -1,8 +1,8 @@
 """How a topology is tracked: what a job's table says of it, the stages and topics that it adds, the files it looks at.
 
 [words.tracking]           # all of it may be left out
-ackers = 2                 # how many there are at first
-room = 4                   # how many there can be: partitions of the topic of acks
+ackers = 1                 # how many there are at first
+room = 2                   # how many there can be: partitions of the topic of acks
 timeout = 30.0             # seconds until a root that is not through is sent again
 tries = 5                  # attempts in all; then it is given up, and goes to the dead letters
 in_flight = 5000000        # roots under way, at most: then the source waits
@@ -28,6 +28,8 @@ RING, PACE, LOW, FULL = "ring.json", "pace.json", "low.json", "full"
 SPRING, AGAIN, FIRST = range(3)  # places of the stages that send acks: the springs, then the others in their order
 _MODULES = ("spark_jobs.streaming.tracking.steps",)
 _KEYS = ("ackers", "room", "timeout", "tries", "in_flight", "delivery")
+_PACE = 0.1  # seconds: a root is known to be complete so much later, and ackers have fewer rounds
+_FOREIGN_KEYS = ("ackers", "room", "timeout")
 _MOST_ACKERS, _MOST_TRIES = 256, 60
 
 
@@ -41,39 +43,49 @@ class Delivery(StrEnum):
 
 @dataclass(frozen=True)
 class Tracked:
-    """The tracking of one job's topology."""
+    """The tracking of one job's topology.
+
+    Of a `foreign` one, others name the roots, send them again, and are told what became of each attempt.
+    """
 
     job: str
-    ackers: int = 2
-    room: int = 4
+    ackers: int = 1
+    room: int = 2
     timeout: float = 30.0
     tries: int = 5
     in_flight: int = 5_000_000
     delivery: Delivery = Delivery.EXACTLY_ONCE
+    foreign: bool = False
 
     @staticmethod
-    def declared(told: Declared) -> Tracked:
-        """What a job's table says; raises `BadJob`."""
+    def declared(told: Declared, usual: Delivery = Delivery.EXACTLY_ONCE, *, foreign: bool = False) -> Tracked:
+        """What a job's table says, with the delivery that such jobs usually have.
+
+        Raises `BadJob`, also where it says of a foreign one what is not ours to say.
+        """
+        known = _FOREIGN_KEYS if foreign else _KEYS
         table = told.table.get("tracking", {})
         where = f"{told.where}, [{told.name}.tracking]"
         if not isinstance(table, dict):
             raise BadJob(f"{where}: it must be a table")
-        if odd := sorted(set(table) - set(_KEYS)):
-            raise BadJob(f"{where}: {', '.join(odd)} means nothing here; known: {', '.join(_KEYS)}")
+        if odd := sorted(set(table) - set(known)):
+            raise BadJob(f"{where}: {', '.join(odd)} means nothing here; known: {', '.join(known)}")
         own = Declared(where, told.name, table)
-        ackers = own.number("ackers", 2, most=_MOST_ACKERS)
-        room = own.number("room", max(2 * ackers, 4), most=_MOST_ACKERS)
+        ackers = own.number("ackers", 1, most=_MOST_ACKERS)
+        room = own.number("room", max(ackers, 2), most=_MOST_ACKERS)
         if room < ackers:
             raise BadJob(f"{where}: room = {room}, and there are {ackers} ackers; room is how many there can be")
+        words = [usual.value, *(each.value for each in Delivery if each is not usual)]
+        delivery = Delivery(own.choice("delivery", words))
         return Tracked(
             told.name, ackers, room, own.seconds("timeout", 30.0), own.number("tries", 5, most=_MOST_TRIES),
-            own.number("in_flight", 5_000_000), Delivery(own.choice("delivery", [each.value for each in Delivery])),
+            own.number("in_flight", 5_000_000), delivery, foreign,
         )  # fmt: skip
 
     @property
     def attempts(self) -> int:
         """How often a root is sent at most."""
-        return 1 if self.delivery is Delivery.AT_MOST_ONCE else self.tries
+        return 1 if self.foreign or self.delivery is Delivery.AT_MOST_ONCE else self.tries
 
     @property
     def acks(self) -> str:
@@ -92,12 +104,22 @@ class Tracked:
 
     def acker(self, state: str) -> Part:
         """The ackers, as a stage."""
-        arguments = {"timeout": self.timeout, "tries": self.attempts}
+        arguments: dict[str, Any] = {"timeout": self.timeout, "tries": self.attempts}
+        if self.foreign:  # whose roots come one by one, under any ids
+            arguments |= {"layout": "slots", "outcomes": True}
         stage = Stage(
             self.job, "acker", "tracking.acker", self.acks, state, arguments=arguments, modules=_MODULES,
-            stamped=True, admitted=10_000, told=self.told,
+            stamped=True, admitted=10_000, told=self.told, pace=_PACE,
         )  # fmt: skip
         return Part(stage, self.room, {"ring": RING, "pace": PACE}, (STOP,))
+
+    def lost(self, source: str, dead: str, state: str) -> Part:
+        """What tells which messages of the source were lost, where none is sent again."""
+        stage = Stage(
+            self.job, "lost", "tracking.lost", self.told, state, arguments={"source": source}, modules=_MODULES,
+            own=True, place=AGAIN, dead=dead, pace=_PACE, **self.sends,
+        )  # fmt: skip
+        return Part(stage, self.room, {"ring": RING}, (STOP,))
 
     def topics(self) -> dict[str, int]:
         """The topics between the ackers and the others, with their units."""

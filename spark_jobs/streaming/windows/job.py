@@ -14,12 +14,15 @@ fields = [["time", "text"], ["origin", "text"], ["dep_delay", "float"]]
 
 [flights.queries]                      # registered when the job first starts; changed while it runs
 departures = "SELECT origin, count(*) AS flights FROM flights GROUP BY origin WINDOWING 1 h"
+
+[flights.tracking]                     # if it is there, messages are tracked: tracking/tracked.py
+timeout = 30.0
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ from spark_jobs.streaming.declaring import Declared
 from spark_jobs.streaming.errors import BadJob
 from spark_jobs.streaming.folder import HOLD, REGISTRY, STOP, JobFolder
 from spark_jobs.streaming.parts import Part
+from spark_jobs.streaming.tracking.tracked import FIRST, FULL, RING, SPRING, Delivery, Tracked
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.windows.registry import Registry
 from spark_jobs.streaming.windows.stream import Stream
@@ -46,11 +50,17 @@ class WindowsJob:
     admitted: int = 1_000
     latest: bool = False
     keep: str = ""
+    tracked: Tracked | None = None
 
     @property
     def partials(self) -> str:
         """The topic between the stages."""
         return f"{self.name}.partials"
+
+    @property
+    def opens(self) -> Mapping[str, int]:
+        """None: others make the topic that it reads."""
+        return {}
 
     @property
     def results(self) -> str:
@@ -79,19 +89,35 @@ class WindowsJob:
 
     def topics(self, mappers: int) -> dict[str, int]:
         """The topics that the job makes for itself, with their units."""
-        stages = self.stages(mappers, Path())
         own = {self.partials: self.reducers, self.results: self.reducers, self.dead: mappers}
-        return {**own, **{stage.rounds: 1 for stage in stages}}
+        if self.tracked is not None:
+            own |= {self.dead: max(mappers, self.tracked.room), **self.tracked.topics()}
+        return {**own, **{part.stage.rounds: 1 for part in self.parts(mappers, Path())}}
 
     def parts(self, units: int, state: Path) -> tuple[Part, ...]:
         """The stages as they run: both look at the queries, and the first one waits where it is held."""
         mapping, reducing = self.stages(units, state)
         queries = {"queries": REGISTRY}
-        return (Part(mapping, units, queries, (STOP, HOLD)), Part(reducing, self.reducers, queries, (STOP,)))
+        parts = (Part(mapping, units, queries, (STOP, HOLD)), Part(reducing, self.reducers, queries, (STOP,)))
+        return parts if self.tracked is None else self._tracked_parts(self.tracked, *parts)
+
+    def _tracked_parts(self, tracked: Tracked, mapping: Part, reducing: Part) -> tuple[Part, ...]:
+        """With messages as roots: what a round of a mapper makes of them is through when all reducers have it."""
+        spring = replace(mapping.stage, step="windows.tracked_map", place=SPRING, **tracked.sends)
+        sink = replace(reducing.stage, step="windows.tracked_reduce", place=FIRST, **tracked.sends)
+        contents = {**mapping.contents, "ring": RING}
+        return (
+            Part(spring, mapping.units, contents, (*mapping.holds, FULL)),
+            tracked.lost(self.topic, self.dead, mapping.stage.state),
+            Part(sink, reducing.units, contents, reducing.holds),
+            tracked.acker(mapping.stage.state),
+        )
 
     def prepare(self, folder: JobFolder) -> None:
         """Register the queries that the job begins with, where none are; raises `BadQuery`."""
         folder.change(lambda known: self.registry() if known is None else known)
+        if self.tracked is not None:
+            self.tracked.prepare(folder)
 
     def registry(self) -> Registry:
         """The queries that the job begins with; raises `BadQuery`."""
@@ -101,9 +127,21 @@ class WindowsJob:
         return found
 
 
+def _tracked(told: Declared) -> Tracked | None:
+    if "tracking" not in told.table:
+        return None
+    tracked = Tracked.declared(told, Delivery.AT_MOST_ONCE)
+    if tracked.delivery is not Delivery.AT_MOST_ONCE:
+        raise BadJob(
+            f"{told.where}, [{told.name}.tracking]: delivery = {tracked.delivery.value!r}; the messages of windows are "
+            "tracked and told where they are lost, and not sent again: write at-most-once, or leave it out"
+        )
+    return tracked
+
+
 def declared_windows(told: Declared) -> WindowsJob:
     """A job from its table; raises `BadJob`, `BadStream`."""
-    told.check({"stream", "queries", "reducers", "admitted", "from", "keep"})
+    told.check({"stream", "queries", "reducers", "admitted", "from", "keep", "tracking"})
     stream: Any = told.table.get("stream")
     if not isinstance(stream, dict):
         raise BadJob(f"{told.where}: it needs a table [{told.name}.stream]")
@@ -112,4 +150,5 @@ def declared_windows(told: Declared) -> WindowsJob:
     return WindowsJob(
         told.name, told.topic, Stream.from_json({"name": told.name, **stream}), told.table.get("queries", {}),
         reducers=told.number("reducers", 2), admitted=told.number("admitted", 1_000), latest=told.latest, keep=keep,
+        tracked=_tracked(told),
     )  # fmt: skip

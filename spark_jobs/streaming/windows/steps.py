@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from spark_jobs.streaming.tracking.messages import Sink, Spring
 from spark_jobs.streaming.unitlog.stage import register_step
 from spark_jobs.streaming.windows.map import Mapper
 from spark_jobs.streaming.windows.reduce import Reducer
 
+
+def tracked_map(stream: str, units: int) -> Spring:
+    """A mapper whose messages are tracked."""
+    return Spring(Mapper(stream, units), units)
+
+
+def tracked_reduce(stream: str, units: int) -> Sink:
+    """A reducer that ends what such mappers have sent."""
+    return Sink(Reducer(stream, units))
+
+
 register_step("windows.map", Mapper)
 register_step("windows.reduce", Reducer)
+register_step("windows.tracked_map", tracked_map)
+register_step("windows.tracked_reduce", tracked_reduce)

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.streaming.tracking.forms import Kind
 from spark_jobs.streaming.tracking.ids import root_edges
 from spark_jobs.streaming.tracking.remembering import Remembered, marks_of
 from spark_jobs.streaming.tracking.sending import Ackers, Acks
@@ -20,17 +19,21 @@ _RUNS = 8  # of counts, before they are added up
 
 
 class Count:
-    """The step; with `once`, a word that came before is not counted again. Counts are told every so many seconds."""
+    """The step; with `once`, a word that came before is not counted again. Counts are told every so many seconds.
 
-    def __init__(self, once: bool, every: float) -> None:
+    Without tracking, nobody is told which words were counted.
+    """
+
+    def __init__(self, once: bool, every: float, tracked: bool = True) -> None:
         self._once = once
+        self._tracked = tracked
         self._every = every
         self._kept: dict[int, tuple[list[int], Remembered]] = {}
 
     def __call__(self, state: State, given: Input) -> Output:
         """One round."""
         order = [given.round.incarnation, given.round.number]
-        ackers = Ackers(given.round.versions["ring"])
+        ackers = Ackers(given.round.versions["ring"]) if self._tracked else None
         known = self._remembered(state, given.unit)
         batches = [pa.ipc.open_stream(message.value).read_next_batch() for message in given.messages]
         fresh: list[pa.RecordBatch] = []
@@ -38,8 +41,9 @@ class Count:
         for batch in batches:
             attempt = int(batch.schema.metadata[ATTEMPT])
             roots, ids = (batch.column(name).to_numpy() for name in ("root", "id"))
-            for acker, sent in ackers.acks(roots, root_edges(ids, attempt), attempt, kind=Kind.ACKS).items():
-                acks.setdefault(acker, []).extend(sent)
+            if ackers is not None:
+                for acker, sent in ackers.acks(roots, root_edges(ids, attempt), attempt).items():
+                    acks.setdefault(acker, []).extend(sent)
             new = known.fresh(ids) if self._once else np.ones(ids.size, np.bool_)
             fresh.append(batch if new.all() else batch.filter(pa.array(new)))
         after = self._counted(state, fresh, given)

@@ -8,7 +8,7 @@ every = 5.0                # seconds between two tellings of the counts that hav
 admitted = 1000            # messages of a unit in a round, at most
 from = "earliest"          # or "latest": where a job begins that never ran
 
-[words.tracking]           # tracking/tracked.py
+[words.tracking]           # tracking/tracked.py; tracking = false: lines are not tracked
 timeout = 30.0
 """
 
@@ -33,7 +33,7 @@ class WordCountJob:
 
     name: str
     topic: str
-    tracked: Tracked
+    tracked: Tracked | None = None
     units: int = 2
     every: float = 5.0
     admitted: int = 1_000
@@ -43,6 +43,11 @@ class WordCountJob:
     def words(self) -> str:
         """The topic between the stages."""
         return f"{self.name}.words"
+
+    @property
+    def opens(self) -> Mapping[str, int]:
+        """None: others make the topic that it reads."""
+        return {}
 
     @property
     def results(self) -> str:
@@ -55,19 +60,36 @@ class WordCountJob:
         return f"{self.name}.dead"
 
     def parts(self, units: int, state: Path) -> tuple[Part, ...]:
-        """Split and its twin that sends again, count, and the ackers."""
-        folder, sends = str(state / self.name), self.tracked.sends
+        """Split and count; tracked, with the twin of split that sends again, and the ackers."""
+        return self._plain(units, state) if self.tracked is None else self._with_ackers(self.tracked, units, state)
+
+    def _plain(self, units: int, state: Path) -> tuple[Part, ...]:
+        folder = str(state / self.name)
+        split = Stage(
+            self.name, "split", "wordcount.split", self.topic, folder,
+            arguments={"units": self.units, "tracked": False}, modules=_STEPS, admitted=self.admitted,
+            downstream=self.words, units=self.units, dead=self.dead,
+        )  # fmt: skip
+        count = Stage(
+            self.name, "count", "wordcount.count", self.words, folder,
+            arguments={"once": False, "every": self.every, "tracked": False}, modules=_STEPS, stamped=True,
+            results=self.results, admitted=10_000,
+        )  # fmt: skip
+        return Part(split, units, {}, (STOP, HOLD)), Part(count, self.units, {}, (STOP,))
+
+    def _with_ackers(self, tracked: Tracked, units: int, state: Path) -> tuple[Part, ...]:
+        folder, sends = str(state / self.name), tracked.sends
         onward = {"downstream": self.words, "units": self.units, "dead": self.dead, **sends}
         split = Stage(
             self.name, "split", "wordcount.split", self.topic, folder,
             arguments={"units": self.units}, modules=_STEPS, admitted=self.admitted, place=SPRING, **onward,
         )  # fmt: skip
         again = Stage(
-            self.name, "again", "wordcount.again", self.tracked.told, folder,
-            arguments={"source": self.topic, "tries": self.tracked.attempts, "units": self.units}, modules=_STEPS,
+            self.name, "again", "wordcount.again", tracked.told, folder,
+            arguments={"source": self.topic, "units": self.units}, modules=_STEPS,
             own=True, place=AGAIN, **onward,
         )  # fmt: skip
-        once = self.tracked.delivery is Delivery.EXACTLY_ONCE
+        once = tracked.delivery is Delivery.EXACTLY_ONCE
         count = Stage(
             self.name, "count", "wordcount.count", self.words, folder,
             arguments={"once": once, "every": self.every}, modules=_STEPS, stamped=True, place=FIRST,
@@ -75,26 +97,28 @@ class WordCountJob:
         )  # fmt: skip
         return (
             Part(split, units, {"ring": RING}, (STOP, HOLD, FULL)),
-            Part(again, self.tracked.room, {"ring": RING}, (STOP,)),
+            Part(again, tracked.room, {"ring": RING}, (STOP,)),
             Part(count, self.units, {"ring": RING, "low": LOW}, (STOP,)),
-            self.tracked.acker(folder),
+            tracked.acker(folder),
         )
 
     def topics(self, units: int) -> Mapping[str, int]:
         """The topics that the job makes for itself, with their units."""
-        own = {self.words: self.units, self.results: self.units, self.dead: max(units, self.tracked.room)}
-        rounds = {part.stage.rounds: 1 for part in self.parts(units, Path())}
-        return {**own, **self.tracked.topics(), **rounds}
+        room, between = (self.tracked.room, self.tracked.topics()) if self.tracked else (1, {})
+        own = {self.words: self.units, self.results: self.units, self.dead: max(units, room)}
+        return {**own, **between, **{part.stage.rounds: 1 for part in self.parts(units, Path())}}
 
     def prepare(self, folder: JobFolder) -> None:
         """Make the files that rounds name, where they are not there."""
-        self.tracked.prepare(folder)
+        if self.tracked is not None:
+            self.tracked.prepare(folder)
 
 
 def declared_wordcount(told: Declared) -> WordCountJob:
     """A job from its table; raises `BadJob`."""
     told.check({"units", "every", "admitted", "from", "tracking"})
+    tracked = None if told.table.get("tracking") is False else Tracked.declared(told)
     return WordCountJob(
-        told.name, told.topic, Tracked.declared(told), told.number("units", 2), told.seconds("every", 5.0),
+        told.name, told.topic, tracked, told.number("units", 2), told.seconds("every", 5.0),
         told.number("admitted", 1_000), told.latest,
     )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,14 +94,14 @@ class _Lines:
 
 
 class Split:
-    """The step; `units` count words."""
+    """The step; `units` count words. Without tracking, it is no spring."""
 
-    def __init__(self, units: int) -> None:
+    def __init__(self, units: int, tracked: bool = True) -> None:
         self._units = units
+        self._tracked = tracked
 
     def __call__(self, state: State, given: Input) -> Output:
         """One round."""
-        ackers = Ackers(given.round.versions["ring"])
         messages, dead = [], []
         for message in given.messages:
             if bytes(message.value).count(b"\n") < ROWS:
@@ -111,18 +111,22 @@ class Split:
                 dead.append(DeadLetter(message.offset, bytes(message.value), reason))
         lines = _Lines.of(messages)
         emitted = lines.emitted(given.unit, 1, self._units)
-        acks = {}
-        epoch = ackers.telling.epoch
-        if given.to > given.start or state.scalars.get("epoch") != epoch:  # a new acker hears how far the source is
-            acks = ackers.registrations(given.unit, lines.offsets, lines.rows, emitted.values, given.to)
         counts = {"rows": int(lines.rows.sum()), "dead": len(dead)}
-        return Output(State({"epoch": epoch}), emitted.buffers, dead=dead, counts=counts, acks=acks)
+        output = Output(state, emitted.buffers, dead=dead, counts=counts)
+        return self._registered(output, lines, emitted.values, given) if self._tracked else output
+
+    def _registered(self, output: Output, lines: _Lines, values: Ids, given: Input) -> Output:
+        ackers = Ackers(given.round.versions["ring"])
+        epoch, acks = ackers.telling.epoch, {}
+        if given.to > given.start or output.state.scalars.get("epoch") != epoch:  # a new acker hears how far it is
+            acks = ackers.registrations(given.unit, lines.offsets, lines.rows, values, given.to)
+        return replace(output, state=State({"epoch": epoch}), acks=acks)
 
 
-def again(source: str, tries: int, units: int) -> Again:
+def again(source: str, units: int) -> Again:
     """The step that sends lines again."""
 
     def emit(partition: int, message: Message, rows: Sequence[int], attempt: int) -> Emitted:
         return _Lines.of([message]).emitted(partition, attempt, units, rows)
 
-    return Again(source, tries, emit, lambda message, row: bytes(message.value).split(b"\n")[row])
+    return Again(source, emit, lambda message, row: bytes(message.value).split(b"\n")[row])

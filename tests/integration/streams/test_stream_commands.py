@@ -1,4 +1,4 @@
-"""The commands that docs/streams.md and the README show, on the real Kafka."""
+"""The commands that docs/streams.md, docs/tracking.md and the README show, on the real Kafka."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def run(environment: dict[str, str], command: str) -> str:
 
 
 def shown(document: str) -> list[str]:
-    """The commands about streams in a document."""
+    """The commands about streams and tracking in a document."""
     text = (checkout() / document).read_text()
-    return re.findall(r"^python -m spark_jobs streams .+$", text, re.MULTILINE)
+    return re.findall(r"^python -m spark_jobs (?:streams|tracking).*$", text, re.MULTILINE)
 
 
 def test_the_commands_that_are_shown_work(environment: dict[str, str]) -> None:
@@ -54,6 +54,20 @@ def test_the_commands_that_are_shown_work(environment: dict[str, str]) -> None:
     assert all("origin" in json.loads(line) or "carrier" in json.loads(line) for line in told["results"].splitlines())
     assert "JFK" in told["ask"] and "JFK" in told["sql"] and "departures" in told["queries"]
     assert "before" in told["savepoints"] and "incarnation 2" in told["rewind"]
+
+
+def test_the_commands_of_tracking_that_are_shown_work(environment: dict[str, str]) -> None:
+    """In the order in which they stand; the job is stopped at the end."""
+    commands = shown("docs/tracking.md")
+    told = []
+    try:
+        for command in (each for each in commands if " stop " not in each):
+            told.append(run(environment, command))
+    finally:
+        run(environment, "python -m spark_jobs streams stop words")
+    everything = "".join(told)
+    for words in ("running", "all through", "no record was given up", "epoch 2 of the ring: ackers 0, 1", '"word"'):
+        assert words in everything, words
 
 
 def test_a_wrong_query_is_told_with_its_place_and_changes_nothing(environment: dict[str, str]) -> None:

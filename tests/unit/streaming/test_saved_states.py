@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from persistence.platform import Platform
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.kafka import Cluster
 from spark_jobs.streaming.saving import SavedStates
 from spark_jobs.streaming.unitlog.planner import CONTENTS_EVERY, cut_before
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.step import Message, State
 from spark_jobs.streaming.unitlog.versions import Versions
+from spark_jobs.streaming.upkeep import Upkeep
+from tests.support.memory_log import MemoryLog
 from tests.support.states import wipe_cache
 
 
@@ -78,6 +83,26 @@ def test_a_log_is_needed_from_the_newest_saved_state_on(platform: Platform, stag
     states.save(stage, 0)
     run_to(stage, 5)
     assert states.needed_from(stage, [0])[0].offset == 20
+
+
+@pytest.mark.parametrize(("written", "cut"), [("stamped", True), ("own", True), ("asked", True), ("", False)])
+def test_a_log_that_is_the_job_s_own_is_cut_and_one_that_is_others_is_not(
+    platform: Platform, tmp_path: Path, written: str, cut: bool
+) -> None:
+    """Up to what the persisted state needs; what clients have asked is nobody else's either."""
+    given = {written: True} if written else {}
+    stage = Stage("job", "intake", "tracker.intake", "job.asks", str(tmp_path / "states"), **given)  # type: ignore[arg-type]
+    run_to(stage, 3)
+    deleted: dict[str, Mapping[int, int]] = {}
+
+    class Log(MemoryLog):
+        def delete(self, topic: str, before: Mapping[int, int]) -> None:
+            deleted[topic] = before
+
+    upkeep = Upkeep(JobFolder(tmp_path), [(stage, 1)], platform, Cluster("nowhere"), 1.0)
+    upkeep._log = Log({stage.rounds: 1})  # type: ignore[assignment]
+    assert upkeep._save() == ""
+    assert deleted == ({"job.asks": {0: 30}} if cut else {})
 
 
 def test_a_rounds_log_is_cut_where_all_contents_were_written_again() -> None:

@@ -9,7 +9,7 @@ import pytest
 from persistence.profile import checkout
 from spark_jobs.streaming.errors import BadJob, StreamError, UnknownJob, UnknownStep
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import job_of, read_jobs
+from spark_jobs.streaming.jobs import job_of, read_jobs, windows_job_of
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.windows.errors import QueryExists
 
@@ -26,8 +26,8 @@ def written(tmp_path: Path, text: str) -> Path:
 def test_the_jobs_of_the_checkout_can_be_read() -> None:
     """Their queries too."""
     jobs = read_jobs(checkout() / "streams.toml")
-    assert "flights" in jobs
-    assert all(job.registry().queries() for job in jobs.values())
+    assert {"flights", "words"} <= set(jobs)
+    assert windows_job_of(checkout() / "streams.toml", "flights").registry().queries()
 
 
 def test_no_file_declares_no_job(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from spark_jobs.streaming.unitlog.report import Report
 
 def gauge(lows: dict[str, int], **told: int) -> dict[str, Any]:
     """What an acker tells."""
-    return {"lows": lows, "in_flight": 0, "again": 0, "retried": 0, "forwarded": 0, "adopted": 0, **told}
+    return {"lows": lows, "in_flight": 0, "again": 0, "gone": 0, "retried": 0, "forwarded": 0, "adopted": 0, **told}
 
 
 def report(at: float, *, behind: int = 0, newest: float = 0.0) -> Report:
@@ -21,47 +21,54 @@ def report(at: float, *, behind: int = 0, newest: float = 0.0) -> Report:
 def test_the_mark_of_a_partition_is_that_of_the_acker_that_is_least_far() -> None:
     """Of those of the ring."""
     told = [gauge({"0": 7, "1": 9}), gauge({"0": 5, "1": 9}), gauge({})]
-    assert lows_of({}, told, told, [0, 1]) == {"0": 5, "1": 9}
+    assert lows_of({}, told, told, [0, 1], 0) == {"0": 5, "1": 9}
 
 
 def test_an_acker_that_left_the_ring_counts_as_long_as_it_holds_something() -> None:
     """Then no more."""
     for in_flight, low in ((1, 3), (0, 5)):
         told = [gauge({"0": 5}), gauge({"0": 3}, in_flight=in_flight)]
-        assert lows_of({}, told, told, [0]) == {"0": low}
+        assert lows_of({}, told, told, [0], 0) == {"0": low}
 
 
 def test_marks_stand_while_a_root_is_on_its_way_to_be_sent_again() -> None:
     """No acker holds it then."""
     told = [gauge({"0": 9}, again=2, retried=1), gauge({"0": 9})]
-    assert lows_of({"0": 4}, told, told, [0, 1]) == {"0": 4}
+    assert lows_of({"0": 4}, told, told, [0, 1], 2) == {"0": 4}
 
 
 def test_marks_stand_while_records_are_on_their_way_between_ackers() -> None:
     """Nor does one hold these."""
     told = [gauge({"0": 9}, forwarded=5), gauge({"0": 9}, adopted=4)]
-    assert lows_of({"0": 4}, told, told, [0, 1]) == {"0": 4}
+    assert lows_of({"0": 4}, told, told, [0, 1], 0) == {"0": 4}
 
 
 def test_marks_stand_while_numbers_move_between_two_looks() -> None:
     """The ackers are not looked at in one moment: equal sums may be those of different moments."""
     before = [gauge({"0": 9}, again=1), gauge({"0": 9}, retried=1)]
     after = [gauge({"0": 9}, again=2), gauge({"0": 9}, retried=2)]
-    assert lows_of({"0": 4}, after, before, [0, 1]) == {"0": 4}
-    assert lows_of({"0": 4}, after, after, [0, 1]) == {"0": 9}
+    assert lows_of({"0": 4}, after, before, [0, 1], 2) == {"0": 4}
+    assert lows_of({"0": 4}, after, after, [0, 1], 2) == {"0": 9}
 
 
 def test_an_acker_of_the_ring_that_has_told_nothing_holds_the_marks() -> None:
     """It may hold anything."""
     told = [gauge({"0": 9})]
-    assert lows_of({"0": 4}, told, told, [0, 1]) == {"0": 4}
-    assert lows_of({"0": 4}, [*told, gauge({})], [*told, gauge({})], [0, 1]) == {"0": 4}
+    assert lows_of({"0": 4}, told, told, [0, 1], 0) == {"0": 4}
+    assert lows_of({"0": 4}, [*told, gauge({})], [*told, gauge({})], [0, 1], 0) == {"0": 4}
+
+
+def test_marks_stand_until_what_was_given_up_is_among_the_dead_letters() -> None:
+    """Below them, whoever asks finds it there."""
+    told = [gauge({"0": 9}, gone=3)]
+    assert lows_of({"0": 4}, told, told, [0], 2) == {"0": 4}
+    assert lows_of({"0": 4}, told, told, [0], 3) == {"0": 9}
 
 
 def test_marks_never_go_back() -> None:
     """What was through stays through."""
     told = [gauge({"0": 2})]
-    assert lows_of({"0": 4}, told, told, [0]) == {"0": 4}
+    assert lows_of({"0": 4}, told, told, [0], 0) == {"0": 4}
 
 
 def test_time_goes_on_while_every_stage_keeps_up() -> None:

@@ -23,10 +23,10 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_a_word_count_is_tracked_exactly_once_unless_it_says_otherwise(tmp_path: Path) -> None:
-    """With two ackers and a time-out of 30 seconds."""
+    """With one acker and a time-out of 30 seconds."""
     job = tracked_job_of(written(tmp_path, WORDS), "words")
     tracked = job.tracked
-    assert (tracked.ackers, tracked.timeout, tracked.delivery) == (2, 30.0, Delivery.EXACTLY_ONCE)
+    assert (tracked.ackers, tracked.timeout, tracked.delivery) == (1, 30.0, Delivery.EXACTLY_ONCE)
     stages = {part.stage.name: part.stage for part in job.parts(2, tmp_path)}
     assert set(stages) == {"split", "again", "count", "acker"}
     assert {stage.topic for stage in stages.values()} - set(job.topics(2)) == {"lines"}
@@ -83,7 +83,7 @@ def test_what_rounds_name_is_made_once_and_kept(tmp_path: Path) -> None:
     job = tracked_job_of(written(tmp_path, WORDS), "words")
     folder = JobFolder(tmp_path)
     job.prepare(folder)
-    assert read_json(tmp_path / RING) == {"room": 4, "epochs": {"1": [0, 1]}}
+    assert read_json(tmp_path / RING) == {"room": 2, "epochs": {"1": [0]}}
     (tmp_path / LOW).write_text('{"lows": {"0": 5}}')
     job.prepare(folder)
     assert read_json(tmp_path / LOW) == {"lows": {"0": 5}}

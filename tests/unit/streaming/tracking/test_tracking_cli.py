@@ -25,7 +25,9 @@ TRACKING = {
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
     """The folder of the job `words`."""
-    (tmp_path / "streams.toml").write_text('[words]\nkind = "wordcount"\ntopic = "lines"\n')
+    (tmp_path / "streams.toml").write_text(
+        '[words]\nkind = "wordcount"\ntopic = "lines"\n[words.tracking]\nackers = 2\nroom = 4\n'
+    )
     for name, value in (("HOME", tmp_path), ("STREAMS", tmp_path / "streams.toml")):
         monkeypatch.setenv(f"SPRINGLINE_{name}", str(value))
     monkeypatch.setenv("COLUMNS", "160")

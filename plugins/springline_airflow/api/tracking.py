@@ -1,0 +1,95 @@
+"""Tracked jobs over HTTP: what is in flight and what failed, whether a range is through, and the ring of ackers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Annotated
+
+from airflow.api_fastapi.core_api.security import GetUserDep
+from fastapi import APIRouter, Depends, Path, Query, status
+from pydantic import StringConstraints
+
+from spark_jobs.streaming.tracking.completeness import NeverTracked, completeness_of
+from spark_jobs.streaming.tracking.failures import newest_failures
+from spark_jobs.streaming.tracking.ring import Epochs
+from spark_jobs.streaming.tracking.rings import change_ring, ring_of
+from springline_airflow.api import access, shapes
+from springline_airflow.api.streams import Found, FoundDep
+
+_log = logging.getLogger(__name__)
+_reading = APIRouter(prefix="/streams/{job}/tracking", dependencies=[Depends(access.reads)])
+_changing = APIRouter(prefix="/streams/{job}/tracking", dependencies=[Depends(access.changes)])
+
+Place = Annotated[str, StringConstraints(pattern="^[0-9]{1,9}:[0-9]{1,19}$")]
+AckerNumber = Annotated[int, Path(ge=0, description="The acker's number, from 0")]
+
+
+@_reading.get("")
+def tracking(job: FoundDep) -> shapes.Tracking:
+    """What is in flight, completed, sent again and given up, as the job last told."""
+    name = job.tracked.name
+    seen = job.look()
+    if not seen.tracking:
+        raise NeverTracked(f"{name}: it has tracked nothing yet; start it first")
+    return shapes.Tracking(**{**seen.tracking, "state": seen.state})
+
+
+@_reading.get("/failed")
+def failed(
+    job: FoundDep, last: Annotated[int, Query(ge=1, le=10_000, description="So many, over all units")] = 10
+) -> shapes.Failures:
+    """The newest records that were given up or could not be used, the newest last."""
+    topic = job.tracked.dead
+    with job.log() as log:
+        return shapes.Failures(failed=[shapes.Failed.of(each) for each in newest_failures(log, topic, last)])
+
+
+@_reading.get("/through")
+def through(
+    job: FoundDep,
+    to: Annotated[
+        Sequence[Place],
+        Query(description="PARTITION:OFFSET, may be repeated; none: all that is in the topic now"),
+    ] = (),
+) -> shapes.Through:
+    """Whether all records before some offsets are through."""
+    topic = job.tracked.topic
+    wanted = {int(partition): int(offset) for partition, offset in (place.split(":") for place in to)}
+    if not wanted:
+        with job.log() as log:
+            wanted = {unit: extent.high for unit, extent in log.extents(topic).items()}
+    return shapes.Through.of(completeness_of(job.folder, wanted))
+
+
+@_reading.get("/ackers")
+def ackers(job: FoundDep) -> shapes.Ring:
+    """The ring: which ackers hold records, and how many."""
+    return _ring(job, ring_of(job.folder, job.tracked.tracked))
+
+
+@_changing.put("/ackers/{acker}", status_code=status.HTTP_201_CREATED)
+def add_acker(job: FoundDep, acker: AckerNumber, user: GetUserDep) -> shapes.Ring:
+    """Add an acker to the ring, while the job runs or not."""
+    changed = change_ring(job.folder, job.tracked.tracked, lambda epochs: epochs.with_acker(acker))
+    _log.info("%s: %s has added acker %d to the ring; epoch %d", job.job.name, user.get_name(), acker, changed.number)
+    return _ring(job, changed)
+
+
+@_changing.delete("/ackers/{acker}")
+def remove_acker(job: FoundDep, acker: AckerNumber, user: GetUserDep) -> shapes.Ring:
+    """Take an acker out of the ring, while the job runs or not; it hands over what it holds."""
+    changed = change_ring(job.folder, job.tracked.tracked, lambda epochs: epochs.without_acker(acker))
+    _log.info(
+        "%s: %s has removed acker %d from the ring; epoch %d", job.job.name, user.get_name(), acker, changed.number
+    )
+    return _ring(job, changed)
+
+
+def _ring(job: Found, epochs: Epochs) -> shapes.Ring:
+    return shapes.Ring.of(epochs, job.look().tracking.get("ackers", ()))
+
+
+router = APIRouter(tags=["streams"])
+for part in (_reading, _changing):
+    router.include_router(part)

@@ -1,0 +1,156 @@
+"""Tracked jobs over HTTP: what is told of records and of the ring, who changes it, and what is wrong."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from spark_jobs.streaming.errors import LogUnavailable, NoTopic
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.json_files import read_json
+from spark_jobs.streaming.tracking.tracked import RING
+from spark_jobs.streaming.unitlog.log import Letter
+from springline_airflow.api import streams, tracking
+from springline_airflow.api.mounting import PREFIX
+from tests.support.memory_log import MemoryLog
+
+ROOT = f"{PREFIX}/api/v1/streams"
+WORDS = f"{ROOT}/words/tracking"
+TICKS = '[ticks]\ntopic = "t"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"]]\n'
+NEVER = '[never]\nkind = "wordcount"\ntopic = "lines"\n'
+
+
+@pytest.fixture(autouse=True)
+def declared(words: JobFolder, tmp_path: Path) -> None:
+    """Beside `words` there are `ticks`, which is not tracked, and `never`, which nobody started."""
+    with (tmp_path / "streams.toml").open("a") as file:
+        file.write(TICKS + NEVER)
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> MemoryLog:
+    """What the API finds instead of Kafka: two partitions of lines, and two dead letters."""
+    found = MemoryLog({"lines": 2, "words.dead": 1})
+    for number, (offset, content) in enumerate(((3, b"one"), (650, b"tw\xff"))):
+        place = {"partition": b"1", "offset": str(offset).encode(), "reason": b"row 0: sent 5 times"}
+        found._append(Letter("words.dead", 0, content, place), at=1_700_000_000.0 + number)
+    monkeypatch.setattr(MemoryLog, "close", lambda self: None, raising=False)
+    monkeypatch.setattr(streams, "Kafka", lambda cluster, patience: found)
+    return found
+
+
+def test_what_is_in_flight_completed_and_given_up_is_told(vera: TestClient, words: JobFolder) -> None:
+    """By the last heartbeat, with the state of the job; a time that is not known is null."""
+    with words.held():
+        told = vera.get(WORDS).json()
+    assert told == {
+        "state": "running", "in_flight": 50, "completed": 56_789, "again": 12, "gone": 3, "bytes": 2_000_000,
+        "seconds": {"p50": 0.091, "p90": 0.1, "p99": None}, "lows": {"0": 700, "1": 800},
+        "ackers": [{"acker": 0, "in_flight": 50, "completed": 56_789, "epoch": 1}], "waits": False, "still": "",
+    }  # fmt: skip
+    assert vera.get(WORDS).json()["state"] == "dead"
+
+
+def test_the_newest_records_that_were_given_up_come_last(vera: TestClient, log: MemoryLog) -> None:
+    """So many as are asked for; bytes that are no text are shown as such."""
+    first, second = vera.get(f"{WORDS}/failed").json()["failed"]
+    assert (first["offset"], second["offset"]) == (3, 650)
+    assert second == {
+        "partition": 1, "offset": 650, "reason": "row 0: sent 5 times", "at": "2023-11-14T22:13:21Z",
+        "content": "tw\\xff",
+    }  # fmt: skip
+    assert vera.get(f"{WORDS}/failed", params={"last": 1}).json() == {"failed": [second]}
+
+
+def test_whether_a_range_is_through_is_told_with_what_is_missing(vera: TestClient) -> None:
+    """Up to the marks everything is."""
+    marks = {"0": 700, "1": 800}
+    told = vera.get(f"{WORDS}/through", params={"to": ["0:700", "1:10"]}).json()
+    assert told == {"through": True, "missing": {}, "to": {"0": 700, "1": 10}, "marks": marks}
+    told = vera.get(f"{WORDS}/through", params={"to": ["0:750", "1:800"]}).json()
+    assert told == {"through": False, "missing": {"0": 50}, "to": {"0": 750, "1": 800}, "marks": marks}
+
+
+def test_without_offsets_all_that_is_in_the_topic_now_is_asked_for(vera: TestClient, log: MemoryLog) -> None:
+    """The end of each partition."""
+    assert vera.get(f"{WORDS}/through").json()["to"] == {"0": 0, "1": 0}
+    for _ in range(600):
+        log.put("lines", 0, b"a line")
+    told = vera.get(f"{WORDS}/through").json()
+    high = log.extents("lines")[0].high
+    assert (told["to"], told["missing"]) == ({"0": high, "1": 0}, {"0": high - 700})
+
+
+def test_the_ring_shows_every_acker_that_there_can_be(vera: TestClient) -> None:
+    """With what it holds, if it has told that."""
+    told = vera.get(f"{WORDS}/ackers").json()
+    assert (told["epoch"], told["room"]) == (1, 4)
+    rows = [(each["in_ring"], each["in_flight"], each["completed"]) for each in told["ackers"]]
+    assert rows == [(True, 50, 56_789), (True, None, None), (False, None, None), (False, None, None)]
+
+
+def test_ackers_are_added_and_removed_and_the_log_tells_by_whom(
+    ulla: TestClient, words: JobFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each change is an epoch of the ring, which the job finds in its folder."""
+    with caplog.at_level(logging.INFO, logger="springline_airflow.api"):
+        added, removed = ulla.put(f"{WORDS}/ackers/2"), ulla.delete(f"{WORDS}/ackers/0")
+    assert (added.status_code, added.json()["epoch"]) == (201, 2)
+    assert (removed.status_code, removed.json()["epoch"]) == (200, 3)
+    assert [each["acker"] for each in removed.json()["ackers"] if each["in_ring"]] == [1, 2]
+    assert read_json(words.path / RING)["epochs"] == {"1": [0, 1], "2": [0, 1, 2], "3": [1, 2]}
+    assert [record.getMessage() for record in caplog.records if record.name == tracking.__name__] == [
+        "words: ulla has added acker 2 to the ring; epoch 2",
+        "words: ulla has removed acker 0 from the ring; epoch 3",
+    ]
+
+
+def test_who_may_only_read_does_not_change_the_ring(vera: TestClient, words: JobFolder) -> None:
+    """And nothing is written."""
+    assert vera.put(f"{WORDS}/ackers/2").status_code == vera.delete(f"{WORDS}/ackers/0").status_code == 403
+    assert not (words.path / RING).exists()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "error", "words_of_it"),
+    [
+        ("GET", "ticks/tracking", 404, "UnknownJob", "ticks: its records are not tracked"),
+        ("GET", "ticks/tracking/through?to=0:1", 404, "UnknownJob", "not tracked"),
+        ("PUT", "ticks/tracking/ackers/2", 404, "UnknownJob", "not tracked"),
+        ("GET", "other/tracking", 404, "UnknownJob", "no job 'other'"),
+        ("GET", "never/tracking", 409, "NeverTracked", "never: it has tracked nothing yet"),
+        ("GET", "never/tracking/through?to=0:1", 409, "NeverTracked", "start it first"),
+        ("PUT", "words/tracking/ackers/1", 409, "BadRing", "acker 1 is in the ring already"),
+        ("PUT", "words/tracking/ackers/4", 409, "BadRing", "has room for ackers 0 to 3"),
+        ("DELETE", "words/tracking/ackers/3", 409, "BadRing", "acker 3 is not in the ring"),
+        ("PUT", "words/tracking/ackers/-1", 422, "BadRequest", "path.acker"),
+        ("GET", "words/tracking/through?to=0", 422, "BadRequest", "query.to.0"),
+        ("GET", "words/tracking/failed?last=0", 422, "BadRequest", "query.last"),
+    ],
+)
+def test_an_error_says_what_is_wrong(
+    ulla: TestClient, words: JobFolder, method: str, path: str, status: int, error: str, words_of_it: str
+) -> None:
+    """In the shape of all errors; the ring stays as it is."""
+    answer = ulla.request(method, f"{ROOT}/{path}")
+    assert (answer.status_code, answer.json()["error"]) == (status, error)
+    assert words_of_it in answer.json()["detail"]
+    assert not (words.path / RING).exists()
+
+
+@pytest.mark.parametrize(("error", "status"), [(NoTopic, 404), (LogUnavailable, 503)])
+def test_a_topic_that_is_not_there_and_a_kafka_that_is_away_are_told_apart(
+    vera: TestClient, log: MemoryLog, monkeypatch: pytest.MonkeyPatch, error: type[Exception], status: int
+) -> None:
+    """Where the failures are, and where the topic ends."""
+
+    def extents(topic: str) -> None:
+        raise error(f"{topic}: no")
+
+    monkeypatch.setattr(log, "extents", extents)
+    for path, topic in (("failed", "words.dead"), ("through", "lines")):
+        answer = vera.get(f"{WORDS}/{path}")
+        assert (answer.status_code, answer.json()["detail"]) == (status, f"{topic}: no")

@@ -1,0 +1,217 @@
+"""The task that waits until a range of a tracked job is through, its trigger, and what counts as lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
+
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.json_files import write_json
+from spark_jobs.streaming.tracking.tracked import LOW
+from spark_jobs.streaming.unitlog.log import Letter
+from springline_airflow.completeness import CompletenessOperator, CompletenessTrigger
+from tests.support.memory_log import MemoryLog
+
+NOON = 1_357_387_200.0  # 2013-01-05 12:00
+MARKS = {"0": 700, "1": 800}
+
+
+@pytest.fixture
+def log() -> MemoryLog:
+    """Lines, one an hour from noon on, in the first of two partitions: at offsets 0, 2, 3, 5; and no dead letters."""
+    found = MemoryLog({"lines": 2, "words.dead": 2})
+    for hour in range(4):
+        found.put("lines", 0, b"a line", NOON + 3600 * hour)
+    return found
+
+
+def operator(log: MemoryLog, **changes: Any) -> CompletenessOperator:
+    """The task."""
+    return CompletenessOperator(task_id="gate", job="words", open_log=lambda: nullcontext(log), **changes)
+
+
+def lose(log: MemoryLog, partition: int, offset: int) -> None:
+    """A dead letter."""
+    place = {"partition": b"%d" % partition, "offset": b"%d" % offset, "reason": b"row 0: sent 5 times"}
+    log._append(Letter("words.dead", 0, b"a line", place))
+
+
+def beat(words: JobFolder, *, marks: dict[str, int], gone: int, dealt: int) -> None:
+    """A heartbeat in which ackers have given so many records up, of which so many are dead letters."""
+    told = words.heartbeat()
+    assert told is not None
+    told["tracking"] |= {"lows": marks, "gone": gone}
+    told["stages"]["again"]["counts"]["gone"] = dealt
+    words.beat(told)
+
+
+def test_what_is_through_lets_pass_at_once(words: JobFolder, log: MemoryLog) -> None:
+    """Without a trigger; what is returned is what was waited for, as JSON."""
+    told = operator(log, to={0: 700, "1": "10"}).execute({})
+    assert told == {"job": "words", "begin": {}, "end": {"0": 700, "1": 10}, "marks": MARKS}
+    assert json.loads(json.dumps(told)) == told
+
+
+def test_what_is_not_through_is_waited_for_as_a_trigger(words: JobFolder, log: MemoryLog) -> None:
+    """And then the task goes on with the same range."""
+    task = operator(log, to={"0": 750}, poll=0.01)
+    with pytest.raises(TaskDeferred) as deferred:
+        task.execute({})
+    assert isinstance(deferred.value.trigger, CompletenessTrigger)
+    assert json.loads(json.dumps(deferred.value.kwargs)) == deferred.value.kwargs
+    write_json(words.path / LOW, {"lows": {"0": 750}})
+    told = task.resume({}, event={"missing": ""}, **deferred.value.kwargs)
+    assert (told["end"], told["marks"]) == ({"0": 750}, {"0": 750})
+
+
+@pytest.mark.parametrize("given", [None, "", "None", "null"])
+def test_without_a_range_all_that_was_in_the_topic_is_waited_for(
+    words: JobFolder, log: MemoryLog, given: str | None
+) -> None:
+    """What comes later is not; a template that comes to nothing is none."""
+    assert operator(log, to=given).execute({})["end"] == {"0": log.extents("lines")[0].high, "1": 0}
+    write_json(words.path / LOW, {"lows": {"0": 5}})
+    with pytest.raises(TaskDeferred) as deferred:
+        operator(log, to=given).execute({})
+    before = deferred.value.kwargs["awaited"]["end"]
+    log.put("lines", 0, b"later")
+    assert before == {"0": 6, "1": 0} and log.extents("lines")[0].high > 6
+
+
+def test_offsets_can_be_json_as_templates_make_it(words: JobFolder, log: MemoryLog) -> None:
+    """Of what another task has told, for example."""
+    assert operator(log, to='{"0": 700, "1": 10}').execute({})["end"] == {"0": 700, "1": 10}
+
+
+def test_a_range_of_time_ends_before_the_first_message_at_its_end(words: JobFolder, log: MemoryLog) -> None:
+    """Or where the topic ends, if there is none yet; times are UTC unless they say otherwise."""
+    told = operator(log, begin="2013-01-05 13:00", end="2013-01-05T15:00:00+01:00").execute({})
+    assert (told["begin"], told["end"]) == ({"0": 2, "1": 0}, {"0": 3, "1": 0})
+    assert operator(log, end="2013-01-06").execute({})["end"] == {"0": log.extents("lines")[0].high, "1": 0}
+
+
+def test_begin_and_end_and_offsets_are_templates() -> None:
+    """So a gate follows its DAG run's data interval."""
+    assert set(CompletenessOperator.template_fields) == {"to", "begin", "end"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"to": {"0": 1}, "end": "2013-01-05"}, "`to` or `end`, not both"),
+        ({"to": "0:700"}, "give offsets by partition"),
+        ({"to": "[700]"}, "give offsets by partition"),
+        ({"to": {}}, "give offsets by partition"),
+        ({"to": {"0": -1}}, "give offsets by partition"),
+        ({"to": {"0": 1.5}}, "give offsets by partition"),
+        ({"end": "noon"}, "end='noon': give a date and time"),
+        ({"end": "2999-01-01"}, "end=2999-01-01 is ahead"),
+        ({"begin": "2013-01-06", "end": "2013-01-05"}, "there is no time"),
+    ],
+)
+def test_a_range_that_cannot_be_fails_at_once(
+    words: JobFolder, log: MemoryLog, changes: dict[str, Any], told: str
+) -> None:
+    """No retry can mend it."""
+    with pytest.raises(AirflowFailException, match=told):
+        operator(log, **changes).execute({})
+
+
+def test_a_job_that_is_not_there_fails_at_once(words: JobFolder, log: MemoryLog) -> None:
+    """With those that are declared."""
+    task = CompletenessOperator(task_id="gate", job="other", open_log=lambda: nullcontext(log))
+    with pytest.raises(AirflowFailException, match=r"no job 'other' is declared in .*; declared: words"):
+        task.execute({})
+
+
+def test_a_gate_whose_time_is_up_tells_what_is_missing_and_how_the_job_is(words: JobFolder, log: MemoryLog) -> None:
+    """A retry may find it through."""
+    task = operator(log, to={"0": 750}, max_wait=0.0)
+    with pytest.raises(TaskDeferred) as deferred:
+        task.execute({})
+    event = fired(deferred.value.trigger)
+    with pytest.raises(
+        AirflowException, match=r"not through up to 0:750 after 0 s: 50 messages of partition 0"
+    ) as late:
+        task.resume({}, event=event, **deferred.value.kwargs)
+    assert "the job is dead" in str(late.value) and not isinstance(late.value, AirflowFailException)
+
+
+# ---- what was lost
+
+
+def test_a_record_that_was_given_up_lets_pass_unless_it_may_not(words: JobFolder, log: MemoryLog) -> None:
+    """Then the error names the first ones, and no retry helps."""
+    for offset in range(10, 17):
+        lose(log, 1, offset)
+    assert operator(log, to={"1": 15}).execute({})
+    with pytest.raises(AirflowFailException, match=r"5 records up to 1:15 were lost: 1:10 \(row 0: sent 5 times\)"):
+        operator(log, to={"1": 15}, fail_on_lost=True).execute({})
+    with pytest.raises(AirflowFailException, match=r"7 records .*1:14 .*, and 2 more; .*tracking failed words"):
+        operator(log, to={"1": 100}, fail_on_lost=True).execute({})
+
+
+def test_only_a_loss_in_the_range_counts(words: JobFolder, log: MemoryLog) -> None:
+    """Not one before it, behind it, or in a partition that nobody asks for."""
+    for partition, offset in ((0, 0), (0, 3), (1, 1)):
+        lose(log, partition, offset)
+    within = {"begin": "2013-01-05 13:00", "end": "2013-01-05 14:00"}  # offset 2 alone
+    with pytest.raises(AirflowFailException, match="1 records up to 0:3, 1:0 were lost"):
+        operator(log, end="2013-01-05 14:00", fail_on_lost=True).execute({})
+    assert operator(log, **within, fail_on_lost=True).execute({})["begin"] == {"0": 2, "1": 0}
+
+
+# ---- the trigger
+
+
+def fired(trigger: CompletenessTrigger) -> dict[str, str]:
+    """What the trigger fires with, made again from what it serialises to; it looks often and from the start."""
+    _, kwargs = trigger.serialize()
+
+    async def first() -> dict[str, str]:
+        async for event in CompletenessTrigger(**{**kwargs, "poll": 0.01, "settle": 0.0}).run():
+            return event.payload
+        raise AssertionError("it did not fire")
+
+    return asyncio.run(asyncio.wait_for(first(), 10))
+
+
+def trigger(until: float, **awaited: Any) -> CompletenessTrigger:
+    """A trigger that awaits offset 750 of the first partition."""
+    return CompletenessTrigger(
+        {"job": "words", "begin": {}, "end": {"0": 750}, "none_lost": False, **awaited}, time.time() + until
+    )
+
+
+def test_the_trigger_is_made_again_from_json() -> None:
+    """As Airflow keeps it."""
+    kind, kwargs = trigger(60).serialize()
+    assert kind == "springline_airflow.completeness.CompletenessTrigger"
+    assert json.loads(json.dumps(kwargs)) == kwargs
+
+
+def test_the_trigger_fires_when_the_mark_is_there(words: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looks again and again until then."""
+    looks = iter([700, 749, 750])
+    missing = CompletenessTrigger._look
+
+    def look(self: CompletenessTrigger) -> str:
+        write_json(words.path / LOW, {"lows": {"0": next(looks)}})
+        return missing(self)
+
+    monkeypatch.setattr(CompletenessTrigger, "_look", look)
+    assert fired(trigger(60)) == {"missing": ""}
+    assert next(looks, None) is None
+
+
+def test_the_trigger_fires_when_its_time_is_up(words: JobFolder) -> None:
+    """With what is missing; a job that never tracked may still begin, and is waited for as well."""
+    assert fired(trigger(0)) == {"missing": "50 messages of partition 0"}
+    (words.path / LOW).unlink()
+    assert fired(trigger(0)) == {"missing": "it has tracked nothing yet"}

@@ -1,0 +1,89 @@
+"""The tracker alone on the real Kafka and Spark: threads tell it what they process, and hear what was lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from queue import Queue
+
+import pytest
+
+from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.tracker.client import Tracker
+from spark_jobs.streaming.unitlog.log import Letter
+from tests.support.application import Application
+from tests.support.servers import Running
+
+ROOTS = [*range(300), 1 << 63, (1 << 64) - 2]
+LOST = set(ROOTS[::10])  # in their first attempt
+
+Tuple = tuple[int, int, int, bool]  # root, attempt, edge, whether it is a leaf
+
+
+@pytest.fixture
+def job(kafka: Running, tmp_path: Path) -> Iterator[Application]:
+    """A tracker; ends whatever lives of it."""
+    name = f"tracker_{uuid.uuid4().hex[:8]}"
+    declared = f'[{name}]\nkind = "tracker"\n\n[{name}.tracking]\ntimeout = 3.0\n'
+    made = Application(kafka, tmp_path / "home", name, declared)
+    yield made
+    made.close()
+
+
+def process(servers: str, job: str, tuples: Queue[Tuple | None]) -> None:
+    """The processors of the topology: a tuple that is no leaf emits two; some acks are lost."""
+    with Tracker(servers, job) as tracker:
+        while (found := tuples.get()) is not None:
+            root, attempt, edge, leaf = found
+            emitted = [] if leaf else [tracker.edge(), tracker.edge()]
+            for child in emitted:
+                tuples.put((root, attempt, child, True))
+            if not (leaf and attempt == 1 and root in LOST):
+                tracker.ack(root, edge, emitted, attempt)
+            if tuples.empty():
+                tracker.flush()
+
+
+def test_a_topology_that_is_not_ours_hears_what_was_finished_and_what_was_lost(job: Application) -> None:
+    """Each attempt once; what failed is finished in its second. Bad messages are told, and the job stops as any."""
+    servers = job.kafka.address
+    job.start()
+    job.await_(lambda seen: seen.works, patience=120)
+    tuples: Queue[Tuple | None] = Queue()
+    processors = threading.Thread(target=process, args=(servers, job.name, tuples))
+    told: list[tuple[int, int, str]] = []
+    with Tracker(servers, job.name) as spring:
+
+        def send(root: int, attempt: int) -> None:
+            edges = [spring.edge(), spring.edge()]
+            spring.begin(root, edges, attempt)
+            for edge in edges:
+                tuples.put((root, attempt, edge, False))
+
+        for root in ROOTS:
+            send(root, 1)
+        processors.start()
+        try:
+            until = time.monotonic() + 60
+            while len(told) < len(ROOTS) + len(LOST) and time.monotonic() < until:
+                for root, attempt, outcome in spring.outcomes(1.0):
+                    told.append((root, attempt, outcome))
+                    if outcome == "failed":
+                        send(root, attempt + 1)
+        finally:
+            tuples.put(None)
+            processors.join()
+    finished = [(root, 2 if root in LOST else 1, "finished") for root in ROOTS]
+    assert sorted(told) == sorted([*finished, *((root, 1, "failed") for root in LOST)]), job.log()
+
+    with closing(Kafka(Cluster(servers))) as log, log.sending() as sending:
+        sending.send(Letter(f"{job.name}.asks", 0, b"hello"))
+    seen = job.await_(lambda seen: seen.stages["intake"]["counts"].get("dead", 0) == 1, patience=30, again=False)
+    assert (seen.tracking["completed"], seen.tracking["gone"]) == (len(ROOTS), len(LOST))
+    assert "not an Arrow stream" in job.run("tracking failed")
+    job.stop()
+    assert job.look().state == "stopped"

@@ -1,0 +1,89 @@
+"""Windowed statistics whose messages are tracked: all are through in the end, and what was lost is told."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.streaming.tracking.tracked import Delivery, Tracked
+from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.step import Input, Output, State, Step
+from spark_jobs.streaming.windows.job import WindowsJob
+from spark_jobs.streaming.windows.stream import Stream
+from tests.support.memory_log import Killed
+from tests.support.tracked_world import TrackedWorld, Wrap
+
+STREAM = Stream.from_json({"name": "w", "time": "t", "fields": [["t", "float"], ["k", "text"]], "lateness": 1.0})
+QUERIES = {"q": "SELECT k, count(*) AS n FROM w GROUP BY k WINDOWING 5 s"}
+EVENTS = st.lists(st.tuples(st.sampled_from(["die", "die", "add", "remove"]), st.integers(0, 60)), max_size=4)
+BEGIN = 1_600_000_000.5  # seconds since 1970
+PLAIN: Wrap = lambda stage, step: step  # noqa: E731
+
+
+def world(folder: Path, wrap: Wrap = PLAIN) -> TrackedWorld:
+    """A job of two mappers and two reducers."""
+    tracked = Tracked("w", 2, 3, timeout=5.0, delivery=Delivery.AT_MOST_ONCE)
+    return TrackedWorld(WindowsJob("w", "rows", STREAM, QUERIES, admitted=2, tracked=tracked), folder, wrap=wrap)
+
+
+def rows(seed: int, messages: int) -> list[str]:
+    """Messages of rows in the order of time."""
+    drawn = random.Random(seed)
+    return ["".join(f"{BEGIN + number},k{drawn.randint(0, 3)}\n" for _ in range(3)) for number in range(messages)]
+
+
+def losing(number: int) -> Wrap:
+    """A reducer that loses what one round of its was sent."""
+
+    def wrap(stage: Stage, step: Step) -> Step:
+        def lossy(state: State, given: Input) -> Output:
+            lost = given.unit == 1 and given.round.number == number
+            return step(state, replace(given, messages=(), ended=()) if lost else given)
+
+        return lossy if stage.name == "reduce" else step
+
+    return wrap
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(0, 2**32), EVENTS)
+def test_all_messages_are_through_whatever_dies(seed: int, events: list[tuple[str, int]]) -> None:
+    """None is told as lost, ackers come and go, and the marks are at the end of the topic."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        topology = world(Path(folder))
+        topology.feed(*rows(seed, 20))
+        for what, number in events:
+            epochs = topology.epochs
+            if what == "add" and 2 not in epochs.circle.ackers:
+                topology.change_ring(epochs.with_acker(2))
+            elif what == "remove" and len(epochs.circle.ackers) > 1:
+                topology.change_ring(epochs.without_acker(epochs.circle.ackers[0]))
+            topology.log.dies_in = number
+            try:
+                topology.turn()
+            except Killed:
+                topology.start()
+            topology.log.dies_in = None
+        topology.finish()
+        assert topology.told("completed") >= 20
+        assert not topology.told("gone") and not topology.dead()
+
+
+def test_what_a_reducer_lost_is_told_with_its_content() -> None:
+    """By partition and offset; nothing else is."""
+    texts = rows(7, 20)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        topology = world(Path(folder), losing(3))
+        topology.feed(*texts)
+        topology.finish()
+        dead = topology.dead()
+        letters = [message for unit in topology.log.topics["w.dead"] for message in unit]
+        lost = Counter(bytes(message.value).decode() for message in letters)
+        assert 0 < len(dead) < 20
+        assert set(lost) <= set(texts) and all("sent once and not processed" in reason for *_, reason in dead)

@@ -1,0 +1,71 @@
+"""What clients write: read back as it was, and refused where it is something else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.streaming.tracker import asks as module
+from spark_jobs.streaming.tracker.asks import SCHEMA, Asks
+from spark_jobs.streaming.tracking.errors import BadUpdate
+from spark_jobs.streaming.tracking.naming import NO_ROOT
+from spark_jobs.streaming.unitlog.letters import arrow_bytes
+
+ROWS = [(0, 1, True, 5), (NO_ROOT - 1, 63, False, (1 << 64) - 1)]
+
+
+def batch(schema: pa.Schema = SCHEMA, **columns: object) -> bytes:
+    """A message of these columns, the others of one row as they should be."""
+    told = {"root": [1], "attempt": [1], "begins": [True], "value": [7], **columns}
+    arrays = [pa.array(told.get(field.name, [0]), field.type) for field in schema]
+    return arrow_bytes(pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+
+def test_rows_come_back_as_they_were() -> None:
+    """Any root but the last, any value."""
+    found = Asks.read(Asks.of(ROWS).encode())
+    assert [tuple(row) for row in zip(*(column.tolist() for column in found), strict=True)] == ROWS
+    assert Asks.read(Asks.of([]).encode()).roots.size == 0
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (b"hello", "not an Arrow stream"),
+        (b"", "not an Arrow stream"),
+        (batch(root=[NO_ROOT]), "names no root"),
+        (batch(attempt=[0]), "attempts 0 to 0: they count from 1 to 63"),
+        (batch(attempt=[64]), "attempts 64 to 64"),
+        (batch(value=[None]), "a value is missing"),
+        (batch(pa.schema([("root", pa.int64())])), "its columns are root int64; they must be root uint64, attempt"),
+    ],
+)
+def test_what_is_something_else_is_refused_in_words(message: bytes, told: str) -> None:
+    """As a reason in the dead letters."""
+    with pytest.raises(BadUpdate, match=told):
+        Asks.read(message)
+
+
+def test_a_message_of_too_many_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round has room for so many."""
+    monkeypatch.setattr(module, "MOST", 1)
+    with pytest.raises(BadUpdate, match="2 rows in a message; 1 at most"):
+        Asks.read(Asks.of(ROWS).encode())
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=4), st.integers(0, 600))
+def test_a_damaged_message_is_refused_or_read_and_nothing_else(changes: list[tuple[int, int]], cut: int) -> None:
+    """Bytes that were changed, and an end that is missing."""
+    message = bytearray(Asks.of(ROWS).encode())
+    for place, value in changes:
+        message[place % len(message)] = value
+    try:
+        found = Asks.read(bytes(message[: len(message) - cut]))
+    except BadUpdate:
+        return
+    assert all(column.dtype == wanted.dtype for column, wanted in zip(found, Asks.of([]), strict=True))
+    assert (found.roots != np.uint64(NO_ROOT)).all() and ((found.attempts >= 1) & (found.attempts <= 63)).all()

@@ -1,0 +1,113 @@
+"""How the tracker alone is declared, and what it is made of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from spark_jobs.streaming.commands.tracking import app
+from spark_jobs.streaming.errors import BadJob, StreamError
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.jobs import is_tracked, read_jobs, tracked_job_of, tracked_jobs
+from spark_jobs.streaming.tracking.oversight import Oversight
+from spark_jobs.streaming.unitlog.report import Report
+
+TRACKER = '[orders]\nkind = "tracker"\n'
+TICKS = '[ticks]\ntopic = "t"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"]]\n'
+
+
+def written(folder: Path, text: str) -> Path:
+    """A file of declarations."""
+    file = folder / "streams.toml"
+    file.write_text(text)
+    return file
+
+
+def test_the_tracker_needs_no_topic_it_makes_the_one_that_clients_write_to(tmp_path: Path) -> None:
+    """Before all else, with as many units as its table says."""
+    job = tracked_job_of(written(tmp_path, f"{TRACKER}units = 3\n"), "orders")
+    assert (job.topic, dict(job.opens)) == ("orders.asks", {"orders.asks": 3})
+    parts = job.parts(3, tmp_path)
+    assert {part.stage.topic for part in parts} <= {*job.opens, *job.topics(3)}
+    assert {part.stage.name: part.units for part in parts} == {"intake": 3, "outcome": 2, "acker": 2}
+    assert all(part.stage.make_step() for part in parts)
+
+
+def test_what_tells_jobs_that_are_tracked_from_others_is_what_they_have(tmp_path: Path) -> None:
+    """No kind is named for it."""
+    words = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
+    file = written(tmp_path, TRACKER + words + TICKS)
+    assert set(tracked_jobs(file)) == {"orders", "words"}
+    assert {name for name, job in read_jobs(file).items() if is_tracked(job)} == {"orders", "words"}
+
+
+def test_stages_that_write_to_the_ackers_are_told_apart(tmp_path: Path) -> None:
+    """By the numbers of their units in stamps."""
+    job = tracked_job_of(written(tmp_path, TRACKER), "orders")
+    sending = [part for part in job.parts(2, tmp_path) if part.stage.acks]
+    senders = [part.stage.sender(unit) for part in sending for unit in range(part.units)]
+    assert len(sending) == 2 and len(set(senders)) == len(senders)
+
+
+def test_a_root_has_one_try_for_the_ackers_and_they_tell_what_became_of_it(tmp_path: Path) -> None:
+    """Of a job of ours they are what they were."""
+    file = written(tmp_path, f'{TRACKER}[words]\nkind = "wordcount"\ntopic = "lines"\n')
+    arguments = {
+        name: next(part.stage.arguments for part in job.parts(2, tmp_path) if part.stage.name == "acker")
+        for name, job in tracked_jobs(file).items()
+    }
+    assert arguments["orders"] == {"timeout": 30.0, "tries": 1, "layout": "slots", "outcomes": True}
+    assert arguments["words"] == {"timeout": 30.0, "tries": 5}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f'{TRACKER}topic = "t"\n', "topic means nothing here; known: kind, tracking, units"),
+        (f"{TRACKER}units = 0\n", "units must be a whole number above 0"),
+        (f"{TRACKER}[orders.tracking]\ntries = 3\n", "tries means nothing here; known: ackers, room, timeout"),
+        (f'{TRACKER}[orders.tracking]\ndelivery = "exactly-once"\n', "delivery means nothing here"),
+        ('[words]\nkind = "wordcount"\n', "needs a topic"),
+        ("words = 3\n", "it must be a table"),
+    ],
+)
+def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, told: str) -> None:
+    """With what is known instead."""
+    with pytest.raises(BadJob, match=told):
+        read_jobs(written(tmp_path, text))
+
+
+def test_commands_of_tracking_know_the_tracker_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That offsets tell nothing of its roots, they say."""
+    for name, value in (("HOME", tmp_path), ("STREAMS", written(tmp_path, TRACKER))):
+        monkeypatch.setenv(f"SPRINGLINE_{name}", str(value))
+    assert json.loads(CliRunner().invoke(app, ["--json"]).output) == {"orders": {}}
+    assert "epoch 2 of the ring: ackers 0, 1" in CliRunner().invoke(app, ["add", "orders", "1"]).output
+    error = CliRunner().invoke(app, ["through", "orders"]).exception
+    assert isinstance(error, StreamError) and "named by others" in str(error)
+
+
+@pytest.mark.parametrize(("kind", "waits"), [("tracker", True), ("wordcount", False)])
+def test_time_stands_still_for_a_foreign_topology_while_its_acks_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, waits: bool
+) -> None:
+    """They come in by the first stage; that of a job of ours brings roots alone."""
+    table = f'[orders]\nkind = "{kind}"\n' + ('topic = "t"\n' if kind == "wordcount" else "")
+    job = tracked_job_of(written(tmp_path, table), "orders")
+    folder = JobFolder(tmp_path)
+    job.prepare(folder)
+    parts = job.parts(2, tmp_path / "state")
+    monkeypatch.setattr("spark_jobs.streaming.tracking.oversight.time.time", lambda: 100.0)
+    gauges = dict.fromkeys(("in_flight", "completed", "again", "retried", "forwarded", "adopted", "gone"), 0)
+    for part in parts:
+        for unit in range(part.units):
+            place = part.stage.folder(unit)
+            place.mkdir(parents=True)
+            behind, newest = (7, 20.0) if part is parts[0] else (0, 0.0)
+            Report(unit, 1, {}, 0, behind, newest, {}, 100.0, {**gauges, "lows": {}}).write(place)
+    oversight = Oversight(job.tracked, folder, parts)
+    oversight._look()
+    assert oversight._seen.still == ("intake is behind" if waits else "")

@@ -1,0 +1,158 @@
+"""From what clients write to what they hear: intake, ackers and outcome, round by round."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_jobs.streaming.tracker import intake as module
+from spark_jobs.streaming.tracker.client import Tracker
+from spark_jobs.streaming.tracker.intake import Intake
+from spark_jobs.streaming.tracker.outcome import Outcome
+from spark_jobs.streaming.tracking.acker import Acker
+from spark_jobs.streaming.tracking.forms import Kind, Telling, Told
+from spark_jobs.streaming.tracking.items import items
+from spark_jobs.streaming.unitlog.letters import arrow_bytes, results_of
+from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.stamps import Stamp
+from spark_jobs.streaming.unitlog.step import Input, Message, Output, Round, State
+from tests.support.memory_log import MemoryLog
+
+RING = {"room": 2, "epochs": {"1": [0]}}
+
+
+class Steps:
+    """A tracker of one acker, whose steps are called one after another, a second apart."""
+
+    def __init__(self, timeout: float = 8.0) -> None:
+        self.log = MemoryLog({"t.asks": 1, "t.results": 1})
+        self.client = Tracker("", "t", log=self.log)
+        self.intake, self.outcome = Intake(), Outcome()
+        self.acker = Acker(timeout, 1, "slots", outcomes=True)
+        self.state, self.number, self.read = State(), 0, 0
+        self.taken = Output(State())
+
+    def round(self) -> list[tuple[int, int, str]]:
+        """What a round of all three tells; `taken` is what the intake made of it."""
+        self.client.flush()
+        self.number += 1
+        messages = self.log.topics["t.asks"][0][self.read :]
+        self.read += len(messages)
+        self.taken = self.intake(State(), self.given("intake", messages))
+        acked = self.acker(self.state, self.given("acker", _messages(self.taken.acks.get(0, ()))))
+        self.state = acked.state
+        output = self.outcome(State(), self.given("outcome", _messages(acked.tells)))
+        stage = Stage("t", "outcome", "", "t.told", "", results="t.results")
+        lines = [line for letter in results_of(stage, 0, (1, 1), output) for line in letter.value.splitlines()]
+        return [(told["root"], told["attempt"], told["outcome"]) for told in map(json.loads, lines)]
+
+    def given(self, stage: str, messages: Sequence[Message]) -> Input:
+        """The input of a step in this round."""
+        versions = {"ring": RING, "pace": {"still": False}}
+        return Input(stage, 0, Round(1, self.number, 100.0 + self.number, versions), messages)
+
+    @property
+    def values(self) -> dict[int, int]:
+        """The check value of each root that is in flight."""
+        held = self.acker._kept[0].table.items()
+        return dict(zip(held.roots.tolist(), held.values.tolist(), strict=True))
+
+
+def _messages(batches: Sequence[pa.RecordBatch], incarnation: int = 1) -> list[Message]:
+    stamp = Stamp(incarnation, 0, 1, 0).header()
+    return [Message(number, arrow_bytes(batch), headers=stamp) for number, batch in enumerate(batches)]
+
+
+def test_the_paper_s_worked_example_by_what_a_client_tells() -> None:
+    """The check value after each event is that of the paper's table."""
+    steps, root = Steps(), 0b01001
+    steps.client.begin(root, [0b01010, 0b01011])
+    assert (steps.round(), steps.values) == ([], {root: 0b00001})
+    steps.client.ack(root, 0b01010, [0b01100])
+    assert (steps.round(), steps.values) == ([], {root: 0b00111})
+    steps.client.ack(root, 0b01011, [0b01101])
+    assert (steps.round(), steps.values) == ([], {root: 0b00001})
+    steps.client.ack(root, 0b01100)
+    steps.client.ack(root, 0b01101)
+    assert (steps.round(), steps.values) == ([(root, 1, "finished")], {})
+
+
+def test_a_root_that_is_not_through_in_time_has_failed_once_in_its_attempt() -> None:
+    """It may begin again under the next number, and what comes late for the first one is dropped."""
+    steps = Steps()
+    steps.client.begin(7, [5])
+    assert [told for _ in range(12) for told in steps.round()] == [(7, 1, "failed")]
+    steps.client.begin(7, [6], attempt=2)
+    steps.client.ack(7, 5)
+    assert steps.round() == []
+    steps.client.ack(7, 6, attempt=2)
+    assert steps.round() == [(7, 2, "finished")]
+    assert [told for _ in range(12) for told in steps.round()] == []
+
+
+def test_acks_of_a_root_that_has_not_begun_finish_nothing() -> None:
+    """Before it begins they wait; without it they are forgotten."""
+    steps = Steps()
+    steps.client.ack(7, 5)
+    steps.client.ack(8, 5)
+    assert steps.round() == []
+    steps.client.begin(7, [5])
+    assert steps.round() == [(7, 1, "finished")]
+    assert [told for _ in range(12) for told in steps.round()] == [] and steps.values == {}
+
+
+def test_a_root_that_left_on_no_edge_is_finished_at_once() -> None:
+    """Its tree is the root alone."""
+    steps = Steps()
+    steps.client.begin(7, [])
+    assert steps.round() == [(7, 1, "finished")]
+
+
+def test_an_ack_that_comes_twice_finishes_nothing() -> None:
+    """It undoes itself, which a time-out finds."""
+    steps = Steps()
+    steps.client.begin(7, [5])
+    steps.client.ack(7, 5)
+    steps.client.ack(7, 5)
+    assert [told for _ in range(12) for told in steps.round()] == [(7, 1, "failed")]
+
+
+def test_a_message_that_cannot_be_read_goes_to_the_dead_letters_with_the_reason() -> None:
+    """The others are taken."""
+    steps = Steps()
+    steps.log.put("t.asks", 0, b"hello")
+    steps.client.begin(7, [])
+    assert steps.round() == [(7, 1, "finished")]
+    ((offset, value, reason),) = [(each.offset, each.value, each.reason) for each in steps.taken.dead]
+    assert (offset, value) == (0, b"hello") and "not an Arrow stream" in reason
+    assert steps.taken.counts == {"begun": 1, "acks": 0, "dead": 1}
+
+
+def test_a_round_of_many_rows_is_sent_in_buffers_that_a_message_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is lost by that."""
+    monkeypatch.setattr(module, "_MOST", 3)
+    steps = Steps()
+    for root in range(10):
+        steps.client.begin(root, [])
+    assert sorted(root for root, _, _ in steps.round()) == list(range(10))
+    assert [batch.num_rows for batch in steps.taken.acks[0]] == [3, 3, 3, 1]
+
+
+def test_records_on_their_way_between_ackers_are_passed_on_and_not_told() -> None:
+    """Whose they are, the ring says."""
+    found = items([1, 2, 3], 1, True, 0, [7, 8, 9])
+    steps = Steps()
+    output = steps.outcome(State(), steps.given("outcome", _messages([Telling(1, [0]).records(found)])))
+    told = Told.read(arrow_bytes(output.acks[0][0]))
+    assert told.kind is Kind.RECORDS and told.items().values.tolist() == [7, 8, 9] and not output.results
+
+
+def test_what_was_told_before_the_job_went_back_in_time_is_not_told_again() -> None:
+    """It was undone."""
+    steps = Steps()
+    done: Any = Telling(1, [0]).named(items([1], 1, True, 0, 0).roots, items([1], 1, True, 0, 0).attempts, Kind.DONE)
+    assert not steps.outcome(State(), steps.given("outcome", _messages([done], incarnation=0))).results

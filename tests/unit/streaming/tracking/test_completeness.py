@@ -1,0 +1,54 @@
+"""Which records of a range were lost, and from when on that can be told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spark_jobs.streaming.tracking.completeness import completeness_of
+from spark_jobs.streaming.tracking.failures import failures_within
+from spark_jobs.streaming.tracking.tracked import Tracked
+from spark_jobs.streaming.unitlog.log import Letter
+from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.step import Step
+from spark_jobs.streaming.wordcount.job import WordCountJob
+from tests.support.leaky_stages import Leaks, Leaky
+from tests.support.memory_log import MemoryLog
+from tests.support.tracked_world import TrackedWorld
+
+
+def test_below_the_marks_all_that_was_given_up_is_among_the_dead_letters(tmp_path: Path) -> None:
+    """At each moment of a job that loses tuples, sends them again and gives many up; in the end all are told."""
+    job = WordCountJob("w", "lines", Tracked("w", timeout=6.0, tries=2), admitted=3)
+
+    def wrap(stage: Stage, step: Step) -> Step:
+        return Leaky(step, Leaks(lost=0.4, seed=3)) if stage.name == "count" else step
+
+    world = TrackedWorld(job, tmp_path, wrap=wrap)
+    texts = [f"w{number}" for number in range(60)]
+    world.feed(*texts[:30])
+    ends = [{0: 9, 1: 9}, {0: 0, 1: 20}, {0: 45, 1: 45}]
+    told: list[list[int]] = [[] for _ in ends]
+    for _ in range(1_200):
+        world.turn()
+        for end, counts in zip(ends, told, strict=True):
+            if completeness_of(world.folder, end).through:
+                counts.append(len(list(failures_within(world.log, job.dead, {}, end))))
+        if told[0] and texts:
+            world.feed(*texts[30:])
+            texts.clear()
+        if told[-1]:
+            break
+    lost = [len(list(failures_within(world.log, job.dead, {}, end))) for end in ends]
+    assert [set(counts) for counts in told] == [{count} for count in lost]
+    assert len(told[0]) > 1 and min(lost) > 0 and world.told("again") and lost[-1] == world.told("gone")
+
+
+def test_losses_of_a_range_are_found_however_far_back_they_are() -> None:
+    """From its first offset up to its last one, in the partitions that it has."""
+    log = MemoryLog({"dead": 1})
+    places = [(0, 4), (0, 5), (1, 5), *((7, number) for number in range(5_000)), (0, 9), (0, 10)]
+    for partition, offset in places:
+        headers = {"partition": b"%d" % partition, "offset": b"%d" % offset, "reason": b"late"}
+        log._append(Letter("dead", 0, b"", headers))
+    found = failures_within(log, "dead", {0: 5}, {0: 10, 1: 6})
+    assert [(each.partition, each.offset) for each in found] == [(0, 5), (1, 5), (0, 9)]
