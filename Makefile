@@ -12,9 +12,11 @@ READY := $(VENV)/.ready
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 WITH_JAVA = JAVA_HOME="$$($(PY) -m services java)"
+# What the tests need; benchmarks fetch theirs when they run.
+JARS := kafka hdfs alluxio spark alluxio-hdfs
 PYTEST = $(WITH_JAVA) $(PY) -m pytest
 
-.PHONY: help setup requirements demo stop check format test test-unit test-spark test-airflow test-integration test-e2e faults bench docs pictures
+.PHONY: help setup requirements demo stop check format test test-unit test-spark test-airflow test-integration test-e2e faults faults-long bench docs pictures
 
 help:  ## list what can be done here
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,7 +68,7 @@ test-airflow: $(READY)  ## the ones that start Airflow
 	@$(PYTEST) tests/airflow
 
 test-integration: $(READY)  ## the ones on real servers: PostgreSQL, Kafka, ZooKeeper, HDFS, Alluxio, a Spark cluster
-	@$(PY) -m services jars
+	@$(PY) -m services jars $(JARS)
 	@$(PYTEST) tests/integration
 
 test-e2e: $(READY)  ## the ones that work on Airflow's pages with Chromium; pictures of them go to var/e2e
@@ -74,8 +76,12 @@ test-e2e: $(READY)  ## the ones that work on Airflow's pages with Chromium; pict
 	@$(PYTEST) tests/e2e
 
 faults: $(READY)  ## the ones that kill processes, delete caches and fill disks, then compare with a run without faults
-	@$(PY) -m services jars
+	@$(PY) -m services jars $(JARS)
 	@$(PYTEST) tests/faults
+
+faults-long: $(READY)  ## those of them that take many minutes each
+	@$(PY) -m services jars $(JARS)
+	@$(PYTEST) -m long tests/faults
 
 bench: $(READY)  ## measure: make bench NAME=persistence SIZE=full
 	@$(WITH_JAVA) $(PY) -m benchmarks $(or $(NAME),--help) $(if $(NAME),--size $(or $(SIZE),quick))

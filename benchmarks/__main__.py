@@ -19,6 +19,8 @@ NAMES = {
     "persistence": "the paper's workload under each strategy: run time, bytes, memory",
     "services": "what every server of the cluster takes: seconds until it is ready, and memory",
     "stores": "bytes a second to and from HDFS and Alluxio, by each of the ways that there are",
+    "tracking": "what tracking costs windows and the word count, and acks a second through Kafka and Spark",
+    "tracking_latency": "from the last ack of a root until it is known to be complete",
     "window_kernels": "the steps of windowed statistics on one core, without broker and Spark",
     "window_latency": "from the row that closes a window to the result that can be read, by load",
     "window_scale": "what a row costs, and what is held in memory, by units and by groups",

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from benchmarks.application import running
 from benchmarks.broker import Place, place
 from benchmarks.report import Goal, Report
-from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.inputs.flows import FIELDS, Flows, encoded
-from spark_jobs.streaming.kafka import Cluster, Kafka
 from spark_jobs.streaming.kafka_writing import Sending
-from spark_jobs.streaming.supervision import launch
 from spark_jobs.streaming.unitlog.log import Letter
-from spark_jobs.streaming.watching import look
 
 _JOB = "latency"
 _UNITS = 2
@@ -39,7 +34,7 @@ def run(size: str) -> Report:
         ((25_000, 50_000, 100_000, 200_000, 400_000, 800_000, 1_600_000), 60) if size == "full" else ((100_000,), 20)
     )
     rows = []
-    with place() as where, _running(where):
+    with place() as where, running(where, _JOB, _declared(), _UNITS):
         _loaded(where, 100_000, _WARM)
         for rate in rates:
             latencies, sent = _loaded(where, rate, seconds)
@@ -139,32 +134,9 @@ class _Reader:
         self._consumer.close()
 
 
-@contextmanager
-def _running(where: Place) -> Iterator[None]:
-    """The job's application while inside."""
-    home = where.folder / "home"
-    home.mkdir()
+def _declared() -> str:
     fields = json.dumps([[field.name, field.type] for field in FIELDS])
-    (home / "streams.toml").write_text(
+    return (
         f'[{_JOB}]\ntopic = "{_JOB}"\nreducers = {_UNITS}\n[{_JOB}.stream]\ntime = "timestamp"\nform = "arrow"\n'
         f'fields = {fields}\n[{_JOB}.queries]\nq = "{_SQL}"\n'
     )
-    with closing(Kafka(Cluster(where.kafka))) as log:
-        log.create({_JOB: _UNITS})
-    chosen = {
-        "SPRINGLINE_HOME": str(home),
-        "SPRINGLINE_STREAMS": str(home / "streams.toml"),
-        "SPRINGLINE_KAFKA": where.kafka,
-        "SPRINGLINE_STREAM_STATE": str(where.folder / "state"),
-    }
-    folder = JobFolder(home / "streams" / _JOB)
-    process = launch(_JOB, folder, environment=os.environ | chosen)
-    try:
-        while not look(_JOB, folder, time.time()).works:
-            if process.poll() is not None:
-                raise RuntimeError(folder.log_file.read_text()[-2000:])
-            time.sleep(0.2)
-        yield
-    finally:
-        folder.ask_to_stop()
-        process.wait(60)

@@ -6,7 +6,8 @@ import sys
 
 from benchmarks.broker import place
 from benchmarks.report import Report, Row
-from benchmarks.window_job import Case, Measured, feed, measure
+from benchmarks.running_job import Measured
+from benchmarks.window_job import Case, feed, measure
 from benchmarks.window_queries import ONE
 from spark_jobs.streaming.inputs.flows import Flows
 
