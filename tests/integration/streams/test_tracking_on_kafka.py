@@ -25,7 +25,7 @@ def test_every_word_is_counted_once_while_ackers_come_and_go_and_processes_die(
 ) -> None:
     """Exactly once; the commands tell that all is through, and that nothing was given up."""
     texts = lines(6_000, 20)
-    job = make_words(tracking="timeout = 8.0")
+    job = make_words(tracking="timeout = 8.0\nackers = 2\nroom = 4")
     job.feed(texts)
     job.start()
     faults = [
