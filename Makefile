@@ -79,9 +79,9 @@ faults: $(READY)  ## the ones that kill processes, delete caches and fill disks,
 	@$(PY) -m services jars $(JARS)
 	@$(PYTEST) tests/faults
 
-faults-long: $(READY)  ## those of them that take many minutes each
+faults-long: $(READY)  ## faults of streams that take many minutes each
 	@$(PY) -m services jars $(JARS)
-	@$(PYTEST) -m long tests/faults
+	@$(PYTEST) -m long tests/faults tests/integration/streams
 
 bench: $(READY)  ## measure: make bench NAME=persistence SIZE=full
 	@$(WITH_JAVA) $(PY) -m benchmarks $(or $(NAME),--help) $(if $(NAME),--size $(or $(SIZE),quick))

@@ -53,6 +53,16 @@ class WordJob(Application):
         with closing(Kafka(Cluster(self.kafka.address))) as log:
             return newest_failures(log, f"{self.name}.dead", 1_000_000)
 
+    def await_rounds(self, more: int) -> None:
+        """Wait until the application works, and then until it has ended so many rounds more, in every stage."""
+        begun = self.await_(lambda seen: seen.works, patience=240).stages
+
+        def on(seen: Seen) -> bool:
+            ended = (told["round"] >= begun[name]["round"] + more for name, told in seen.stages.items())
+            return seen.works and all(ended)
+
+        self.await_(on, patience=240)
+
     def await_through(self, *, patience: float = 240) -> None:
         """Wait until every record that was fed is through; the application is started again when it ends."""
         with closing(Kafka(Cluster(self.kafka.address))) as log:

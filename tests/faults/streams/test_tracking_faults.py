@@ -72,11 +72,10 @@ def test_each_lost_root_is_named_none_falsely_and_every_word_is_counted_once(
         lambda: job.kill("driver"),
         job.lose_checkpoints,
     ]
-    number = 0
     for fault in random.Random(7).sample(faults, len(faults)):
-        number += 12
-        job.await_(lambda seen, at=number: seen.stages.get("split", {}).get("round", 0) >= at, patience=240)
+        job.await_rounds(10)
         fault()
+    job.await_rounds(10)
     job.await_through(patience=400)
     job.await_counts(counts)
     job.stop()
