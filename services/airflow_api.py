@@ -13,7 +13,6 @@ import httpx
 from services.errors import ServiceError
 
 _TRIES = 5
-_LOCKED = 503  # what Airflow answers while its database is locked
 
 
 class AirflowRefused(ServiceError):
@@ -89,7 +88,7 @@ class AirflowApi:
         }
         for _ in range(_TRIES):
             answer = self._answer("POST", "/api/v2/backfills", json=body)
-            if answer.status_code != _LOCKED:
+            if not _is_locked(answer):
                 break
             self._pause(1.0)
             self.end_backfills(dag_id)
@@ -132,7 +131,7 @@ class AirflowApi:
     def _call(self, method: str, path: str, **more: Any) -> Any:
         for _ in range(_TRIES):
             answer = self._answer(method, path, **more)
-            if answer.status_code != _LOCKED:
+            if not _is_locked(answer):
                 break
             self._pause(1.0)
         return _checked(answer)
@@ -149,6 +148,11 @@ class AirflowApi:
         except httpx.HTTPError as error:
             raise AirflowRefused(f"{method} {path}: Airflow does not answer ({error})") from error
         return answer
+
+
+def _is_locked(answer: httpx.Response) -> bool:
+    """Whether Airflow's database was locked: SQLite's is at times, and what was asked for was rolled back."""
+    return answer.status_code == 503 or (answer.status_code == 500 and "Database error" in answer.text)
 
 
 def _checked(answer: httpx.Response) -> Any:

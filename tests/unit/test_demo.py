@@ -98,6 +98,7 @@ def test_half_a_backfill_is_cancelled_and_made_again():
     half = {"backfills": [{"id": 6, "completed_at": None}, {"id": 5, "completed_at": "2026-01-01"}]}
     airflow = Airflow(
         httpx.Response(503),
+        httpx.Response(500, json={"detail": {"reason": "Database error"}}),
         httpx.Response(200, json=half),
         httpx.Response(200, json={"id": 6}),
         httpx.Response(200, json={"id": 7}),
