@@ -160,7 +160,10 @@ class Kafka:
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=self._patience,
         )
-        return {place.partition: told.result().offset for place, told in asked.items()}
+        found = {place.partition: told.result().offset for place, told in asked.items()}
+        if min(found.values(), default=0) < 0:  # of a broker that has just been started
+            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"no offsets yet: {found}"))
+        return found
 
     def delete(self, topic: str, before: Mapping[int, int]) -> None:
         """Delete the messages of each unit before an offset."""

@@ -189,7 +189,9 @@ class Planner:
         if plan is None:
             return None
         again = plan.number % CONTENTS_EVERY == 0
-        new = {each.hash: each.value for each in contents.values() if again or each.hash not in history.contents}
+        # What was named before, but not by the last round, is told once more: who follows a shift may not know it.
+        changed = {name: each for name, each in contents.items() if again or each.hash != last.versions.get(name)}
+        new = {each.hash: each.value for each in changed.values()}
         lines = [json.dumps({"hash": digest, "content": content}) for digest, content in new.items()]
         self._append(appender, [*(line.encode() for line in lines), plan.encode()])
         history.contents |= new

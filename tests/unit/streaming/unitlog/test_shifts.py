@@ -182,6 +182,22 @@ def test_what_rounds_name_may_change_within_a_shift(world: World) -> None:
     assert world.totals()[0] > 0 and world.totals()[0] % 100 == 0  # the first round had only a 0
 
 
+def test_what_rounds_named_long_ago_may_be_named_again_within_a_shift(world: World) -> None:
+    """Who runs the shift has never heard of it: it is told once more."""
+    plan = world.next(world.planner.begin())
+    world.factor = 3
+    plan = first = world.next(plan)
+    named = world.planner.contents_of(first)
+    shift = Shift(
+        first, {digest: named[name] for name, digest in first.versions.items()}, world.planner.next_offset()
+    )  # fmt: skip
+    world.factor = 1
+    world.next(plan)
+    world.planner.end_shift()
+    lines = [read_line(message) for message in world.log.fetch(world.stage.rounds, 0, shift.follows or 0, 1 << 40)]
+    assert [line.value for line in lines if isinstance(line, Content)] == [{"factor": 1}]
+
+
 def test_a_shift_goes_on_over_rounds_that_were_cut_from_the_log(world: World) -> None:
     """They are cut when no unit needs them: their states are persisted."""
     shift = world.planned(6)
