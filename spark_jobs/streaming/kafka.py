@@ -149,10 +149,16 @@ class Kafka:
         places = [TopicPartition(topic, unit) for unit in self._units_of(topic)]
         asked_at, lows = self._lows.get(topic, (float("-inf"), {}))
         if time.monotonic() - asked_at > _LOWS_SECONDS or len(lows) < len(places):
-            lows = self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+            lows = self._ends(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
             self._lows[topic] = (time.monotonic(), lows)
-        highs = self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        highs = self._ends(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         return {unit: Extent(lows[unit], highs[unit]) for unit in sorted(highs)}
+
+    def _ends(self, places: Sequence[TopicPartition], spec: Any) -> dict[int, int]:
+        found = self._offsets(places, spec)
+        if min(found.values(), default=0) < 0:  # of a broker that has just been started
+            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"no offsets yet: {found}"))
+        return found
 
     def _offsets(self, places: Sequence[TopicPartition], spec: Any) -> dict[int, int]:
         asked = self._admin.list_offsets(
@@ -160,10 +166,7 @@ class Kafka:
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=self._patience,
         )
-        found = {place.partition: told.result().offset for place, told in asked.items()}
-        if min(found.values(), default=0) < 0:  # of a broker that has just been started
-            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"no offsets yet: {found}"))
-        return found
+        return {place.partition: told.result().offset for place, told in asked.items()}
 
     def delete(self, topic: str, before: Mapping[int, int]) -> None:
         """Delete the messages of each unit before an offset."""

@@ -64,13 +64,17 @@ def live_airflow(
     environment: Mapping[str, str] | None = None,
     runner: Runner | None = None,
 ) -> Iterator[Live]:
-    """Both servers, until the context ends, with these days landed; `more_dags` is a folder beside the project's."""
-    settings = ServiceSettings(home=home, airflow_port=free_port(), connect_port=free_port())
+    """All servers, until the context ends, with these days landed; `more_dags` is a folder beside the project's.
+
+    Airflow's own database is PostgreSQL: on a busy machine Airflow fails now and then on a SQLite that is locked.
+    """
+    ports = {f"{name}_port": free_port() for name in ("airflow", "connect", "postgres")}
+    settings = ServiceSettings(home=home, airflow_database="postgres", **ports)
     bundle = {"classpath": "airflow.dag_processing.bundles.local.LocalDagBundle"}
     bundles = [{**bundle, "name": "dags-folder", "kwargs": {}}]
     if more_dags:
         bundles.append({**bundle, "name": "tests", "kwargs": {"path": str(more_dags)}})
-    spark, plain = make_servers(["spark-connect", "airflow"], settings)
+    postgres, spark, plain = make_servers(["postgres", "spark-connect", "airflow"], settings)
     more = {
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
         "SPRINGLINE_STREAMS": str(home / "no-streams.toml"),  # a DAG less to be parsed again and again
@@ -78,7 +82,7 @@ def live_airflow(
     }
     airflow = replace(plain, environment={**plain.environment, **more})
     supervisor = Supervisor(home, say=lambda text: None)
-    supervisor.up([spark, airflow], settings.start_patience)
+    supervisor.up([postgres, spark, airflow], settings.start_patience)
     api = AirflowApi(airflow.address, USER, password(home))
     platform = open_platform(Settings(home=home), runner=runner or NoRunner())
     land(days, home / "landing")
@@ -88,6 +92,8 @@ def live_airflow(
     finally:
         platform.close()
         api.close()
-        for name in ("airflow", "spark-connect"):
+        for name in ("airflow", "spark-connect", "postgres"):
             supervisor.down(name, 3)
         shutil.rmtree(default_cache(home), ignore_errors=True)
+        if not postgres.folder.is_relative_to(home):  # of another user, who cannot get into the home
+            shutil.rmtree(postgres.folder.parent, ignore_errors=True)
