@@ -1,0 +1,184 @@
+"""What routers send units, and what a routing epoch asks of units: names, orders and batches that both sides know.
+
+A tuple's place in the order of all tuples is its `seq`: router round, router unit, row, packed into 63 bits. A stored
+tuple answers a probe only if its seq is smaller, and a unit takes a router round as a whole, stores before probes, so
+that each pair is found once: where the earlier tuple is stored, by the later one's probe.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import IntEnum, StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+UNIT_BITS, ROW_BITS = 10, 21
+UNITS = 1 << UNIT_BITS  # router units, at most
+ROWS = 1 << ROW_BITS  # rows of a router unit in a round, at most
+KEY, SEQ = "key", "seq"
+LEAST, GREATEST = -(1 << 63), (1 << 63) - 1
+
+_HEAD = b"join"
+
+
+class Side(IntEnum):
+    """The stream that a tuple is of."""
+
+    LEFT = 0
+    RIGHT = 1
+
+    @property
+    def other(self) -> Side:
+        """The stream that it is joined with."""
+        return Side(1 - self)
+
+
+class Act(StrEnum):
+    """What a unit is to do with tuples."""
+
+    STORE = "store"
+    PROBE = "probe"
+    BOTH = "both"
+
+
+def first_seq(router_round: int, unit: int = 0) -> int:
+    """The seq of the first row of a router unit in a round; that of the round's first row at all, without a unit."""
+    return ((router_round << UNIT_BITS) | unit) << ROW_BITS
+
+
+def round_of(seq: int) -> int:
+    """The router round of a seq."""
+    return seq >> (UNIT_BITS + ROW_BITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Which right keys may match a left key: those with `low <= right - left <= high`; None: no bound.
+
+    Equality is (0, 0), a band of e (-e, e), left < right (1, None).
+    """
+
+    low: int | None
+    high: int | None
+
+    @property
+    def is_equality(self) -> bool:
+        """Whether only equal keys match."""
+        return self.low == self.high == 0
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether a key can match a bounded range of keys alone."""
+        return self.low is not None and self.high is not None
+
+    def seen_from(self, side: Side) -> Reach:
+        """Which keys of the other side may match a key of this one, by `other - this`."""
+        if side is Side.LEFT:
+            return self
+        return Reach(None if self.high is None else -self.high, None if self.low is None else -self.low)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Stored tuples that are to go from one unit to another: of a side, by keys [low, high] and seqs [first, last].
+
+    Of what the giver holds at the cut at which it copies; `seqs` part a heavy key.
+    """
+
+    id: int
+    side: Side
+    giver: int
+    receiver: int
+    keys: tuple[int, int]
+    seqs: tuple[int, int] = (0, GREATEST)
+
+    def as_json(self) -> dict[str, Any]:
+        """A form for files and messages."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(told: Mapping[str, Any]) -> Piece:
+        """What `as_json` gave."""
+        return Piece(
+            told["id"], Side(told["side"]), told["giver"], told["receiver"], tuple(told["keys"]), tuple(told["seqs"])
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A piece whose copy lies at offsets [start, to) of the giver's partition of the topic of copies.
+
+    At one cut the receiver takes the copy in and the giver drops exactly what it copied.
+    """
+
+    piece: Piece
+    start: int
+    to: int
+
+    def as_json(self) -> dict[str, Any]:
+        """A form for files and messages."""
+        return {"piece": self.piece.as_json(), "start": self.start, "to": self.to}
+
+    @staticmethod
+    def from_json(told: Mapping[str, Any]) -> Switch:
+        """What `as_json` gave."""
+        return Switch(Piece.from_json(told["piece"]), told["start"], told["to"])
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What an epoch asks of units at the cut before its first router round: pieces to copy, copies to switch to."""
+
+    epoch: int
+    copies: Sequence[Piece] = ()
+    switches: Sequence[Switch] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """A form for files and messages."""
+        return {
+            "epoch": self.epoch,
+            "copies": [piece.as_json() for piece in self.copies],
+            "switches": [switch.as_json() for switch in self.switches],
+        }
+
+    @staticmethod
+    def from_json(told: Mapping[str, Any]) -> Orders:
+        """What `as_json` gave."""
+        return Orders(
+            told["epoch"],
+            [Piece.from_json(one) for one in told["copies"]],
+            [Switch.from_json(one) for one in told["switches"]],
+        )
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A batch that a router sends a unit: tuples of a side with what is to be done; or, without tuples, orders.
+
+    `tuples` has `key` and `seq` (int64), then the columns that the side carries. Every router unit sends an epoch's
+    orders to every unit in the first round of that epoch, the same ones.
+    """
+
+    round: int
+    tuples: pa.RecordBatch
+    side: Side = Side.LEFT
+    act: Act = Act.STORE
+    orders: Orders | None = None
+
+    def batch(self) -> pa.RecordBatch:
+        """For the wire."""
+        head: dict[str, Any] = {"round": self.round, "side": int(self.side), "act": self.act.value}
+        if self.orders is not None:
+            head["orders"] = self.orders.as_json()
+        return self.tuples.replace_schema_metadata({_HEAD: json.dumps(head, sort_keys=True)})
+
+    @staticmethod
+    def read(value: bytes | memoryview) -> Sent:
+        """From the bytes of a message, which it may lie in."""
+        batch = pa.ipc.open_stream(value).read_next_batch()
+        head = json.loads(batch.schema.metadata[_HEAD])
+        orders = Orders.from_json(head["orders"]) if "orders" in head else None
+        return Sent(head["round"], batch, Side(head["side"]), Act(head["act"]), orders)
