@@ -16,7 +16,7 @@ WITH_JAVA = JAVA_HOME="$$($(PY) -m services java)"
 JARS := kafka hdfs alluxio spark alluxio-hdfs
 PYTEST = $(WITH_JAVA) $(PY) -m pytest
 
-.PHONY: help setup requirements demo stop check format test test-unit test-spark test-airflow test-integration test-e2e faults faults-long bench docs pictures
+.PHONY: help setup requirements demo stop check format test test-unit test-spark test-airflow test-integration test-e2e faults bench docs pictures
 
 help:  ## list what can be done here
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,10 +78,6 @@ test-e2e: $(READY)  ## the ones that work on Airflow's pages with Chromium; pict
 faults: $(READY)  ## the ones that kill processes, delete caches and fill disks, then compare with a run without faults
 	@$(PY) -m services jars $(JARS)
 	@$(PYTEST) tests/faults
-
-faults-long: $(READY)  ## faults of streams that take many minutes each
-	@$(PY) -m services jars $(JARS)
-	@$(PYTEST) -m long tests/faults tests/integration/streams
 
 bench: $(READY)  ## measure: make bench NAME=persistence SIZE=full
 	@$(WITH_JAVA) $(PY) -m benchmarks $(or $(NAME),--help) $(if $(NAME),--size $(or $(SIZE),quick))

@@ -11,7 +11,6 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from spark_jobs.streaming.kafka import Cluster, Kafka
 from spark_jobs.streaming.tracking.forms import Kind, Told
@@ -44,7 +43,6 @@ def lines() -> tuple[list[str], Counter[str]]:
     return messages, counts
 
 
-@pytest.mark.long
 def test_each_lost_root_is_named_none_falsely_and_every_word_is_counted_once(
     make_words: Callable[..., WordJob], kafka: Running, tmp_path: Path
 ) -> None:
