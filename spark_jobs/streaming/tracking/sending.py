@@ -22,6 +22,12 @@ from spark_jobs.streaming.tracking.ring import Circle, Epochs
 Acks = dict[int, list[pa.RecordBatch]]  # by acker
 
 
+def extend(sent: dict[int, list[pa.RecordBatch]], found: Mapping[int, Sequence[pa.RecordBatch]]) -> None:
+    """Put what was found behind what is sent already, by acker or by unit."""
+    for to, batches in found.items():
+        sent.setdefault(to, []).extend(batches)
+
+
 class Ackers:
     """The ackers that the rounds of a stage name, as somebody to send to; kept as long as the ring stays the same."""
 
