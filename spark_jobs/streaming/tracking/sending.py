@@ -17,7 +17,7 @@ from spark_jobs.streaming.tracking.forms import Kind, Span, Telling
 from spark_jobs.streaming.tracking.ids import Ids
 from spark_jobs.streaming.tracking.items import Items
 from spark_jobs.streaming.tracking.naming import check, root_id
-from spark_jobs.streaming.tracking.ring import Circle, Epochs
+from spark_jobs.streaming.tracking.ring import Circle, newest
 
 Acks = dict[int, list[pa.RecordBatch]]  # by acker
 
@@ -29,12 +29,12 @@ def extend(sent: dict[int, list[pa.RecordBatch]], found: Mapping[int, Sequence[p
 
 
 class Ackers:
-    """The ackers that the rounds of a stage name, as somebody to send to; kept as long as the ring stays the same."""
+    """The ackers that a round of a stage names, as somebody to send to: those of the newest epoch of the ring."""
 
     def __init__(self, ring: Mapping[str, Any]) -> None:
-        epochs = Epochs.from_json(ring)
-        self.circle: Circle = epochs.circle
-        self.telling = Telling(epochs.number, self.circle.ackers)
+        number, ackers = newest(ring)
+        self.circle = Circle.of(ackers)
+        self.telling = Telling(number, self.circle.ackers)
 
     def acks(self, roots: Ids, values: Ids, attempt: int, *, kind: Kind = Kind.ACKS) -> Acks:
         """Tuples that were processed, or roots that are sent again: of each root, all values together.
