@@ -80,11 +80,9 @@ class Again:
             for (partition, offset), named in groupby(names, key=lambda name: name[:2]):
                 rows = [name.row for name in named]
                 message = messages.get((partition, offset))
-                if message is None and (partition, offset) not in gone:
-                    values.append(np.zeros(len(rows), np.uint64))  # there was never a message: offsets have gaps
-                    work.counts["gone"] += len(rows)
-                elif told.kind is Kind.GONE or message is None:
-                    work.dead += self._dead(partition, offset, message, rows, attempt)
+                if told.kind is Kind.GONE or message is None:
+                    if message is not None or (partition, offset) in gone:  # else it never was: offsets have gaps
+                        work.dead += self._dead(partition, offset, message, rows, attempt)
                     values.append(np.zeros(len(rows), np.uint64))  # which completes it: nobody waits any more
                     work.counts["gone"] += len(rows)
                 else:
