@@ -16,7 +16,7 @@ from numba import njit
 from spark_jobs.streaming.tracking.forms import Kind, Span, Telling
 from spark_jobs.streaming.tracking.ids import Ids
 from spark_jobs.streaming.tracking.items import Items
-from spark_jobs.streaming.tracking.naming import check, root_id
+from spark_jobs.streaming.tracking.naming import ROW_BITS, check, root_id
 from spark_jobs.streaming.tracking.ring import Circle, newest
 
 Acks = dict[int, list[pa.RecordBatch]]  # by acker
@@ -96,7 +96,7 @@ def roots_of(partition: int, offsets: npt.NDArray[np.int64], rows: npt.NDArray[n
     """The ids of all rows of some messages, in their order."""
     if not offsets.size:
         return np.empty(0, np.uint64)
-    firsts = np.uint64(root_id(partition, 0)) + (offsets.astype(np.uint64) << np.uint64(16))
+    firsts = np.uint64(root_id(partition, 0)) + (offsets.astype(np.uint64) << np.uint64(ROW_BITS))
     starts = np.cumsum(rows) - rows
     places = np.arange(int(rows.sum()), dtype=np.int64) - np.repeat(starts, rows)
     found: Ids = np.repeat(firsts, rows) + places.astype(np.uint64)
