@@ -48,12 +48,18 @@ class JobFolder:
 
     def change(self, change: Callable[[Registry | None], Registry]) -> Registry:
         """Change the queries; one change at a time, whoever makes it. A change that raises changes nothing."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "registry.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with self.locked("registry.lock"):
             changed = change(self.registry())
             write_json(self.registry_file, changed.as_json())
             return changed
+
+    @contextmanager
+    def locked(self, name: str) -> Iterator[None]:
+        """Hold the lock of this name while inside, after whoever has it; the folder is made where it is not there."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / name).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     def beat(self, told: dict[str, Any]) -> None:
         """Write the heartbeat."""

@@ -75,7 +75,7 @@ def tracked_job_of(file: Path, name: str) -> TrackedJob:
 
 def is_tracked(job: Job) -> TypeGuard[TrackedJob]:
     """Whether a job's records are tracked."""
-    return getattr(job, "tracked", None) is not None
+    return job.tracked is not None
 
 
 def as_tracked(job: Job) -> TrackedJob:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.unitlog.stage import Stage
+
+if TYPE_CHECKING:  # which looks at parts itself
+    from spark_jobs.streaming.tracking.tracked import Tracked
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,10 @@ class Job(Protocol):
 
     @property
     def latest(self) -> bool: ...
+
+    @property
+    def tracked(self) -> Tracked | None:
+        """How its records are tracked; None where they are not."""
 
     @property
     def opens(self) -> Mapping[str, int]:

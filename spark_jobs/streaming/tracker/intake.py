@@ -7,7 +7,7 @@ import numpy as np
 from spark_jobs.streaming.tracker.asks import Asks
 from spark_jobs.streaming.tracking.errors import BadUpdate
 from spark_jobs.streaming.tracking.forms import Kind
-from spark_jobs.streaming.tracking.sending import Ackers, Acks
+from spark_jobs.streaming.tracking.sending import Ackers, Acks, extend
 from spark_jobs.streaming.unitlog.step import DeadLetter, Input, Output, State
 
 _MOST = 1 << 18  # rows of a buffer: a quarter of what a message has room for
@@ -34,8 +34,7 @@ class Intake:
                 chosen = chosen.at(np.argsort(chosen.roots, kind="stable"))
                 for start in range(0, chosen.roots.size, _MOST):
                     part = chosen.at(slice(start, start + _MOST))
-                    for acker, batches in ackers.acks(part.roots, part.values, attempt, kind=kind).items():
-                        acks.setdefault(acker, []).extend(batches)
+                    extend(acks, ackers.acks(part.roots, part.values, attempt, kind=kind))
         begun = int(asks.begins.sum())
         counts = {"begun": begun, "acks": asks.roots.size - begun, "dead": len(dead)}
         return Output(state, dead=dead, counts=counts, acks=acks)

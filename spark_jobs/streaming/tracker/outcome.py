@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from spark_jobs.streaming.tracking.again import told_in
 from spark_jobs.streaming.tracking.forms import Kind
-from spark_jobs.streaming.tracking.sending import Ackers, Acks
+from spark_jobs.streaming.tracking.sending import Ackers, Acks, extend
 from spark_jobs.streaming.unitlog.step import Input, Output, State
 
 FINISHED, FAILED = "finished", "failed"
@@ -32,8 +32,7 @@ class Outcome:
         counts = dict.fromkeys(_WORDS.values(), 0)
         for told in told_in(given):
             if told.kind is Kind.RECORDS:
-                for acker, batches in ackers.records(told.items()).items():
-                    acks.setdefault(acker, []).extend(batches)
+                extend(acks, ackers.records(told.items()))
                 continue
             word = _WORDS[told.kind]
             words = pa.array(np.full(told.batch.num_rows, word), pa.string())

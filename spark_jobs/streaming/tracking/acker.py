@@ -23,7 +23,7 @@ import pyarrow as pa
 from spark_jobs.streaming.tracking.durations import Durations
 from spark_jobs.streaming.tracking.forms import Kind, Telling, Told
 from spark_jobs.streaming.tracking.items import SLICES, Items
-from spark_jobs.streaming.tracking.ring import Circle
+from spark_jobs.streaming.tracking.ring import Circle, newest
 from spark_jobs.streaming.tracking.table import Layout, Table
 from spark_jobs.streaming.unitlog.step import Input, Output, State
 
@@ -116,13 +116,9 @@ class Acker:
     def __call__(self, state: State, given: Input) -> Output:
         """One round."""
         this = (given.round.incarnation, given.round.number)
-        epochs = given.round.versions["ring"]
-        number = max(map(int, epochs["epochs"]))
         values = [bytes(message.value) for message in given.messages]
-        came = _Came(
-            values, given.round.clock, bool(given.round.versions["pace"]["still"]), number,
-            tuple(epochs["epochs"][str(number)]),
-        )  # fmt: skip
+        still = bool(given.round.versions["pace"]["still"])
+        came = _Came(values, given.round.clock, still, *newest(given.round.versions["ring"]))
         # Taken out: an attempt that fails must not leave behind what others go on from.
         known = self._kept.pop(given.unit, None)
         if known is None or list(known.order) != state.scalars.get("order", [0, 0]):

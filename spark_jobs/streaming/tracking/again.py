@@ -18,7 +18,7 @@ from spark_jobs.streaming.errors import MessagesGone
 from spark_jobs.streaming.tracking.forms import Kind, Told
 from spark_jobs.streaming.tracking.ids import Ids
 from spark_jobs.streaming.tracking.naming import name_of
-from spark_jobs.streaming.tracking.sending import Ackers, Acks
+from spark_jobs.streaming.tracking.sending import Ackers, Acks, extend
 from spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
 from spark_jobs.streaming.unitlog.step import DeadLetter, Input, Message, Output, State
 
@@ -48,10 +48,6 @@ class _Work:
     dead: list[DeadLetter] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 
-    def add(self, into: dict[int, list[pa.RecordBatch]], found: Mapping[int, Sequence[pa.RecordBatch]]) -> None:
-        for unit, batches in found.items():
-            into.setdefault(unit, []).extend(batches)
-
 
 class Again:
     """The step: `source` is the topic of the records, `emit` does with them what the first stage does."""
@@ -67,7 +63,7 @@ class Again:
         work = _Work()
         for told in told_in(given):
             if told.kind is Kind.RECORDS:
-                work.add(work.acks, ackers.records(told.items()))
+                extend(work.acks, ackers.records(told.items()))
             else:
                 self._send_again(work, told, ackers, given)
         return Output(
@@ -84,21 +80,19 @@ class Again:
             for (partition, offset), named in groupby(names, key=lambda name: name[:2]):
                 rows = [name.row for name in named]
                 message = messages.get((partition, offset))
-                if message is None and (partition, offset) not in gone:
-                    values.append(np.zeros(len(rows), np.uint64))  # there was never a message: offsets have gaps
-                    work.counts["gone"] += len(rows)
-                elif told.kind is Kind.GONE or message is None:
-                    work.dead += self._dead(partition, offset, message, rows, attempt)
+                if told.kind is Kind.GONE or message is None:
+                    if message is not None or (partition, offset) in gone:  # else it never was: offsets have gaps
+                        work.dead += self._dead(partition, offset, message, rows, attempt)
                     values.append(np.zeros(len(rows), np.uint64))  # which completes it: nobody waits any more
                     work.counts["gone"] += len(rows)
                 else:
                     emitted = self._emit(partition, message, rows, attempt)
-                    work.add(work.buffers, emitted.buffers)
+                    extend(work.buffers, emitted.buffers)
                     values.append(emitted.values)
                     work.counts["again"] += len(rows)
             if told.kind is Kind.AGAIN:
                 sent = ackers.acks(np.array(roots, np.uint64), np.concatenate(values), attempt, kind=Kind.RETRIES)
-                work.add(work.acks, sent)
+                extend(work.acks, sent)
 
     def _messages(self, given: Input, wanted: set[_Place]) -> tuple[dict[_Place, Message], set[_Place]]:
         """The wanted messages that are still there, and the places that are gone; neighbours are read together."""

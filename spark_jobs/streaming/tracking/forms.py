@@ -34,9 +34,6 @@ _RANGES = pa.schema(
 )
 _ROOTS = pa.schema([("root", _U64), ("value", _U64)])
 _SPANS = pa.schema([("partition", _U16), ("offset", _U64), ("messages", _U32), ("value", _U64)])
-_RECORDS = pa.schema(
-    [("root", _U64), ("attempt", pa.uint8()), ("registered", pa.bool_()), ("born", _U32), ("value", _U64)]
-)
 _NAMED = pa.schema([("root", _U64), ("attempt", pa.uint8())])
 
 
@@ -101,7 +98,7 @@ class Told:
 
     def items(self) -> Items:
         """The records of a batch of them."""
-        return Items(*(self.column(name) for name in _RECORDS.names))
+        return Items.of(self.batch)
 
 
 @dataclass(frozen=True)
@@ -138,7 +135,8 @@ class Telling:
 
     def records(self, found: Items) -> pa.RecordBatch:
         """Records on their way to another acker."""
-        return self._batch([pa.array(column) for column in found], _RECORDS, Kind.RECORDS)
+        batch = found.batch()
+        return self._batch(batch.columns, batch.schema, Kind.RECORDS)
 
     def named(self, roots: Ids, attempts: npt.NDArray[np.uint8], kind: Kind) -> pa.RecordBatch:
         """Roots to be sent again, given up, or complete."""

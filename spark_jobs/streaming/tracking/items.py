@@ -7,11 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from spark_jobs.streaming.tracking.errors import BadUpdate
 
 ATTEMPTS = 63  # the last attempt: 6 bits, from 1
 SLICES = 1 << 25
+
+_COLUMNS = {
+    "root": pa.uint64(), "attempt": pa.uint8(), "registered": pa.bool_(), "born": pa.uint32(), "value": pa.uint64(),
+}  # fmt: skip
+_SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _COLUMNS.items()])
 
 Ids = npt.NDArray[np.uint64]
 
@@ -24,6 +30,15 @@ class Items(NamedTuple):
     registered: npt.NDArray[np.bool_]
     born: npt.NDArray[np.uint32]
     values: Ids
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch) -> Items:
+        """The inverse of `batch`."""
+        return cls(*(batch.column(name).to_numpy(zero_copy_only=False) for name in _SCHEMA.names))
+
+    def batch(self) -> pa.RecordBatch:
+        """A row for each record: what snapshots and messages hold."""
+        return pa.RecordBatch.from_arrays([pa.array(column) for column in self], schema=_SCHEMA)
 
     def sorted(self) -> Items:
         """The same in the order of roots."""

@@ -15,6 +15,7 @@ from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.json_files import read_json, write_json
 from spark_jobs.streaming.parts import Part
 from spark_jobs.streaming.tracking.durations import percentiles
+from spark_jobs.streaming.tracking.ring import newest
 from spark_jobs.streaming.tracking.tracked import FULL, LOW, PACE, RING, Tracked
 from spark_jobs.streaming.unitlog.report import Report
 
@@ -137,8 +138,7 @@ class Oversight(threading.Thread):
         behind = {stage.name: reports[stage.name] for stage in waited}
         own = [part.stage.name for part in self._parts if part.stage.own]
         before = self._seen
-        ring = read_json(self._path / RING)["epochs"]
-        ackers = ring[max(ring, key=int)]
+        _, ackers = newest(read_json(self._path / RING))
         in_flight = sum(each["in_flight"] for each in gauges)
         bound = self._tracked.in_flight * (_ROOM_AGAIN if before.full else 1.0)
         self._seen = now = _Seen(

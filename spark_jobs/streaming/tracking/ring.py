@@ -248,6 +248,12 @@ class Epochs:
         return cls({int(number): Circle.of(ackers) for number, ackers in given["epochs"].items()}, given["room"])
 
 
+def newest(ring: Mapping[str, Any]) -> tuple[int, tuple[int, ...]]:
+    """The epoch in force in what `Epochs.as_json` gave, with its ackers; of the others no circle is made."""
+    number = max(map(int, ring["epochs"]))
+    return number, tuple(ring["epochs"][str(number)])
+
+
 def _within(circle: Circle, room: int) -> Circle:
     if circle.ackers[-1] >= room:
         raise BadRing(

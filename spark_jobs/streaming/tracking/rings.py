@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Callable
 
 from spark_jobs.streaming.folder import JobFolder
@@ -19,9 +18,7 @@ def ring_of(folder: JobFolder, tracked: Tracked) -> Epochs:
 
 def change_ring(folder: JobFolder, tracked: Tracked, change: Callable[[Epochs], Epochs]) -> Epochs:
     """Go on with another ring from the next rounds on; a change that raises changes nothing."""
-    folder.path.mkdir(parents=True, exist_ok=True)
-    with (folder.path / "ring.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with folder.locked("ring.lock"):
         changed = change(ring_of(folder, tracked))
         write_json(folder.path / RING, changed.as_json())
         return changed

@@ -16,19 +16,25 @@ from numba import njit
 from spark_jobs.streaming.tracking.forms import Kind, Span, Telling
 from spark_jobs.streaming.tracking.ids import Ids
 from spark_jobs.streaming.tracking.items import Items
-from spark_jobs.streaming.tracking.naming import check, root_id
-from spark_jobs.streaming.tracking.ring import Circle, Epochs
+from spark_jobs.streaming.tracking.naming import ROW_BITS, check, root_id
+from spark_jobs.streaming.tracking.ring import Circle, newest
 
 Acks = dict[int, list[pa.RecordBatch]]  # by acker
 
 
+def extend(sent: dict[int, list[pa.RecordBatch]], found: Mapping[int, Sequence[pa.RecordBatch]]) -> None:
+    """Put what was found behind what is sent already, by acker or by unit."""
+    for to, batches in found.items():
+        sent.setdefault(to, []).extend(batches)
+
+
 class Ackers:
-    """The ackers that the rounds of a stage name, as somebody to send to; kept as long as the ring stays the same."""
+    """The ackers that a round of a stage names, as somebody to send to: those of the newest epoch of the ring."""
 
     def __init__(self, ring: Mapping[str, Any]) -> None:
-        epochs = Epochs.from_json(ring)
-        self.circle: Circle = epochs.circle
-        self.telling = Telling(epochs.number, self.circle.ackers)
+        number, ackers = newest(ring)
+        self.circle = Circle.of(ackers)
+        self.telling = Telling(number, self.circle.ackers)
 
     def acks(self, roots: Ids, values: Ids, attempt: int, *, kind: Kind = Kind.ACKS) -> Acks:
         """Tuples that were processed, or roots that are sent again: of each root, all values together.
@@ -90,7 +96,7 @@ def roots_of(partition: int, offsets: npt.NDArray[np.int64], rows: npt.NDArray[n
     """The ids of all rows of some messages, in their order."""
     if not offsets.size:
         return np.empty(0, np.uint64)
-    firsts = np.uint64(root_id(partition, 0)) + (offsets.astype(np.uint64) << np.uint64(16))
+    firsts = np.uint64(root_id(partition, 0)) + (offsets.astype(np.uint64) << np.uint64(ROW_BITS))
     starts = np.cumsum(rows) - rows
     places = np.arange(int(rows.sum()), dtype=np.int64) - np.repeat(starts, rows)
     found: Ids = np.repeat(firsts, rows) + places.astype(np.uint64)

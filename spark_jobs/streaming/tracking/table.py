@@ -24,16 +24,6 @@ from spark_jobs.streaming.tracking.slots import Slots
 
 Layout = Literal["dense", "slots"]
 
-_SCHEMA = pa.schema(
-    [
-        pa.field("root", pa.uint64(), nullable=False),
-        pa.field("attempt", pa.uint8(), nullable=False),
-        pa.field("registered", pa.bool_(), nullable=False),
-        pa.field("born", pa.uint32(), nullable=False),
-        pa.field("value", pa.uint64(), nullable=False),
-    ]
-)
-
 
 class Expired(NamedTuple):
     """What was swept: registered roots, which are to be sent again, and acks whose registration never came."""
@@ -58,8 +48,7 @@ class Table:
     def of(cls, snapshot: pa.RecordBatch, layout: Layout, acker: int, circle: Circle) -> Table:
         """A table with what another told as `snapshot`."""
         table = cls(layout, acker, circle)
-        columns = [snapshot.column(field.name).to_numpy(zero_copy_only=False) for field in _SCHEMA]
-        held = Items(*columns)
+        held = Items.of(snapshot)
         if layout == "dense":
             held = held.at(~table._dense.load(held, circle))
         table._slots.load(held)
@@ -190,7 +179,7 @@ class Table:
 
     def snapshot(self) -> pa.RecordBatch:
         """All records, by root: the same bytes for the same records, whatever came before."""
-        return pa.record_batch([pa.array(column) for column in self.items()], schema=_SCHEMA)
+        return self.items().batch()
 
     def _register_run(self, run: Run, values: npt.NDArray[np.uint64], born: int, circle: Circle) -> None:
         """Register a run in the dense layout, with what acks of it came early."""

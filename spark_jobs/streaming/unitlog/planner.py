@@ -148,15 +148,8 @@ class Planner:
 
     def begin(self) -> Plan:
         """Where a driver without memory goes on: after the newest round whose state is there, or at the start."""
-        appender, history = self._open()
-        if (plan := newest_complete(self._stage, history)) is not None:
-            return plan
-        if history.plans:
-            return history.plans[min(history.plans)]
-        plan = beginning(starts_of(self._log.extents(self._stage.topic), latest=self._latest))
-        self._append(appender, [plan.encode()])
-        history.plans[plan.order] = plan
-        return plan
+        _, history = self._open()
+        return self._start(newest_complete(self._stage, history))
 
     def resume(self) -> Plan:
         """Where the units of a stage go on: after the newest round, or the one before where that is not run yet.
@@ -165,7 +158,6 @@ class Planner:
         brings them back (`recovery`). Rounds before those are never run here again: what they sent has arrived, and
         may be cut by now.
         """
-        plan = self.begin()
         _, history = self._open()
         found, last = newest_complete(self._stage, history), history.last
         if last is not None and (found is None or found.order not in (last.order, last.before)):
@@ -173,7 +165,7 @@ class Planner:
                 f"{self._stage.id}: the state after round {last.number - 1} is not there in every unit any more; "
                 "it is brought back when the job is started again"
             )
-        return plan
+        return self._start(found)
 
     def after(self, last: Plan) -> Plan | None:
         """The round after `last`; None while there is nothing to do. Raises what `next_round` and the log raise."""
@@ -224,6 +216,18 @@ class Planner:
     def end_shift(self) -> None:
         """Let whoever follows the rounds log end."""
         self._append(self._open()[0], [_SHIFT_ENDS])
+
+    def _start(self, complete: Plan | None) -> Plan:
+        """The round that is complete, if there is one; else the first one, which is planned where nothing is yet."""
+        if complete is not None:
+            return complete
+        appender, history = self._open()
+        if history.plans:
+            return history.plans[min(history.plans)]
+        plan = beginning(starts_of(self._log.extents(self._stage.topic), latest=self._latest))
+        self._append(appender, [plan.encode()])
+        history.plans[plan.order] = plan
+        return plan
 
     def _open(self) -> tuple[Appender, History]:
         if self._opened is None:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.streaming.tracking.ids import root_edges
 from spark_jobs.streaming.tracking.remembering import Remembered, marks_of
-from spark_jobs.streaming.tracking.sending import Ackers, Acks
+from spark_jobs.streaming.tracking.sending import Ackers, Acks, extend
 from spark_jobs.streaming.unitlog.step import Input, Output, State
 from spark_jobs.streaming.wordcount.split import ATTEMPT
 
@@ -42,8 +42,7 @@ class Count:
             attempt = int(batch.schema.metadata[ATTEMPT])
             roots, ids = (batch.column(name).to_numpy() for name in ("root", "id"))
             if ackers is not None:
-                for acker, sent in ackers.acks(roots, root_edges(ids, attempt), attempt).items():
-                    acks.setdefault(acker, []).extend(sent)
+                extend(acks, ackers.acks(roots, root_edges(ids, attempt), attempt))
             new = known.fresh(ids) if self._once else np.ones(ids.size, np.bool_)
             fresh.append(batch if new.all() else batch.filter(pa.array(new)))
         after = self._counted(state, fresh, given)

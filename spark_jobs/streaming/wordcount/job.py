@@ -15,7 +15,7 @@ timeout = 30.0
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spark_jobs.streaming.declaring import Declared
@@ -61,9 +61,6 @@ class WordCountJob:
 
     def parts(self, units: int, state: Path) -> tuple[Part, ...]:
         """Split and count; tracked, with the twin of split that sends again, and the ackers."""
-        return self._plain(units, state) if self.tracked is None else self._with_ackers(self.tracked, units, state)
-
-    def _plain(self, units: int, state: Path) -> tuple[Part, ...]:
         folder = str(state / self.name)
         split = Stage(
             self.name, "split", "wordcount.split", self.topic, folder,
@@ -75,31 +72,25 @@ class WordCountJob:
             arguments={"once": False, "every": self.every, "tracked": False}, modules=_STEPS, stamped=True,
             results=self.results, admitted=10_000,
         )  # fmt: skip
-        return Part(split, units, {}, (STOP, HOLD)), Part(count, self.units, {}, (STOP,))
+        parts = (Part(split, units, {}, (STOP, HOLD)), Part(count, self.units, {}, (STOP,)))
+        return parts if self.tracked is None else self._tracked_parts(self.tracked, *parts)
 
-    def _with_ackers(self, tracked: Tracked, units: int, state: Path) -> tuple[Part, ...]:
-        folder, sends = str(state / self.name), tracked.sends
-        onward = {"downstream": self.words, "units": self.units, "dead": self.dead, **sends}
-        split = Stage(
-            self.name, "split", "wordcount.split", self.topic, folder,
-            arguments={"units": self.units}, modules=_STEPS, admitted=self.admitted, place=SPRING, **onward,
-        )  # fmt: skip
+    def _tracked_parts(self, tracked: Tracked, split: Part, count: Part) -> tuple[Part, ...]:
+        """With lines as roots: split is their spring, and they are sent again from its source."""
+        sends, once = tracked.sends, tracked.delivery is Delivery.EXACTLY_ONCE
+        spring = replace(split.stage, arguments={**split.stage.arguments, "tracked": True}, place=SPRING, **sends)
         again = Stage(
-            self.name, "again", "wordcount.again", tracked.told, folder,
-            arguments={"source": self.topic, "units": self.units}, modules=_STEPS,
-            own=True, place=AGAIN, **onward,
+            self.name, "again", "wordcount.again", tracked.told, split.stage.state,
+            arguments={"source": self.topic, "units": self.units}, modules=_STEPS, own=True, place=AGAIN,
+            downstream=self.words, units=self.units, dead=self.dead, **sends,
         )  # fmt: skip
-        once = tracked.delivery is Delivery.EXACTLY_ONCE
-        count = Stage(
-            self.name, "count", "wordcount.count", self.words, folder,
-            arguments={"once": once, "every": self.every}, modules=_STEPS, stamped=True, place=FIRST,
-            results=self.results, admitted=10_000, **sends,
-        )  # fmt: skip
+        counting = {**count.stage.arguments, "once": once, "tracked": True}
+        sink = replace(count.stage, arguments=counting, place=FIRST, **sends)
         return (
-            Part(split, units, {"ring": RING}, (STOP, HOLD, FULL)),
+            Part(spring, split.units, {"ring": RING}, (*split.holds, FULL)),
             Part(again, tracked.room, {"ring": RING}, (STOP,)),
-            Part(count, self.units, {"ring": RING, "low": LOW}, (STOP,)),
-            tracked.acker(folder),
+            Part(sink, count.units, {"ring": RING, "low": LOW}, count.holds),
+            tracked.acker(split.stage.state),
         )
 
     def topics(self, units: int) -> Mapping[str, int]:

@@ -12,15 +12,9 @@ from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import job_of, read_jobs, windows_job_of
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.windows.errors import QueryExists
+from tests.support.declarations import written
 
 STREAM = '[a.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
-
-
-def written(tmp_path: Path, text: str) -> Path:
-    """A file of declarations."""
-    file = tmp_path / "streams.toml"
-    file.write_text(text)
-    return file
 
 
 def test_the_jobs_of_the_checkout_can_be_read() -> None:

@@ -14,16 +14,10 @@ from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import is_tracked, read_jobs, tracked_job_of, tracked_jobs
 from spark_jobs.streaming.tracking.oversight import Oversight
 from spark_jobs.streaming.unitlog.report import Report
+from tests.support.declarations import written
 
 TRACKER = '[orders]\nkind = "tracker"\n'
 TICKS = '[ticks]\ntopic = "t"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"]]\n'
-
-
-def written(folder: Path, text: str) -> Path:
-    """A file of declarations."""
-    file = folder / "streams.toml"
-    file.write_text(text)
-    return file
 
 
 def test_the_tracker_needs_no_topic_it_makes_the_one_that_clients_write_to(tmp_path: Path) -> None:

@@ -11,15 +11,9 @@ from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import read_jobs, tracked_job_of, windows_job_of
 from spark_jobs.streaming.json_files import read_json
 from spark_jobs.streaming.tracking.tracked import LOW, RING, Delivery
+from tests.support.declarations import written
 
 WORDS = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
-
-
-def written(folder: Path, text: str) -> Path:
-    """A file of declarations."""
-    file = folder / "streams.toml"
-    file.write_text(text)
-    return file
 
 
 def test_a_word_count_is_tracked_exactly_once_unless_it_says_otherwise(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.streaming.tracking.errors import BadRing
 from spark_jobs.streaming.tracking.naming import root_id, root_ids
-from spark_jobs.streaming.tracking.ring import ARCS, STRIDE, Circle, Epochs, PaperRing, one_at_a_time
+from spark_jobs.streaming.tracking.ring import ARCS, STRIDE, Circle, Epochs, PaperRing, newest, one_at_a_time
 
 
 @pytest.mark.parametrize(
@@ -116,6 +116,7 @@ def test_the_last_sixteen_epochs_are_kept() -> None:
     for _ in range(10):
         epochs = epochs.with_acker(1).without_acker(1)
     assert list(epochs.circles) == list(range(6, 22))
+    assert newest(json.loads(json.dumps(epochs.as_json()))) == (21, (0,))
     with pytest.raises(BadRing, match="epoch 5"):
         epochs.at(5)
 
