@@ -5,6 +5,7 @@ A stage with these in its output needs no more than one call; which acker holds 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from spark_jobs.streaming.tracking.naming import ROW_BITS, check, root_id
 from spark_jobs.streaming.tracking.ring import Circle, newest
 
 Acks = dict[int, list[pa.RecordBatch]]  # by acker
+_ROOTS = 1 << 18  # registered in one batch, and up to a message's more: a quarter of what a message has room for
 
 
 def extend(sent: dict[int, list[pa.RecordBatch]], found: Mapping[int, Sequence[pa.RecordBatch]]) -> None:
@@ -68,7 +70,8 @@ class Ackers:
     ) -> Acks:
         """Messages of a partition with so many rows each, and a value for each row: the edges that leave the spring.
 
-        Every acker is told that all before the offset `through` is registered. Raises `BadRoot`.
+        Every acker is told that all before the offset `through` is registered; where there are many roots, in several
+        batches, each of which tells how far it reaches. Raises `BadRoot`.
         """
         kept = rows > 0
         offsets, rows = offsets[kept], rows[kept]
@@ -77,13 +80,18 @@ class Ackers:
         roots = roots_of(partition, offsets, rows)
         owners = self.circle.owners_of(roots)
         ends = np.cumsum(rows)
+        firsts = [0, *(np.flatnonzero(np.diff((ends - 1) // _ROOTS)) + 1).tolist(), offsets.size]
+        reached = [*offsets[firsts[1:-1]].tolist(), through]
         found: Acks = {}
         for acker in self.circle.ackers:
             mine = owners == acker
-            sums = np.concatenate([[0], np.cumsum(mine)])
-            counts = sums[ends] - sums[ends - rows]
-            batch = self.telling.registrations(partition, offsets, rows, counts, values[mine], through)
-            found[acker] = [batch]
+            held = np.concatenate([[0], np.cumsum(mine)])[[0, *ends]]  # before each message, and behind the last
+            found[acker] = [
+                self.telling.registrations(
+                    partition, offsets[a:b], rows[a:b], np.diff(held[a : b + 1]), values[mine][held[a] : held[b]], to
+                )
+                for (a, b), to in zip(itertools.pairwise(firsts), reached, strict=True)
+            ]
         return found
 
     def records(self, found: Items) -> Acks:

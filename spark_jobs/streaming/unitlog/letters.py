@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import polars as pl
 import pyarrow as pa
@@ -14,20 +14,24 @@ from spark_jobs.streaming.unitlog.stamps import Stamp
 from spark_jobs.streaming.unitlog.step import Output
 
 RESULT_ROWS = 2_000  # in one message
+BATCH_BYTES = 4 << 20  # of a batch in one message: what is more is cut, since brokers take no message of any size
 
 
 def letters_of(stage: Stage, unit: int, order: Order, output: Output) -> Iterator[Letter]:
-    """The buffers for each unit downstream and each acker, numbered from 0, in Arrow's stream form."""
+    """The buffers for each unit downstream and each acker, numbered from 0, in Arrow's stream form.
+
+    One of more than `BATCH_BYTES` comes as several with the same schema, of some of its rows each.
+    """
     sender = _from(order, stage.sender(unit))
     for topic, buffers in ((stage.downstream, output.buffers), (stage.acks, output.acks)):
         for to in sorted(buffers):
-            for sequence, batch in enumerate(buffers[to]):
+            for sequence, batch in enumerate(_cut(buffers[to])):
                 yield Letter(topic, to, arrow_bytes(batch), Stamp(*sender, sequence).header())
 
 
 def tells_of(stage: Stage, unit: int, order: Order, output: Output) -> Iterator[Letter]:
-    """What a stage tells within its job, in Arrow's stream form."""
-    for sequence, batch in enumerate(output.tells):
+    """What a stage tells within its job, in Arrow's stream form, cut as the buffers are."""
+    for sequence, batch in enumerate(_cut(output.tells)):
         yield Letter(stage.told, unit, arrow_bytes(batch), Stamp(*_from(order, unit), sequence).header())
 
 
@@ -65,6 +69,16 @@ def arrow_bytes(batch: pa.RecordBatch) -> bytes:
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return bytes(sink.getvalue())
+
+
+def _cut(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In halves, until each part is small enough, or a row alone."""
+    for batch in batches:
+        if batch.nbytes <= BATCH_BYTES or batch.num_rows < 2:
+            yield batch
+        else:
+            half = batch.num_rows // 2
+            yield from _cut([batch.slice(0, half), batch.slice(half)])
 
 
 def _from(order: Order, unit: int) -> tuple[int, int, int]:

@@ -1,0 +1,43 @@
+"""What springs send their ackers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spark_jobs.streaming.tracking import sending
+from spark_jobs.streaming.tracking.forms import Told
+from spark_jobs.streaming.tracking.ring import Epochs
+from spark_jobs.streaming.tracking.sending import Ackers, roots_of
+from spark_jobs.streaming.tracking.table import Table
+from spark_jobs.streaming.unitlog.letters import arrow_bytes
+
+
+def test_many_roots_are_registered_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each tells that all before the next one's first message is registered, the last one how far the source is."""
+    monkeypatch.setattr(sending, "_ROOTS", 10)
+    offsets, rows = np.array([3, 4, 7, 8, 9]), np.array([4, 0, 8, 9, 1])
+    values = np.arange(1, 23, dtype=np.uint64)
+    found = Ackers(Epochs.of([0, 1, 2], 3).as_json()).registrations(5, offsets, rows, values, 12)
+    for batches in found.values():
+        assert [Told.read(arrow_bytes(batch)).through for batch in batches] == [{5: 7}, {5: 8}, {5: 12}]
+    circle, roots = Ackers(Epochs.of([0, 1, 2], 3).as_json()).circle, roots_of(5, offsets, rows)
+    for acker, batches in found.items():
+        part = Table("dense", acker, circle)
+        for told in (Told.read(arrow_bytes(batch)) for batch in batches):
+            ends = np.concatenate([[0], np.cumsum(told.batch.column("values").value_lengths().to_numpy())])
+            flat = told.batch.column("values").values.to_numpy()
+            for row, (offset, size) in enumerate(zip(told.column("offset"), told.column("rows"), strict=True)):
+                part.register_range(5, int(offset), 1, int(size), flat[ends[row] : ends[row + 1]], 1, 1, circle)
+        mine = circle.owners_of(roots) == acker
+        assert part.in_flight == mine.sum()
+        part.ack(roots[mine], 1, values[mine], 1)
+        assert not part.in_flight
+
+
+def test_no_roots_tell_how_far_the_source_is() -> None:
+    """In one batch."""
+    nothing = np.empty(0, np.int64)
+    found = Ackers(Epochs.of([0], 1).as_json()).registrations(0, nothing, nothing, nothing.astype(np.uint64), 9)
+    (batch,) = found[0]
+    assert Told.read(arrow_bytes(batch)).through == {0: 9}
