@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from persistence.platform import open_platform
 from persistence.runner import NoRunner
 from persistence.settings import Settings
+from spark_jobs.streaming.apart import Apart
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import is_tracked
 from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.keeping import Keeper
-from spark_jobs.streaming.parts import Job
+from spark_jobs.streaming.parts import Job, Part
 from spark_jobs.streaming.saving import SavedStates
+from spark_jobs.streaming.session import has_slots, session_of
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.spark import Watched, start
 from spark_jobs.streaming.supervision import abandoned
@@ -36,8 +36,6 @@ from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.upkeep import Upkeep
 from spark_jobs.streaming.windows.job import WindowsJob
 
-_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-_EXECUTORS_SECONDS = 20.0  # until they have come
 _PATIENCE = 30.0  # seconds that a saving goes on trying
 _BEAT_SECONDS = 0.5  # between two heartbeats
 
@@ -127,11 +125,51 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
                 beats.rebuilt.append(f"{found.stage}[{found.unit}]: {found.rounds} rounds after {found.base[1]}")
                 print(f"state rebuilt: {beats.rebuilt[-1]}", flush=True)
         beats.stages = stages
-        session = _session(job, settings)
-        leaving.callback(session.stop)
+        queries = leaving.enter_context(_queries(job, [part for part in parts if not part.apart], folder, settings))
+        upkeep = leaving.enter_context(Upkeep(folder, stages, platform, settings.cluster, settings.stream_save))
+        beside: list[Beside] = [upkeep]
+        if isinstance(job, WindowsJob):
+            beside.append(leaving.enter_context(Keeper(job, folder, settings)))
+        if is_tracked(job):
+            oversight = leaving.enter_context(Oversight(job.tracked, folder, parts))
+            beats.tracking = oversight.told
+            beside.append(oversight)
+        apart = leaving.enter_context(Apart(job.name)) if any(part.apart for part in parts) else None
+
+        def beat() -> None:
+            if apart is not None:
+                apart.check()
+            beats.beat("running", next((each.trouble for each in beside if each.trouble), ""))
+            if abandoned(folder, time.time()):
+                folder.ask_to_stop()
+
+        _watch(queries, folder, beat)
+
+
+def run_apart(job: Job, settings: StreamSettings) -> None:
+    """Run the stages of a job that are apart, beside its application that has started this process, until that ends."""
+    folder, parent = settings.folder(job.name), os.getppid()
+    with closing(Kafka(settings.cluster)) as log:
+        parts = job.parts(len(log.extents(job.topic)), settings.state_folder)
+
+    def beat() -> None:
+        if os.getppid() != parent:
+            raise StreamError(f"{job.name}: its application has ended")
+
+    with _queries(job, [part for part in parts if part.apart], folder, settings) as queries:
+        _watch(queries, folder, beat)
+
+
+@contextmanager
+def _queries(
+    job: Job, parts: Sequence[Part], folder: JobFolder, settings: StreamSettings
+) -> Iterator[Sequence[StreamingQuery]]:
+    """A query a stage, in a session of their own."""
+    session = session_of(job.name, settings)
+    try:
+        tasks = [min(settings.stream_tasks, part.units) for part in parts]
+        seconds = SECONDS if has_slots(session, sum(tasks)) else 0
         queries = []
-        tasks = [min(settings.stream_tasks, units) for _, units in stages]
-        seconds = SECONDS if _has_slots(session, sum(tasks)) else 0
         for part in parts:
             contents = {name: str(folder.path / file) for name, file in part.contents.items()}
             watched = Watched(contents, [str(folder.path / hold) for hold in part.holds])
@@ -141,18 +179,12 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
                     tasks=settings.stream_tasks, seconds=seconds, latest=job.latest and not part.stage.inside,
                 )
             )  # fmt: skip
-        upkeep = leaving.enter_context(Upkeep(folder, stages, platform, settings.cluster, settings.stream_save))
-        beside: list[Beside] = [upkeep]
-        if isinstance(job, WindowsJob):
-            beside.append(leaving.enter_context(Keeper(job, folder, settings)))
-        if is_tracked(job):
-            oversight = leaving.enter_context(Oversight(job.tracked, folder, parts))
-            beats.tracking = oversight.told
-            beside.append(oversight)
-        _watch(queries, folder, beats, beside)
+        yield queries
+    finally:
+        session.stop()
 
 
-def _watch(queries: Sequence[StreamingQuery], folder: JobFolder, beats: Beats, beside: Sequence[Beside]) -> None:
+def _watch(queries: Sequence[StreamingQuery], folder: JobFolder, beat: Callable[[], None]) -> None:
     """Beat until a query ends, or until all have come to rest after the job was asked to stop."""
     resting = 0
     while resting < 2:
@@ -160,9 +192,7 @@ def _watch(queries: Sequence[StreamingQuery], folder: JobFolder, beats: Beats, b
             if not query.isActive:
                 error = query.exception()
                 raise StreamError(_said(error)) if error else StreamError(f"{query.name} ended by itself")
-        beats.beat("running", next((each.trouble for each in beside if each.trouble), ""))
-        if abandoned(folder, time.time()):
-            folder.ask_to_stop()
+        beat()
         time.sleep(_BEAT_SECONDS)
         moving = not folder.stop_file.exists() or any(query.status["isTriggerActive"] for query in queries)
         resting = 0 if moving else resting + 1
@@ -175,50 +205,3 @@ def _said(error: StreamingQueryException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ours = [line for line in lines if line.startswith("spark_jobs.") and ": " in line]
     return ours[-1].partition(": ")[2] if ours else (lines[0] if lines else "a query failed")
-
-
-def _has_slots(session: SparkSession, wanted: int) -> bool:
-    """Whether the tasks of all stages can run at once; executors may still be on their way."""
-    until = time.monotonic() + _EXECUTORS_SECONDS
-    while (slots := session.sparkContext.defaultParallelism) < wanted and time.monotonic() < until:
-        if str(session.sparkContext.master).startswith("local"):
-            break
-        time.sleep(0.2)
-    if slots < wanted:
-        print(
-            f"Spark runs {slots} tasks at once, and {wanted} are wanted: each round is a batch of its own", flush=True
-        )
-    return slots >= wanted
-
-
-def _session(job: Job, settings: StreamSettings) -> SparkSession:
-    conf = {
-        "spark.driver.memory": settings.stream_memory,
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-        "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.warehouse.dir": str(settings.home / "spark" / "warehouse"),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.streaming.metricsEnabled": "false",
-        "spark.sql.streaming.numRecentProgressUpdates": "4",
-        "spark.sql.streaming.minBatchesToRetain": "10",
-        # Quicker by 75 ms a round each. It tests before it renames: enough, since the rounds log fences drivers off.
-        "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
-        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-        "spark.python.worker.reuse": "true",
-        "spark.pyspark.python": sys.executable,
-        "spark.executorEnv.PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-    }
-    if settings.stream_master.startswith("local"):
-        conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS"):
-        os.environ.setdefault(name, "1")
-        conf[f"spark.executorEnv.{name}"] = "1"
-    builder = SparkSession.builder.appName(f"Springline {job.name}").master(settings.stream_master)
-    session = builder.config(map={**conf, **settings.stream_conf}).getOrCreate()  # type: ignore[arg-type]
-    session.sparkContext.setLogLevel("ERROR")
-    return session

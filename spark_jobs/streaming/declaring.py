@@ -56,6 +56,12 @@ class Declared:
             raise BadJob(f"{self.where}: {key} = {word!r}; write {' or '.join(choices)}")
         return str(word)
 
+    def flag(self, key: str) -> bool:
+        """Whether something is wanted, false where nothing is said; raises `BadJob`."""
+        if not isinstance(value := self.table.get(key, False), bool):
+            raise BadJob(f"{self.where}: {key} = {value!r}; write true or false")
+        return value
+
     def number(self, key: str, default: int, *, most: int | None = None) -> int:
         """A whole number above 0; raises `BadJob`."""
         value = self.table.get(key, default)

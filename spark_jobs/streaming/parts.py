@@ -19,13 +19,14 @@ class Part:
     """A stage with the number of its units.
 
     `contents` are files in the job's folder that its rounds name, by the name that its step knows them by; in the
-    presence of one of `holds`, nothing is planned.
+    presence of one of `holds`, nothing is planned. What is `apart` runs in a second Spark application.
     """
 
     stage: Stage
     units: int
     contents: Mapping[str, str] = field(default_factory=dict)
     holds: Sequence[str] = ()
+    apart: bool = False
 
 
 class Job(Protocol):

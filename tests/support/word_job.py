@@ -21,12 +21,14 @@ PARTITIONS = 2
 
 
 class WordJob(Application):
-    """A word count over a topic of two partitions; `tracking` are lines of its table."""
+    """A word count over a topic of two partitions; `table` are lines of its table, `tracking` of that of tracking."""
 
-    def __init__(self, kafka: Running, home: Path, *, tracking: str = "", admitted: int = 20, **settings: str) -> None:
+    def __init__(
+        self, kafka: Running, home: Path, *, tracking: str = "", table: str = "", admitted: int = 20, **settings: str
+    ) -> None:
         name = f"words_{uuid.uuid4().hex[:8]}"
         declared = (
-            f'[{name}]\nkind = "wordcount"\ntopic = "{name}"\nevery = 0.5\nadmitted = {admitted}\n\n'
+            f'[{name}]\nkind = "wordcount"\ntopic = "{name}"\nevery = 0.5\nadmitted = {admitted}\n{table}\n'
             f"[{name}.tracking]\n{tracking}\n"
         )
         super().__init__(kafka, home, name, declared, **settings)

@@ -18,12 +18,15 @@ from spark_jobs.streaming.watching import look
 _BEGIN_SECONDS = 10.0  # until an application that was started holds its job
 
 
-def run(job: JobName) -> None:
+def run(
+    job: JobName,
+    apart: Annotated[bool, typer.Option("--apart", hidden=True, help="Be the one of the stages apart")] = False,
+) -> None:
     """Be a job's application until it is asked to stop; its DAG does this for you."""
-    from spark_jobs.streaming.application import run_job  # starts with Spark
+    from spark_jobs.streaming.application import run_apart, run_job  # starts with Spark
 
     settings = StreamSettings()
-    run_job(job_of(settings.declarations, job), settings)
+    (run_apart if apart else run_job)(job_of(settings.declarations, job), settings)
 
 
 def start(job: JobName, patience: Annotated[float, typer.Option(help="Seconds to wait until it runs")] = 120.0) -> None:

@@ -6,6 +6,7 @@ topic = "lines"            # messages of lines of text
 units = 2                  # that count words
 every = 5.0                # seconds between two tellings of the counts that have changed
 admitted = 1000            # messages of a unit in a round, at most
+apart = false              # true: words are counted in a second Spark application
 from = "earliest"          # or "latest": where a job begins that never ran
 
 [words.tracking]           # tracking/tracked.py; tracking = false: lines are not tracked
@@ -38,6 +39,7 @@ class WordCountJob:
     every: float = 5.0
     admitted: int = 1_000
     latest: bool = False
+    apart: bool = False
 
     @property
     def words(self) -> str:
@@ -72,7 +74,7 @@ class WordCountJob:
             arguments={"once": False, "every": self.every, "tracked": False}, modules=_STEPS, stamped=True,
             results=self.results, admitted=10_000,
         )  # fmt: skip
-        parts = (Part(split, units, {}, (STOP, HOLD)), Part(count, self.units, {}, (STOP,)))
+        parts = (Part(split, units, {}, (STOP, HOLD)), Part(count, self.units, {}, (STOP,), self.apart))
         return parts if self.tracked is None else self._tracked_parts(self.tracked, *parts)
 
     def _tracked_parts(self, tracked: Tracked, split: Part, count: Part) -> tuple[Part, ...]:
@@ -89,7 +91,7 @@ class WordCountJob:
         return (
             Part(spring, split.units, {"ring": RING}, (*split.holds, FULL)),
             Part(again, tracked.room, {"ring": RING}, (STOP,)),
-            Part(sink, count.units, {"ring": RING, "low": LOW}, count.holds),
+            replace(count, stage=sink, contents={"ring": RING, "low": LOW}),
             tracked.acker(split.stage.state),
         )
 
@@ -107,9 +109,9 @@ class WordCountJob:
 
 def declared_wordcount(told: Declared) -> WordCountJob:
     """A job from its table; raises `BadJob`."""
-    told.check({"units", "every", "admitted", "from", "tracking"})
+    told.check({"units", "every", "admitted", "from", "apart", "tracking"})
     tracked = None if told.table.get("tracking") is False else Tracked.declared(told)
     return WordCountJob(
         told.name, told.topic, tracked, told.number("units", 2), told.seconds("every", 5.0),
-        told.number("admitted", 1_000), told.latest,
+        told.number("admitted", 1_000), told.latest, told.flag("apart"),
     )  # fmt: skip

@@ -6,7 +6,7 @@ import json
 import os
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +14,8 @@ import numpy as np
 
 from spark_jobs.streaming.kafka import Cluster, Kafka
 from spark_jobs.streaming.tracking.forms import Kind, Told
+from spark_jobs.streaming.tracking.naming import name_of
+from spark_jobs.streaming.unitlog.step import Message
 from tests.support.servers import Running
 from tests.support.word_job import WordJob
 
@@ -23,11 +25,11 @@ WORDS = [f"w{number}" for number in range(1_000)]
 CHANCE = 0.0005  # of each of what can happen to a tuple or an ack
 
 
-def lines() -> tuple[list[str], Counter[str]]:
-    """Messages of lines of one or two words, and how often each word comes."""
+def lines(many: int) -> tuple[list[str], Counter[str]]:
+    """So many lines of one or two words, in messages, and how often each word comes."""
     drawn = np.random.default_rng(20130101)
     messages, counts = [], Counter[str]()
-    for _ in range(LINES // IN_A_MESSAGE):
+    for _ in range(many // IN_A_MESSAGE):
         numbers = drawn.integers(0, len(WORDS), (2, IN_A_MESSAGE))
         two = drawn.random(IN_A_MESSAGE) < 0.2
         messages.append(
@@ -47,18 +49,11 @@ def test_each_lost_root_is_named_none_falsely_and_every_word_is_counted_once(
     make_words: Callable[..., WordJob], kafka: Running, tmp_path: Path
 ) -> None:
     """Workers, driver and broker are killed, states deleted, ackers added and removed meanwhile."""
-    noted = tmp_path / "noted"
-    noted.mkdir()
-    leaks = {"lost": CHANCE, "doubled": CHANCE, "delayed": CHANCE, "seed": 7, "noted": str(noted)}
-    support = Path(__file__).parents[2] / "support" / "leaks"
-    messages, counts = lines()
+    messages, counts = lines(LINES)
     job = make_words(
         tracking='timeout = 20.0\nackers = 2\nroom = 3\ntries = 20\ndelivery = "exactly-once"',
-        admitted=4,
-        PYTHONPATH=os.pathsep.join([str(support), str(support.parents[2])]),
-        SPRINGLINE_TEST_LEAKS=json.dumps(leaks),
-        SPRINGLINE_STREAM_SAVE="0",  # so that no log is cut
-    )
+        admitted=4, **leaky(tmp_path, lost=CHANCE, doubled=CHANCE, delayed=CHANCE),
+    )  # fmt: skip
     job.feed(messages)
     job.start()
     faults = [
@@ -78,11 +73,40 @@ def test_each_lost_root_is_named_none_falsely_and_every_word_is_counted_once(
     job.await_counts(counts)
     job.stop()
     assert not job.failures()
-    again = named_again(job)
-    lost, late, doubled = (noted_in(noted, what) for what in ("lost", "late", "doubled"))
+    again = {root for root, _, _ in named_again(job)}
+    lost, late, doubled = (noted_in(tmp_path, what) for what in ("lost", "late", "doubled"))
     assert len(lost) > LINES * CHANCE
     assert lost <= again, "lost, and not named"
     assert again <= lost | late | doubled, "named without reason"
+
+
+def test_a_lost_root_is_named_within_one_and_a_half_time_outs(
+    make_words: Callable[..., WordJob], tmp_path: Path
+) -> None:
+    """From when its spring had registered it until an acker told that it is to be sent again."""
+    timeout = 6.0
+    messages, counts = lines(500_000)
+    job = make_words(tracking=f"timeout = {timeout}\ntries = 20", admitted=4, **leaky(tmp_path, lost=0.001))
+    job.feed(messages)
+    job.start()
+    job.await_through()
+    job.await_counts(counts)
+    job.stop()
+    begun = registered(job)
+    waited = [at - begun[message_of(root)] for root, attempt, at in named_again(job) if attempt == 2]
+    assert len(waited) > 500
+    assert timeout * 0.9 < min(waited)
+    assert max(waited) <= timeout * 1.5
+
+
+def leaky(noted: Path, **leaks: float) -> dict[str, str]:
+    """The environment of an application whose stages leak, and note that in a folder; its logs are not cut."""
+    support = Path(__file__).parents[2] / "support" / "leaks"
+    return {
+        "PYTHONPATH": os.pathsep.join([str(support), str(support.parents[2])]),
+        "SPRINGLINE_TEST_LEAKS": json.dumps({**leaks, "seed": 7, "noted": str(noted)}),
+        "SPRINGLINE_STREAM_SAVE": "0",
+    }
 
 
 def noted_in(folder: Path, what: str) -> set[int]:
@@ -90,13 +114,33 @@ def noted_in(folder: Path, what: str) -> set[int]:
     return {root for file in folder.glob(f"*.{what}.npy") for root in np.load(file).tolist()}
 
 
-def named_again(job: WordJob) -> set[int]:
-    """The roots that ackers told to be sent again."""
-    found: set[int] = set()
-    with closing(Kafka(Cluster(job.kafka.address))) as log:
-        for unit, extent in log.extents(f"{job.name}.told").items():
-            for message in log.fetch(f"{job.name}.told", unit, extent.low, extent.high):
-                told = Told.read(message.value)
-                if told.kind is Kind.AGAIN:
-                    found.update(told.column("root").tolist())
+def named_again(job: WordJob) -> Iterator[tuple[int, int, float]]:
+    """The roots that ackers told to be sent again, the attempt to come, and when."""
+    for message in messages_of(job, "told"):
+        told = Told.read(message.value)
+        if told.kind is Kind.AGAIN:
+            for root, attempt in zip(told.column("root").tolist(), told.column("attempt").tolist(), strict=True):
+                yield root, attempt, message.timestamp
+
+
+def registered(job: WordJob) -> dict[tuple[int, int], float]:
+    """When the roots of each message of the source were registered for the first time."""
+    found: dict[tuple[int, int], float] = {}
+    for message in messages_of(job, "acks"):
+        if message.value and (told := Told.read(message.value)).kind is Kind.REGISTRATIONS:
+            for name in zip(told.column("partition").tolist(), told.column("offset").tolist(), strict=True):
+                found.setdefault(name, message.timestamp)
     return found
+
+
+def message_of(root: int) -> tuple[int, int]:
+    """The partition and the offset of the message that a root was in."""
+    name = name_of(root)
+    return name.partition, name.offset
+
+
+def messages_of(job: WordJob, topic: str) -> Iterator[Message]:
+    """All messages of a topic of the job's own."""
+    with closing(Kafka(Cluster(job.kafka.address))) as log:
+        for unit, extent in log.extents(f"{job.name}.{topic}").items():
+            yield from log.fetch(f"{job.name}.{topic}", unit, extent.low, extent.high)

@@ -45,3 +45,18 @@ def test_every_word_is_counted_once_while_ackers_come_and_go_and_processes_die(
     assert "no record was given up" in job.run("tracking failed")
     job.await_counts(Counter(" ".join(texts).split()))
     assert not job.failures()
+
+
+def test_a_topology_may_cross_two_applications(make_words: Callable[..., WordJob]) -> None:
+    """Each has a Spark of its own; where the process of either dies, both are started again and nothing is lost."""
+    texts = lines(1_000, 20)
+    job = make_words(tracking="timeout = 8.0", table="apart = true")
+    job.feed(texts)
+    job.start()
+    for kind in ("jvm", "driver"):
+        job.await_rounds(3)
+        assert len(job.processes("jvm")) == 2
+        job.kill(kind)
+    job.await_through()
+    job.await_counts(Counter(" ".join(texts).split()))
+    assert not job.failures()
