@@ -35,7 +35,7 @@ class Measured:
     """What was seen of a job.
 
     Rows a second once it is warm; at the end the bytes of the last stage's states, and of JVM and workers in memory;
-    acks that its ackers took a second, and the seconds until the last root was complete after the last row was through.
+    acks that its ackers took a second until the last root was complete, and seconds from the last row to that.
     """
 
     rate: float
@@ -87,7 +87,7 @@ class _Watch(threading.Thread):
         self._rows, self._warm = rows, warm
         self._ackers, self._roots = ackers, roots
         self._marks: list[_Mark] = []
-        self._complete = 0.0
+        self._complete, self._acks = 0.0, 0
         self._memory = 0
 
     def run(self) -> None:
@@ -105,6 +105,7 @@ class _Watch(threading.Thread):
         while self._ackers and time.monotonic() < until and self._told("completed") < self._roots:
             time.sleep(0.005)
         self._complete = time.monotonic()
+        self._acks = self._count("acks") if self._ackers else 0
         self._memory = sum(_held(process) for process in psutil.Process().children(recursive=True))
         self._folder.ask_to_stop()
 
@@ -117,7 +118,7 @@ class _Watch(threading.Thread):
             raise RuntimeError(f"{self._told('completed'):,} of {self._roots:,} roots are complete")
         state = sum(report.state_bytes for report in self._reports(self._last))
         seconds = ended.at - begun.at
-        acks = (ended.acks - begun.acks) / seconds
+        acks = (self._acks - begun.acks) / (self._complete - begun.at)
         return Measured((ended.rows - begun.rows) / seconds, state, self._memory, acks, self._complete - ended.at)
 
     def _mark(self, rows: int) -> None:

@@ -1,0 +1,115 @@
+"""A topology that does nothing but track: how many acks go through Kafka and Spark.
+
+Each message of its topic stands for so many rows. The first stage is their spring, and sends the names of messages on;
+each unit of the second one acks every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.streaming.folder import HOLD, STOP, JobFolder
+from spark_jobs.streaming.parts import Part
+from spark_jobs.streaming.tracking.ids import Ids
+from spark_jobs.streaming.tracking.sending import Ackers, Acks, extend, roots_of
+from spark_jobs.streaming.tracking.tracked import FIRST, FULL, RING, SPRING, Tracked
+from spark_jobs.streaming.unitlog.stage import Stage, register_step
+from spark_jobs.streaming.unitlog.step import Input, Output, State
+
+_NAMES = pa.schema([("partition", pa.int64()), ("offset", pa.int64())])
+
+
+@dataclass(frozen=True)
+class AckingJob:
+    """Tracks `rows` rows a message; `units` units ack each of them."""
+
+    name: str
+    topic: str
+    tracked: Tracked
+    rows: int
+    units: int = 2
+    admitted: int = 20
+    latest: bool = False
+
+    @property
+    def opens(self) -> Mapping[str, int]:
+        """None: the benchmark fills the topic."""
+        return {}
+
+    @property
+    def results(self) -> str:
+        """Nothing comes there."""
+        return ""
+
+    @property
+    def dead(self) -> str:
+        """Nothing comes there."""
+        return ""
+
+    def topics(self, units: int) -> Mapping[str, int]:
+        """The topics that the job makes for itself, with their units."""
+        rounds = {part.stage.rounds: 1 for part in self.parts(units, Path())}
+        return {f"{self.name}.names": self.units, **self.tracked.topics(), **rounds}
+
+    def parts(self, units: int, state: Path) -> tuple[Part, ...]:
+        """Spring, acking stage, ackers."""
+        folder, sends, told = str(state / self.name), self.tracked.sends, {"rows": self.rows, "units": self.units}
+        spring = Stage(
+            self.name, "spring", "benchmark.spring", self.topic, folder, told, (__name__,), place=SPRING,
+            downstream=f"{self.name}.names", units=self.units, admitted=self.admitted, **sends,
+        )  # fmt: skip
+        acking = Stage(
+            self.name, "acking", "benchmark.acking", f"{self.name}.names", folder, {"rows": self.rows}, (__name__,),
+            stamped=True, place=FIRST, **sends,
+        )  # fmt: skip
+        return (
+            Part(spring, units, {"ring": RING}, (STOP, HOLD, FULL)),
+            Part(acking, self.units, {"ring": RING}, (STOP,)),
+            self.tracked.acker(folder),
+        )
+
+    def prepare(self, folder: JobFolder) -> None:
+        """Make the files that rounds name."""
+        self.tracked.prepare(folder)
+
+
+def _edges(roots: Ids, unit: int) -> Ids:
+    """What a unit acks of each root."""
+    found: Ids = roots * np.uint64(0x9E3779B97F4A7C15) + np.uint64(unit + 1)
+    return found
+
+
+def _spring(rows: int, units: int):  # type: ignore[no-untyped-def]
+    def step(state: State, given: Input) -> Output:
+        offsets = np.array([message.offset for message in given.messages], np.int64)
+        many = np.full(offsets.size, rows)
+        roots = roots_of(given.unit, offsets, many)
+        values = np.bitwise_xor.reduce([_edges(roots, unit) for unit in range(units)])
+        acks = Ackers(given.round.versions["ring"]).registrations(given.unit, offsets, many, values, given.to)
+        names = pa.RecordBatch.from_arrays([np.full(offsets.size, given.unit), offsets], schema=_NAMES)
+        buffers = {unit: [names] for unit in range(units)} if offsets.size else {}
+        return Output(state, buffers, acks=acks, counts={"rows": roots.size})
+
+    return step
+
+
+def _acking(rows: int):  # type: ignore[no-untyped-def]
+    def step(state: State, given: Input) -> Output:
+        ackers, acks, many = Ackers(given.round.versions["ring"]), Acks(), 0
+        for message in given.messages:
+            partitions, offsets = pa.ipc.open_stream(message.value).read_next_batch().columns
+            roots = roots_of(partitions[0].as_py(), offsets.to_numpy(), np.full(len(offsets), rows))
+            extend(acks, ackers.acks(roots, _edges(roots, given.unit), 1))
+            many += roots.size
+        return Output(state, acks=acks, counts={"rows": many})
+
+    return step
+
+
+register_step("benchmark.spring", _spring)
+register_step("benchmark.acking", _acking)
