@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from math import ceil
 from typing import Any, cast
 
@@ -23,6 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ign
 
 from spark_jobs.streaming.errors import LogUnavailable, MessagesGone, NoStamp, NoTopic
 from spark_jobs.streaming.kafka_writing import FENCED, KafkaAppender, Sending, retried, write_transaction
+from spark_jobs.streaming.sums import place_of, together, topics_of
 from spark_jobs.streaming.unitlog.log import Letter, Order
 from spark_jobs.streaming.unitlog.rounds import Extent
 from spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
@@ -89,7 +90,10 @@ class _Writer:
 
 
 class Kafka:
-    """The unit log on Kafka; clients are made when first needed, and kept. Not to be shared by threads."""
+    """The unit log on Kafka; clients are made when first needed, and kept. Not to be shared by threads.
+
+    What is read may be the sum of several topics (`sums.py`).
+    """
 
     def __init__(self, cluster: Cluster, *, patience: float = PATIENCE) -> None:
         self._cluster = cluster
@@ -127,15 +131,15 @@ class Kafka:
 
     def extents(self, topic: str) -> Mapping[int, Extent]:
         try:
-            found: dict[int, Extent] = retried(lambda: self._extents(topic), self._patience)
-            return found
+            return together(retried(partial(self._extents, part), self._patience) for part in topics_of(topic))
         except KafkaException as error:
             raise self._unavailable(topic, error) from error
 
     def offsets_at(self, topic: str, seconds: float) -> Mapping[int, int]:
         try:
-            found: dict[int, int] = retried(lambda: self._offsets_at(topic, seconds), self._patience)
-            return found
+            return together(
+                retried(partial(self._offsets_at, part, seconds), self._patience) for part in topics_of(topic)
+            )
         except KafkaException as error:
             raise self._unavailable(topic, error) from error
 
@@ -183,12 +187,14 @@ class Kafka:
     def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
         if start >= to:
             return
+        topic, unit = place_of(topic, unit, self._units_of)
         reader = self._reading(topic, unit, start)
         reader.at = None
         yield from self._fetched(reader, f"{topic}[{unit}]", start, to)
         self._keep(topic, unit, reader)  # not if it was left on the way: where it is then is not known
 
     def follow(self, topic: str, unit: int, start: int, seconds: float) -> Sequence[Message]:
+        topic, unit = place_of(topic, unit, self._units_of)
         reader = self._reading(topic, unit, start, waits=_WAITS_LONG)
         found: list[Message] = []
         until = time.monotonic() + seconds

@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 
 from spark_jobs.streaming.errors import Fenced, LogUnavailable, MessagesGone, NoTopic
 from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.sums import sum_of
 from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.unitlog.stamps import Stamp
 from tests.support.servers import Running
@@ -52,6 +53,20 @@ def test_what_was_sent_is_fetched_with_headers_and_times(log: Kafka, topic: str)
     assert [(m.offset, bytes(m.value), m.headers["n"]) for m in messages] == [(1, b"b", b"b"), (2, b"c", b"c")]
     assert all(message.timestamp > 1_700_000_000 for message in messages)
     assert [bytes(m.value) for m in log.fetch(topic, 0, 0, 2)] == [b"a", b"b"]
+
+
+def test_topics_may_be_read_as_one(log: Kafka, topic: str) -> None:
+    """Units are those of the first topic, then those of the next one."""
+    other = f"t-{uuid.uuid4().hex}"
+    log.create({other: 2})
+    sent(log, topic, b"a")
+    sent(log, other, b"b", b"c")
+    name = sum_of([topic, other])
+    assert {unit: extent.high for unit, extent in log.extents(name).items()} == {0: 1, 1: 2, 2: 0}
+    assert log.offsets_at(name, 0.0) == {0: 0, 1: 0, 2: 0}
+    assert [bytes(m.value) for m in log.fetch(name, 0, 0, 1)] == [b"a"]
+    assert [bytes(m.value) for m in log.fetch(name, 1, 0, 2)] == [b"b", b"c"]
+    assert [bytes(m.value) for m in log.follow(name, 1, 1, 5.0)] == [b"c"]
 
 
 def test_offsets_with_gaps_and_aborted_messages_are_passed_over(log: Kafka, topic: str, kafka: Running) -> None:
