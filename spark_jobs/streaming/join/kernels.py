@@ -49,8 +49,8 @@ def order_of(keys):  # type: ignore[no-untyped-def]
         now[i] = np.uint64(keys[i]) - np.uint64(least)
     span = np.uint64(greatest) - np.uint64(least)
     starts = np.empty((1 << _DIGIT) + 1, np.int64)
-    for shift in range(0, 64, _DIGIT):
-        by = np.uint64(shift)
+    for place in range(0, 64, _DIGIT):
+        by = np.uint64(place)
         if span >> by == 0:
             break
         starts[:] = 0

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from spark_jobs.streaming.join.errors import BadCopy
 from spark_jobs.streaming.join.forms import Piece, Switch
-from spark_jobs.streaming.join.runs import Run, sorted_run
+from spark_jobs.streaming.join.runs import Run, bytes_of, sorted_run
 from spark_jobs.streaming.unitlog.step import Message
 
 PIECE = b"piece"
@@ -87,7 +87,7 @@ def taken_in(switch: Switch, messages: Iterable[Message]) -> Run | None:
 
 def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """In halves, until each is small enough for a message."""
-    if batch.nbytes <= _PART_BYTES or batch.num_rows < 2:
+    if bytes_of(batch) <= _PART_BYTES or batch.num_rows < 2:
         yield batch
         return
     half = batch.num_rows // 2

@@ -46,6 +46,11 @@ class Run:
         return int(self.seqs.max()) if told is None else int(told)
 
     @cached_property
+    def bytes(self) -> int:
+        """Bytes of all values."""
+        return bytes_of(self.batch)
+
+    @cached_property
     def least(self) -> int:
         """The least seq."""
         return int(self.seqs.min())
@@ -59,6 +64,21 @@ class Run:
         """Columns, with the given rows alone."""
         chosen = pa.array(rows)
         return {name: self.batch.column(name).take(chosen) for name in names}
+
+
+def bytes_of(batch: pa.RecordBatch) -> int:
+    """The bytes of all values, by which steps decide: Arrow's own count depends on where a batch has come from."""
+    return sum(_bytes_of(column) for column in batch.columns)
+
+
+def _bytes_of(column: pa.Array) -> int:
+    if pa.types.is_string(column.type):
+        places = column.buffers()[1]
+        if not len(column):
+            return 0
+        ends = np.frombuffer(places, np.int32)[[column.offset, column.offset + len(column)]]
+        return int(4 * len(column) + ends[1] - ends[0])
+    return int(column.type.bit_width * len(column) // 8)
 
 
 def run_of(batch: pa.RecordBatch, greatest: int | None = None) -> Run:

@@ -43,9 +43,9 @@ class Store:
         return sum(len(run) for run in self.runs)
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of all columns."""
-        return sum(int(run.batch.nbytes) for run in self.runs)
+    def bytes(self) -> int:
+        """Bytes of all values."""
+        return sum(run.bytes for run in self.runs)
 
     def plus(self, run: Run | None) -> Store:
         """With one more run, not merged yet."""
@@ -55,7 +55,7 @@ class Store:
         """With small runs merged; of a cascade only the last run is left, so only that is written."""
         runs = sorted(self.runs, key=len, reverse=True)
         while len(runs) > 1 and len(runs[-2]) <= _TIMES * len(runs[-1]):
-            if runs[-2].batch.nbytes + runs[-1].batch.nbytes > _MOST_BYTES:
+            if runs[-2].bytes + runs[-1].bytes > _MOST_BYTES:
                 break
             newer = runs.pop()
             runs[-1] = merged(runs[-1], newer)

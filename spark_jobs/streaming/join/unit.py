@@ -18,7 +18,7 @@ from spark_jobs.streaming.join.condition import Condition
 from spark_jobs.streaming.join.errors import BadOrders
 from spark_jobs.streaming.join.forms import Orders, Side, Switch, first_seq
 from spark_jobs.streaming.join.pieces import Copied, parts_of, taken_in
-from spark_jobs.streaming.join.runs import Run
+from spark_jobs.streaming.join.runs import Run, bytes_of
 from spark_jobs.streaming.join.store import Chosen, Store
 from spark_jobs.streaming.join.waiting import WAITING, Waiting
 from spark_jobs.streaming.unitlog.step import Input, Output, State
@@ -132,7 +132,7 @@ class _Work:
                 before = first_seq(self.number)
                 found = self._stores[piece.side].extract(Chosen(piece.keys, piece.seqs, before))
                 parts = parts_of(piece, self._condition.tuple_schema(piece.side), found)
-                rows, size = sum(part.num_rows for part in parts), sum(int(part.nbytes) for part in parts)
+                rows, size = sum(part.num_rows for part in parts), sum(bytes_of(part) for part in parts)
                 copied = Copied(piece, before, rows, size, len(parts), self._given.round.number)
                 self._copied[piece.id] = copied
                 self.tells += parts
@@ -175,7 +175,7 @@ class _Work:
         """How full the unit is, how far, and which pieces it has copied that are not switched yet."""
         return {
             "stored": {_STORED[side]: len(store) for side, store in self._stores.items()},
-            "bytes": sum(store.nbytes for store in self._stores.values()),
+            "bytes": sum(store.bytes for store in self._stores.values()),
             "round": self.number,
             "epoch": self.epoch,
             "pending": {

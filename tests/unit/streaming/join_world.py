@@ -131,7 +131,8 @@ class World:
         again = JoinUnit("j", self.condition.as_json(), self.routers, COPIES, unit.step._most)(
             _reread(unit.state), given
         )
-        assert in_bytes(again) == in_bytes(output), "a step on a state that was read again comes out otherwise"
+        for one, other in zip(in_bytes(again), in_bytes(output), strict=True):
+            assert one == other, "a step on a state that was read again comes out otherwise"
         unit.state, unit.gauges = output.state, output.gauges
         unit.counts.update(output.counts)
         unit.most = max(unit.most, output.counts["pairs"])
