@@ -56,8 +56,8 @@ def order_of(keys):  # type: ignore[no-untyped-def]
         starts[:] = 0
         for i in range(count):
             starts[np.int64((now[i] >> by) & _LOW_DIGIT) + 1] += 1
-        for digit in range(1 << _DIGIT):
-            starts[digit + 1] += starts[digit]
+        for before in range(1 << _DIGIT):
+            starts[before + 1] += starts[before]
         for i in range(count):
             digit = np.int64((now[i] >> by) & _LOW_DIGIT)
             at = starts[digit]
@@ -72,30 +72,31 @@ def order_of(keys):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def merge_order(keys, seqs, other_keys, other_seqs, second):  # type: ignore[no-untyped-def]
     """Merge two sorted runs by (key, seq): whether each place of the merged run is of the second one."""
-    i = j = 0
-    for at in range(second.size):
-        if i == keys.size:
-            take = True
-        elif j == other_keys.size:
-            take = False
-        else:
-            take = other_keys[j] < keys[i] or (other_keys[j] == keys[i] and other_seqs[j] < seqs[i])
+    i = j = at = 0
+    while i < keys.size and j < other_keys.size:
+        equal = other_keys[j] == keys[i]
+        take = (other_keys[j] < keys[i]) | (equal & (other_seqs[j] < seqs[i]))
         second[at] = take
         j += take
         i += not take
+        at += 1
+    second[at:] = i == keys.size
 
 
 @njit(cache=True, nogil=True)
 def interleave(first, other, second, merged):  # type: ignore[no-untyped-def]
-    """The values of two runs in the order that `merge_order` found."""
+    """The values of two runs, neither of them empty, in the order that `merge_order` found.
+
+    Without a branch on what comes next, which no processor can foretell: both are read, and one is taken.
+    """
     i = j = 0
+    first_last, other_last = first.size - 1, other.size - 1
     for at in range(second.size):
-        if second[at]:
-            merged[at] = other[j]
-            j += 1
-        else:
-            merged[at] = first[i]
-            i += 1
+        take = second[at]
+        here, there = first[min(i, first_last)], other[min(j, other_last)]
+        merged[at] = there if take else here
+        j += take
+        i += not take
 
 
 @njit(cache=True, nogil=True)
