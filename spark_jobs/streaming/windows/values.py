@@ -63,7 +63,7 @@ def _compared(kind: type[exp.Expr], left: Values, right: Values) -> Values:
         left = pa.scalar(instant(left.as_py()), right.type)
     elif pa.types.is_null(left.type) or pa.types.is_null(right.type):
         return pa.scalar(None, pa.bool_())
-    return COMPARISONS[kind](left, right)
+    return COMPARISONS[kind](*_alike((left, right)))
 
 
 def _any_of(conditions: Sequence[Values]) -> Values:
@@ -100,6 +100,7 @@ def _same_type(when: Values, then: Values, otherwise: Values) -> tuple[Values, V
         otherwise = otherwise.cast(then.type)
     elif pa.types.is_null(then.type):
         then = then.cast(otherwise.type)
+    then, otherwise = _alike((then, otherwise))
     return when, then, otherwise
 
 
@@ -114,7 +115,7 @@ def _divided(parts: Sequence[Values]) -> Values:
 
 
 def _divided_down(parts: Sequence[Values]) -> Values:
-    left, right = (_number(part) for part in parts)
+    left, right = _numbers(parts)
     right = _without_zero(right)
     if pa.types.is_floating(left.type) or pa.types.is_floating(right.type):
         return pc.floor(pc.divide(left, right))
@@ -126,7 +127,7 @@ def _divided_down(parts: Sequence[Values]) -> Values:
 
 def _remainder(parts: Sequence[Values]) -> Values:
     """With the sign of the dividend, as in SQL."""
-    left, right = (_number(part) for part in parts)
+    left, right = _numbers(parts)
     right = _without_zero(right)
     whole = pc.divide(left, right)
     if pa.types.is_floating(whole.type):
@@ -137,7 +138,22 @@ def _remainder(parts: Sequence[Values]) -> Values:
 def _number(given: Values, wanted: pa.DataType | None = None) -> Values:
     if pa.types.is_null(given.type):
         return given.cast(wanted or pa.int64())
-    return given if wanted is None or given.type == wanted else given.cast(wanted)
+    return given if wanted is None or given.type == wanted else given.cast(wanted, safe=False)
+
+
+def _numbers(parts: Sequence[Values]) -> Sequence[Values]:
+    return _alike([_number(part) for part in parts])
+
+
+def _alike(parts: Sequence[Values]) -> Sequence[Values]:
+    """Whole numbers beside doubles as doubles; pyarrow by itself refuses those above 2^53."""
+    if len({part.type for part in parts}) > 1 and all(_is_number(part.type) for part in parts):
+        return [_number(part, pa.float64()) for part in parts]
+    return parts
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 _CASTS: Mapping[Any, pa.DataType] = {
@@ -152,7 +168,7 @@ def _cast(node: exp.Expr, parts: Sequence[Values]) -> Values:
     if pa.types.is_floating(given.type) and pa.types.is_integer(wanted):
         fits = pc.less(pc.abs(given), pa.scalar(2.0**63))  # not for infinity and NaN either
         given = pc.round(pc.if_else(pc.fill_null(fits, False), given, pa.scalar(None, given.type)))
-    return given.cast(wanted)
+    return given.cast(wanted, safe=not pa.types.is_floating(wanted))
 
 
 def _between(node: exp.Expr, parts: Sequence[Values]) -> Values:
@@ -168,9 +184,9 @@ def _rounding(function: Callable[[Values], Values]) -> Callable[[exp.Expr, Seque
 
 _OPERATIONS: Mapping[type[exp.Expr], Callable[[exp.Expr, Sequence[Values]], Values]] = {
     exp.Paren: lambda node, p: p[0],
-    exp.Add: lambda node, p: pc.add(*map(_number, p)),
-    exp.Sub: lambda node, p: pc.subtract(*map(_number, p)),
-    exp.Mul: lambda node, p: pc.multiply(*map(_number, p)),
+    exp.Add: lambda node, p: pc.add(*_numbers(p)),
+    exp.Sub: lambda node, p: pc.subtract(*_numbers(p)),
+    exp.Mul: lambda node, p: pc.multiply(*_numbers(p)),
     exp.Div: lambda node, p: _divided(p),
     exp.IntDiv: lambda node, p: _divided_down(p),
     exp.Mod: lambda node, p: _remainder(p),
@@ -187,6 +203,6 @@ _OPERATIONS: Mapping[type[exp.Expr], Callable[[exp.Expr, Sequence[Values]], Valu
     exp.Or: lambda node, p: pc.or_kleene(*(v.cast(pa.bool_()) for v in p)),
     exp.Not: lambda node, p: pc.invert(p[0].cast(pa.bool_())),
     exp.Between: _between,
-    exp.Coalesce: lambda node, p: pc.coalesce(*p),
+    exp.Coalesce: lambda node, p: pc.coalesce(*_alike(p)),
     exp.Cast: _cast,
 }

@@ -1,9 +1,12 @@
 """SQL to queries: what can be asked, and what an error says."""
 
+import pyarrow as pa
 import pytest
+from sqlglot import parse_one
 
 from spark_jobs.streaming.windows.clause import Hop, Landmark, Rows
 from spark_jobs.streaming.windows.errors import BadQuery, BadStream
+from spark_jobs.streaming.windows.expressions import Scope, checked
 from spark_jobs.streaming.windows.query import read
 from spark_jobs.streaming.windows.stream import Field, Stream
 from tests.unit.streaming.windows_job import stream
@@ -174,3 +177,19 @@ def test_a_stream_survives_json() -> None:
         Stream.from_json({**told, "lateless": 1})
     with pytest.raises(BadStream, match="time must be declared"):
         Stream.from_json({"name": "S", "fields": []})
+
+
+def test_whole_numbers_that_no_double_can_hold_may_stand_beside_doubles() -> None:
+    """They are taken as the nearest double: no row makes an expression fail."""
+    scope = Scope("q", ("",), {"n": "int", "x": "float"})
+    rows = {"n": pa.array([(1 << 63) - 1, 3]), "x": pa.array([2.0**63, 2.5])}
+    for sql, found in (
+        ("n > x", [False, True]),
+        ("n = x", [True, False]),
+        ("n + x", [2.0**64, 5.5]),
+        ("n / 2", [2.0**62, 1.5]),
+        ("CAST(n AS DOUBLE)", [2.0**63, 3.0]),
+        ("coalesce(n, x)", [2.0**63, 3.0]),
+        ("CASE WHEN x > 3 THEN n ELSE x END", [2.0**63, 2.5]),
+    ):
+        assert checked(parse_one(sql, read="duckdb"), scope).values(rows, 2).to_pylist() == pytest.approx(found), sql

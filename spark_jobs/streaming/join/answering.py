@@ -1,0 +1,127 @@
+"""Answers: the pairs of probes with what is stored, a bounded number a round; what is left goes on at its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.streaming.join.condition import Condition
+from spark_jobs.streaming.join.evaluating import Ints
+from spark_jobs.streaming.join.forms import Side
+from spark_jobs.streaming.join.kernels import expand, search
+from spark_jobs.streaming.join.runs import Run
+from spark_jobs.streaming.join.store import Store
+
+_CHUNK = 1 << 16  # candidate pairs that are looked at together
+_TRIES = 16  # candidates for each pair that a round may emit: also what checks drop takes its time
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to go on: the side whose probes are answered, the run that they are held against, the probe, its pairs."""
+
+    side: Side = Side.LEFT
+    run: int = 0
+    probe: int = 0
+    skip: int = 0
+
+    def as_json(self) -> list[int]:
+        """For a state's scalars."""
+        return [int(self.side), self.run, self.probe, self.skip]
+
+    @staticmethod
+    def from_json(told: list[int]) -> Place:
+        """The inverse of `as_json`."""
+        return Place(Side(told[0]), *told[1:])
+
+
+class Answers:
+    """The results of one round of a unit, at most so many pairs."""
+
+    def __init__(self, condition: Condition, query: str, most: int) -> None:
+        self._condition = condition
+        self._query = query
+        self._most = most
+        self._tries = 0
+        self._batches: list[pa.RecordBatch] = []
+        self.pairs = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether this round has done enough."""
+        return self.pairs >= self._most or self._tries >= _TRIES * self._most
+
+    @property
+    def results(self) -> list[pa.RecordBatch]:
+        """The pairs, as few batches."""
+        return [pa.concat_batches(self._batches)] if self._batches else []
+
+    def answer(self, probes: Run | None, stored: Store, place: Place) -> Place | None:
+        """Answer the probes of `place.side` from there on; where to go on, or None when all are answered."""
+        if probes is None:
+            return None
+        for number in range(place.run, len(stored.runs)):
+            here = place if number == place.run else Place(place.side, number)
+            if self.full:
+                return here
+            left = self._against(probes, stored.runs[number], here)
+            if left is not None:
+                return left
+        return None
+
+    def _against(self, probes: Run, run: Run, place: Place) -> Place | None:
+        """Answer probes from one run."""
+        first, end = _ranges(self._condition, place.side, probes, run)
+        # A run that is older than all probes needs no look at its seqs.
+        ordered = run.greatest < probes.least
+        of_probe, of_store = np.empty(_CHUNK, np.int32), np.empty(_CHUNK, np.int32)
+        probe, skip = place.probe, place.skip
+        while probe < len(probes):
+            if self.full:
+                return replace(place, probe=probe, skip=skip)
+            probe, skip, count = expand(first, end, probe, skip, of_probe, of_store)
+            ours, theirs = of_probe[:count], of_store[:count]
+            self._tries += count
+            if not ordered:
+                earlier = run.seqs[theirs] < probes.seqs[ours]
+                ours, theirs = ours[earlier], theirs[earlier]
+            ours, theirs = self._checked(place.side, (probes, ours), (run, theirs))
+            if ours.size > (room := self._most - self.pairs):
+                ours, theirs = ours[:room], theirs[:room]
+                probe = int(ours[-1])
+                skip = int(theirs[-1] - first[probe]) + 1
+            self._emit(place.side, (probes, ours), (run, theirs))
+        return None
+
+    def _checked(self, side: Side, ours: tuple[Run, Any], theirs: tuple[Run, Any]) -> tuple[Any, Any]:
+        """The candidates that pass what the key does not say."""
+        if not self._condition.checks or not ours[1].size:
+            return ours[1], theirs[1]
+        columns = self._columns(side, ours, theirs, self._condition.checked)
+        holds = self._condition.residual(*columns)
+        return ours[1][holds], theirs[1][holds]
+
+    def _emit(self, side: Side, ours: tuple[Run, Any], theirs: tuple[Run, Any]) -> None:
+        rows = int(ours[1].size)
+        if rows:
+            columns = self._columns(side, ours, theirs, self._condition.shown)
+            self._batches.append(self._condition.output(*columns, rows, self._query))
+            self.pairs += rows
+
+    def _columns(self, side: Side, ours: tuple[Run, Any], theirs: tuple[Run, Any], names: Any) -> tuple[Any, Any]:
+        """Columns of candidates, left and right."""
+        own = ours[0].taken(ours[1], names(side))
+        other = theirs[0].taken(theirs[1], names(side.other))
+        return (own, other) if side is Side.LEFT else (other, own)
+
+
+def _ranges(condition: Condition, side: Side, probes: Run, run: Run) -> tuple[Ints, Ints]:
+    """For each probe, which tuples of a run its key reaches."""
+    reach = condition.reach.seen_from(side)
+    first, end = np.empty(len(probes), np.int64), np.empty(len(probes), np.int64)
+    low, high = reach.low, reach.high
+    search(run.keys, probes.keys, low or 0, high or 0, low is not None, high is not None, first, end)
+    return first, end

@@ -1,0 +1,35 @@
+"""What can go wrong with joins: each error names the predicate, the column, the unit or the piece, and what to do."""
+
+from __future__ import annotations
+
+from spark_jobs.streaming.errors import StreamError
+
+
+class JoinError(StreamError):
+    """The root of this folder's errors."""
+
+
+class BadRelation(JoinError):
+    """A side of a join whose declaration contradicts itself."""
+
+
+class BadCondition(JoinError):
+    """A predicate, or what is selected, that cannot be answered: `line` and `column` (from 1) where that is known."""
+
+    def __init__(self, text: str, message: str, *, line: int | None = None, column: int | None = None) -> None:
+        where = f", line {line}, column {column}" if line is not None else ""
+        super().__init__(f"{text!r}{where}: {message}")
+        self.line = line
+        self.column = column
+
+
+class BadSent(JoinError):
+    """A message that no router sent, or one of a round that is over."""
+
+
+class BadOrders(JoinError):
+    """Orders of an epoch that contradict each other, or what a unit holds."""
+
+
+class BadCopy(JoinError):
+    """A copy of a piece that is not whole where its switch says that it lies."""

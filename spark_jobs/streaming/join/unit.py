@@ -1,0 +1,187 @@
+"""The unit: stores tuples of both sides, and answers probes with the pairs that they make with what is stored.
+
+It takes a router round as a whole, once every router unit has ended it: first what the round's epoch asks for, then it
+stores the round's tuples, then it probes. A stored tuple answers only probes of a greater seq. What a round of the
+stage has no room for waits, and nothing is stored, copied or switched before it is answered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from spark_jobs.streaming.join.answering import Answers, Place
+from spark_jobs.streaming.join.condition import Condition
+from spark_jobs.streaming.join.errors import BadOrders
+from spark_jobs.streaming.join.forms import Orders, Side, Switch, first_seq
+from spark_jobs.streaming.join.pieces import Copied, parts_of, taken_in
+from spark_jobs.streaming.join.runs import Run, bytes_of
+from spark_jobs.streaming.join.store import Chosen, Store
+from spark_jobs.streaming.join.waiting import WAITING, Waiting
+from spark_jobs.streaming.unitlog.step import Input, Output, State
+
+_STORED = {Side.LEFT: "left", Side.RIGHT: "right"}
+_PROBES = {Side.LEFT: "probes-left", Side.RIGHT: "probes-right"}
+
+
+class JoinUnit:
+    """The step of one unit of the join `query`: fed by so many `routers`, with pieces on their way in `copies`.
+
+    `condition` is a `Condition` as JSON, `most_pairs` how many pairs a round of the stage emits at most.
+    """
+
+    def __init__(
+        self, query: str, condition: Mapping[str, Any], routers: int, copies: str, most_pairs: int = 1_000_000
+    ) -> None:
+        self._query = query
+        self._condition = Condition.from_json(condition)
+        self._routers = routers
+        self._copies = copies
+        self._most = most_pairs
+
+    def __call__(self, state: State, given: Input) -> Output:
+        """One round."""
+        work = _Work(state, given, self._condition, self._routers, self._copies)
+        answers = Answers(self._condition, self._query, self._most)
+        while True:
+            if work.place is None:
+                if answers.full or not work.begin():
+                    break
+            elif not work.answer(answers):
+                break
+        work.counts["pairs"] = answers.pairs
+        return Output(
+            work.state(), results=answers.results, tells=work.tells, counts=dict(sorted(work.counts.items())),
+            gauges=work.gauges(),
+        )  # fmt: skip
+
+
+class _Work:
+    """One round of the stage in a unit; `place` is where the probes of router round `number` are to be gone on with."""
+
+    def __init__(self, state: State, given: Input, condition: Condition, routers: int, copies: str) -> None:
+        told = state.scalars
+        self._given = given
+        self._condition = condition
+        self._topic = copies
+        self.number: int = told.get("round", 0)
+        self.epoch: int = told.get("epoch", 0)
+        self.place = Place.from_json(told["place"]) if told.get("place") else None
+        self._copied = {each["piece"]["id"]: Copied.from_json(each) for each in told.get("copied", ())}
+        self._stores = {side: Store.of(state.runs.get(_STORED[side], ())) for side in Side}
+        self._probes: dict[Side, Run | None] = {
+            side: next((Run(batch) for batch in state.runs.get(_PROBES[side], ())), None) for side in Side
+        }
+        self.tells: list[pa.RecordBatch] = []
+        self.counts: Counter[str] = Counter()
+        self._waiting = Waiting.of(state, routers)
+        self.counts["rows"] = self._waiting.take(given, condition, self.number)
+
+    def begin(self) -> bool:
+        """Begin the next router round, up to its probes; False if it is not whole."""
+        number = self._waiting.next(self.number)
+        if number is None:
+            return False
+        self.number = number
+        gathered = self._waiting.gather(number)
+        if gathered.orders is not None and gathered.orders.epoch != self.epoch:
+            self._obey(gathered.orders)
+        for side in Side:
+            self._stores[side] = self._stores[side].plus(gathered.stores[side])
+            self.counts["stored"] += len(gathered.stores[side] or ())
+            self.counts["probes"] += len(gathered.probes[side] or ())
+        self._probes = dict(gathered.probes)
+        self.place = Place()
+        return True
+
+    def answer(self, answers: Answers) -> bool:
+        """Go on with the round's probes; False if there was no room for all of them."""
+        assert self.place is not None
+        for side in range(self.place.side, len(Side)):
+            here = self.place if side == self.place.side else Place(Side(side))
+            left = answers.answer(self._probes[here.side], self._stores[here.side.other], here)
+            if left is not None:
+                self.place = left
+                return False
+        self.place = None
+        self._probes = dict.fromkeys(Side)
+        self._stores = {side: store.settled() for side, store in self._stores.items()}
+        return True
+
+    def _obey(self, orders: Orders) -> None:
+        """What an epoch asks for at the cut before this round: drop, take in, then copy of what is there now."""
+        if orders.epoch < self.epoch:
+            raise BadOrders(f"{self._where}: epoch {orders.epoch} comes after epoch {self.epoch}")
+        self.epoch = orders.epoch
+        unit = self._given.unit
+        for switch in orders.switches:
+            if switch.piece.giver == unit:
+                self._drop(switch)
+        for switch in orders.switches:
+            if switch.piece.receiver == unit:
+                copy = self._given.source(self._topic, switch.piece.giver, switch.start, switch.to)
+                run = taken_in(switch, copy)
+                self.counts["taken in"] += len(run or ())
+                store = self._stores[switch.piece.side]
+                self._stores[switch.piece.side] = store.plus(run).settled()
+        for piece in orders.copies:
+            if piece.giver == unit:
+                before = first_seq(self.number)
+                found = self._stores[piece.side].extract(Chosen(piece.keys, piece.seqs, before))
+                parts = parts_of(piece, self._condition.tuple_schema(piece.side), found)
+                rows, size = sum(part.num_rows for part in parts), sum(bytes_of(part) for part in parts)
+                copied = Copied(piece, before, rows, size, len(parts), self._given.round.number)
+                self._copied[piece.id] = copied
+                self.tells += parts
+                self.counts["copied"] += rows
+
+    def _drop(self, switch: Switch) -> None:
+        """Drop exactly what was copied."""
+        piece = switch.piece
+        copied = self._copied.pop(piece.id, None)
+        if copied is None or copied.piece != piece:
+            raise BadOrders(f"{self._where}: piece {piece.id} was not copied here, and is to be switched")
+        store = self._stores[piece.side]
+        self._stores[piece.side], dropped = store.without(Chosen(piece.keys, piece.seqs, copied.before))
+        if dropped != copied.rows:
+            raise BadOrders(
+                f"{self._where}: {copied.rows} tuples of piece {piece.id} were copied, and {dropped} are there now: "
+                "another piece of the same keys came in or left meanwhile"
+            )
+        self.counts["dropped"] += dropped
+
+    @property
+    def _where(self) -> str:
+        return f"{self._given.stage}, unit {self._given.unit}, router round {self.number}"
+
+    def state(self) -> State:
+        """What is remembered."""
+        scalars = {
+            **self._waiting.scalars(),
+            "round": self.number,
+            "epoch": self.epoch,
+            "place": None if self.place is None else self.place.as_json(),
+            "copied": [self._copied[piece].as_json() for piece in sorted(self._copied)],
+        }
+        runs = {_STORED[side]: store.batches for side, store in self._stores.items()}
+        runs |= {_PROBES[side]: () if run is None else (run.batch,) for side, run in self._probes.items()}
+        runs[WAITING] = self._waiting.batches()
+        return State(scalars, {name: batches for name, batches in runs.items() if batches})
+
+    def gauges(self) -> dict[str, Any]:
+        """How full the unit is, how far, and which pieces it has copied that are not switched yet."""
+        return {
+            "stored": {_STORED[side]: len(store) for side, store in self._stores.items()},
+            "bytes": sum(store.bytes for store in self._stores.values()),
+            "round": self.number,
+            "epoch": self.epoch,
+            "pending": {
+                "rounds": max(self._waiting.whole - self.number, 0) + (self.place is not None),
+                "tuples": self._waiting.tuples,
+                "probes": sum(len(run or ()) for run in self._probes.values()),
+            },
+            "copied": {str(piece): copied.told() for piece, copied in sorted(self._copied.items())},
+        }

@@ -1,0 +1,127 @@
+"""What has come of router rounds that are not done yet: tuples by what is to be done with them, orders, ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from spark_jobs.streaming.join.condition import Condition
+from spark_jobs.streaming.join.errors import BadOrders, BadSent
+from spark_jobs.streaming.join.forms import Act, Orders, Sent, Side
+from spark_jobs.streaming.join.runs import Run, joined, sorted_run
+from spark_jobs.streaming.unitlog.step import Ended, Input, Message, State
+
+WAITING = "waiting"
+_HEAD = b"waiting"
+_Head = tuple[int, Side, Act]
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What a router round brought a unit: tuples to be stored, tuples to be probed with, each side's as a run."""
+
+    stores: Mapping[Side, Run | None]
+    probes: Mapping[Side, Run | None]
+    orders: Orders | None
+
+
+@dataclass
+class Waiting:
+    """Tuples and orders of rounds that are not done; a round is whole when every router unit has ended it."""
+
+    routers: int
+    kept: dict[_Head, list[pa.RecordBatch]] = field(default_factory=dict)  # of rounds before, as they lie in the state
+    fresh: dict[_Head, list[pa.RecordBatch]] = field(default_factory=dict)
+    orders: dict[int, Orders] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
+
+    @staticmethod
+    def of(state: State, routers: int) -> Waiting:
+        """From a unit's state."""
+        found = Waiting(routers)
+        for batch in state.runs.get(WAITING, ()):
+            number, side, act = json.loads(batch.schema.metadata[_HEAD])
+            found.kept.setdefault((number, Side(side), Act(act)), []).append(batch)
+        found.orders = {int(n): Orders.from_json(told) for n, told in state.scalars.get("orders", {}).items()}
+        found.ends = {int(unit): number for unit, number in state.scalars.get("ended", {}).items()}
+        return found
+
+    @property
+    def whole(self) -> int:
+        """The last round that is whole."""
+        return min(self.ends.get(unit, 0) for unit in range(self.routers))
+
+    @property
+    def tuples(self) -> int:
+        """How many tuples wait."""
+        return sum(batch.num_rows for held in (self.kept, self.fresh) for each in held.values() for batch in each)
+
+    def take(self, given: Input, condition: Condition, done: int) -> int:
+        """Take what came in; how many tuples that were. Raises `BadSent`, `BadOrders`."""
+        tuples = 0
+        for message in given.messages:
+            sent = _opened(given, message)
+            where = f"{given.stage}, unit {given.unit}, offset {message.offset}"
+            if sent.round <= done:
+                raise BadSent(f"{where}: router round {sent.round}, and this unit has begun round {done} already")
+            if sent.orders is not None and self.orders.setdefault(sent.round, sent.orders) != sent.orders:
+                raise BadOrders(f"{where}: router round {sent.round}: two router units send different orders")
+            if sent.tuples.num_rows:
+                wanted = condition.tuple_schema(sent.side)
+                if sent.tuples.schema != wanted:
+                    raise BadSent(f"{where}: columns {sent.tuples.schema.names}, and the join has {wanted.names}")
+                head = (sent.round, sent.side, sent.act)
+                self.fresh.setdefault(head, []).append(sent.tuples.replace_schema_metadata(None))
+                tuples += sent.tuples.num_rows
+        self._end(given.ended)
+        return tuples
+
+    def next(self, done: int) -> int | None:
+        """The round that can be done next, if it is whole."""
+        return done + 1 if done < self.whole else None
+
+    def gather(self, number: int) -> Gathered:
+        """All of a round, which no longer waits."""
+        runs: dict[tuple[Side, Act], Run | None] = {}
+        for side in Side:
+            for act in Act:
+                head = (number, side, act)
+                runs[side, act] = sorted_run([*self.kept.pop(head, ()), *self.fresh.pop(head, ())])
+        stores = {side: joined([runs[side, Act.STORE], runs[side, Act.BOTH]]) for side in Side}
+        probes = {side: joined([runs[side, Act.PROBE], runs[side, Act.BOTH]]) for side in Side}
+        return Gathered(stores, probes, self.orders.pop(number, None))
+
+    def scalars(self) -> dict[str, Any]:
+        """For a state."""
+        return {
+            "ended": {str(unit): number for unit, number in sorted(self.ends.items())},
+            "orders": {str(number): orders.as_json() for number, orders in sorted(self.orders.items())},
+        }
+
+    def batches(self) -> tuple[pa.RecordBatch, ...]:
+        """For a state: what waited before as it was, and what is new as one batch for each round, side and act."""
+        found: list[pa.RecordBatch] = []
+        for head in sorted({*self.kept, *self.fresh}):
+            found += self.kept.get(head, ())
+            if new := self.fresh.get(head):
+                number, side, act = head
+                told = json.dumps([number, int(side), act.value])
+                found.append(pa.concat_batches(new).replace_schema_metadata({_HEAD: told}))
+        return tuple(found)
+
+    def _end(self, ended: Sequence[Ended]) -> None:
+        for each in ended:
+            self.ends[each.unit] = max(each.round, self.ends.get(each.unit, 0))
+
+
+def _opened(given: Input, message: Message) -> Sent:
+    """What a router sent; raises `BadSent`."""
+    try:
+        return Sent.read(message.value)
+    except (pa.ArrowInvalid, StopIteration, KeyError, TypeError, ValueError) as error:
+        where = f"{given.stage}, unit {given.unit}, offset {message.offset}"
+        raise BadSent(f"{where}: {len(message.value)} bytes that no router sent: {error}") from error

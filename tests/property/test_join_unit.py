@@ -1,0 +1,174 @@
+"""The join unit finds each pair once: held against DuckDB, however rows, cuts, bounds and moves fall."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.streaming.join.condition import Condition
+from spark_jobs.streaming.join.forms import GREATEST, LEAST, Orders, Piece, Side, first_seq
+from spark_jobs.streaming.join.predicate import Relation
+from tests.unit.streaming.join_world import World, rows_of
+
+LEFT = Relation("l", {"id": "int", "a": "int", "x": "float", "name": "text", "key": "int"})
+RIGHT = Relation("r", {"id": "int", "b": "int", "y": "float", "name": "text", "seq": "int"})
+PREDICATES = (
+    "l.a = r.b",
+    "l.a = r.b AND l.x < r.y",
+    "l.a + 1 = r.b - 1 AND l.key <> r.seq",
+    "l.x = r.y",
+    "l.a = r.y",
+    "l.name = r.name",
+    "l.a = r.b AND l.name = r.name AND l.x <= r.y",
+    "l.x = r.y AND r.name = l.name",
+    "abs(l.a - r.b) <= 1 AND l.name = 'TRUCK' AND l.x > -1",
+    "abs(r.b - l.a) < 3 AND l.id % 2 = r.id % 2",
+    "l.a BETWEEN r.b - 2 AND r.b + 1",
+    "r.b - l.a BETWEEN 1 AND 2 AND l.x + r.y > 0",
+    "abs(l.x - r.y) <= 0.5",
+    "l.x BETWEEN r.y - 1 AND r.y + 0.25 AND l.name || 'X' = r.name || 'X'",
+    "2 >= abs(l.a - r.y)",
+    "l.x - r.y = 0.0",
+    "l.a < r.b",
+    "r.b + 3 <= l.a AND (l.name = r.name OR l.key = 1)",
+    "l.x >= r.y",
+    "r.y > l.a AND r.name IS NULL",
+    "l.a - r.b <= -2 AND l.a - r.b >= -2",
+    "l.a = r.b AND l.a = r.seq AND coalesce(l.name, '') LIKE 'T%'",
+    "2 * l.a = r.b AND true",
+)
+small = st.none() | st.integers(-4, 4)
+numbers = st.none() | st.sampled_from([-2.0, -1.0, -0.5, -0.0, 0.0, 0.25, 0.5, 0.75, 1.0, 3.0])
+texts = st.none() | st.sampled_from(["", "T", "TRUCK", "X"])
+
+
+def rows(relation: Relation, identity: Any) -> st.SearchStrategy[dict[str, Any]]:
+    """Rows of a side, each with an id of its own."""
+    of = {"int": small, "float": numbers, "text": texts}
+    kinds = {name: of[kind] for name, kind in relation.fields.items() if name != "id"}
+    return st.fixed_dictionaries({"id": st.builds(lambda: next(identity)), **kinds})
+
+
+def expected(left: Relation, right: Relation, found: dict[Side, list[Any]], where: str) -> Counter[Any]:
+    """What DuckDB says."""
+    database = duckdb.connect()
+    for relation, side in ((left, Side.LEFT), (right, Side.RIGHT)):
+        database.register(relation.alias, pa.Table.from_batches([rows_of(relation, found[side])]))
+    sql = f"SELECT {left.alias}.id, {right.alias}.id FROM {left.alias}, {right.alias} WHERE {where}"
+    return Counter(database.execute(sql).fetchall())
+
+
+class Moves:
+    """A controller that moves pieces at random: copies some, and switches to copies that are there."""
+
+    def __init__(self, data: st.DataObject, world: World) -> None:
+        self.data, self.world = data, world
+        self.flying: dict[int, Piece] = {}
+        self.epoch = self.made = 0
+
+    def orders(self) -> Orders | None:
+        """What the next round asks for, if anything."""
+        draw = self.data.draw
+        ready = [each for piece in self.flying.values() if (each := self.world.switch(piece)) is not None]
+        switches = [each for each in ready if draw(st.booleans(), "switch")]
+        copies = []
+        for _ in range(draw(st.integers(0, 2), "copies")):
+            piece = self._piece()
+            if piece is not None and not any(_meet(piece, other) for other in self.flying.values()):
+                self.made += 1
+                self.flying[piece.id] = piece
+                copies.append(piece)
+        for switch in switches:
+            del self.flying[switch.piece.id]
+        if not copies and not switches:
+            return None
+        self.epoch += 1
+        return Orders(self.epoch, copies, switches)
+
+    def _piece(self) -> Piece | None:
+        draw, units = self.data.draw, len(self.world.units)
+        giver = draw(st.integers(0, units - 1), "giver")
+        receiver = draw(st.integers(0, units - 1), "receiver")
+        if receiver == giver:
+            return None
+        low, high = sorted(draw(st.tuples(*[st.integers(-5, 5)] * 2), "keys"))
+        keys = draw(st.sampled_from([(low, high), (LEAST, GREATEST), (LEAST, low)]), "range")
+        cut = first_seq(draw(st.integers(1, self.world.round + 1), "seqs"))
+        seqs = draw(st.sampled_from([(0, GREATEST), (cut, GREATEST), (0, cut)]), "part")
+        return Piece(self.made, Side(draw(st.integers(0, 1), "side")), giver, receiver, keys, seqs)
+
+
+def _meet(piece: Piece, other: Piece) -> bool:
+    return piece.side is other.side and piece.keys[0] <= other.keys[1] and other.keys[0] <= piece.keys[1]
+
+
+def run(data: st.DataObject, world: World, rounds: list[list[dict[Side, list[Any]]]]) -> None:
+    """Route all rounds, with units that lag behind each other, and pieces on the move."""
+    draw = data.draw
+    moves = Moves(data, world)
+    spread = draw(st.sampled_from(["key", "seq", "one"]), "spread")
+    both = draw(st.booleans(), "both")
+
+    def store(side: Side, key: int, seq: int) -> int:
+        return {"key": key, "seq": seq, "one": 0}[spread] % len(world.units)
+
+    for of_routers in rounds:
+        world.route(of_routers, store, moves.orders(), both, draw_merge(data))
+        for unit in world.units:
+            for _ in range(draw(st.integers(0, 2), "steps")):
+                world.step(unit, draw(st.integers(unit.at, len(unit.log)), "upto"))
+    world.finish()
+
+
+def draw_merge(data: st.DataObject) -> Any:
+    """Messages of several routers in some order that keeps that of each."""
+
+    def merge(parts: list[list[Any]]) -> list[Any]:
+        found, parts = [], [list(part) for part in parts]
+        while any(parts):
+            whose = data.draw(st.sampled_from([number for number, part in enumerate(parts) if part]), "whose")
+            found.append(parts[whose].pop(0))
+        return found
+
+    return merge
+
+
+def rounds_of(data: st.DataObject, routers: int, left: Relation, right: Relation) -> list[list[dict[Side, list[Any]]]]:
+    """Rows of each router in a few rounds."""
+    identity = iter(range(10**6))
+    sides = {Side.LEFT: rows(left, identity), Side.RIGHT: rows(right, identity)}
+    one = st.fixed_dictionaries({side: st.lists(each, max_size=6) for side, each in sides.items()})
+    return data.draw(st.lists(st.lists(one, min_size=routers, max_size=routers), min_size=1, max_size=6))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from(PREDICATES), st.integers(1, 3), st.integers(1, 3), st.sampled_from([1, 3, 10**6]))
+def test_each_pair_comes_out_once_whatever_happens_on_the_way(
+    data: st.DataObject, where: str, routers: int, units: int, most: int
+) -> None:
+    """Messages are cut anywhere, results are bounded, pieces move from unit to unit while rows come in."""
+    world = World(Condition.of(LEFT, RIGHT, where, ["l.id AS one", "r.id AS two"]), routers, units, most)
+    rounds = rounds_of(data, routers, LEFT, RIGHT)
+    run(data, world, rounds)
+    all_rows = {side: [row for one in rounds for router in one for row in router[side]] for side in Side}
+    assert world.pairs == expected(LEFT, RIGHT, all_rows, where)
+    assert all(unit.most <= most for unit in world.units)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data(), st.sampled_from(["e.a = f.a AND e.id <> f.id", "abs(e.a - f.a) <= 1 AND e.name = f.name"]))
+def test_a_stream_joins_itself(data: st.DataObject, where: str) -> None:
+    """Each row is a tuple of both sides, with two seqs."""
+    fields = {"id": "int", "a": "int", "x": "float", "name": "text"}
+    one, two = Relation("e", fields), Relation("f", fields)
+    world = World(Condition.of(one, two, where, ["e.id AS one", "f.id AS two"]), 2, 2, 5)
+    halves = rounds_of(data, 2, one, one)
+    rounds = [[{Side.LEFT: r[Side.LEFT], Side.RIGHT: r[Side.LEFT]} for r in routers] for routers in halves]
+    run(data, world, rounds)
+    every = [row for one_ in rounds for router in one_ for row in router[Side.LEFT]]
+    assert world.pairs == expected(one, two, {Side.LEFT: every, Side.RIGHT: every}, where)

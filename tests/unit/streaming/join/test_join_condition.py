@@ -1,0 +1,182 @@
+"""Predicates of joins: what they are taken for, which rows and pairs they hold for, what is said of bad ones."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spark_jobs.streaming.join.condition import Condition
+from spark_jobs.streaming.join.errors import BadCondition, BadRelation
+from spark_jobs.streaming.join.forms import GREATEST, LEAST, Reach, Side
+from spark_jobs.streaming.join.keys import Buckets, Hashed, Keys, Ordered, Whole
+from spark_jobs.streaming.join.predicate import Names, Relation
+from tests.unit.streaming.join_world import World, rows_of
+
+LEFT = Relation("l", {"a": "int", "b": "int", "x": "float", "name": "text"})
+RIGHT = Relation("r", {"a": "int", "c": "int", "y": "float", "name": "text"})
+
+
+def pairs(where: str, left: list[Any], right: list[Any]) -> int:
+    """How many pairs a unit finds of one column of each side."""
+    world = World(Condition.of(LEFT, RIGHT, where, ["l.a AS one"]))
+    row = {"a": None, "b": None, "c": None, "x": None, "y": None, "name": None}
+    (own,), (other,) = ([name for name in names if f"{alias}.{name}" in where] for alias, names in
+                        (("l", LEFT.fields), ("r", RIGHT.fields)))  # fmt: skip
+    lefts, rights = [{**row, own: value} for value in left], [{**row, other: value} for value in right]
+    kept = [[{name: each[name] for name in side.fields} for each in rows]
+            for side, rows in ((LEFT, lefts), (RIGHT, rights))]  # fmt: skip
+    world.route([{Side.LEFT: kept[0], Side.RIGHT: kept[1]}])
+    world.finish()
+    return world.pairs.total()
+
+
+@pytest.mark.parametrize(
+    ("where", "kind", "reach", "checks"),
+    [
+        ("l.a = r.c", Whole, Reach(0, 0), 0),
+        ("l.a + 1 = r.c AND l.x > 1", Whole, Reach(0, 0), 0),
+        ("l.x = r.a", Ordered, Reach(0, 0), 0),
+        ("l.name = r.name", Hashed, Reach(0, 0), 1),
+        ("l.a = r.a AND l.b = r.c AND l.x <> r.y", Hashed, Reach(0, 0), 3),
+        ("abs(l.a - r.a) <= 1 AND l.b < r.c", Whole, Reach(-1, 1), 1),
+        ("abs(r.a - l.a) < 3", Whole, Reach(-2, 2), 0),
+        ("l.a BETWEEN r.a - 5 AND r.a + 7", Whole, Reach(-7, 5), 0),
+        ("l.a >= r.a - 5 AND r.a + 7 >= l.a", Whole, Reach(-7, 5), 0),
+        ("abs(l.x - r.y) <= 0.5", Buckets, Reach(-1, 1), 1),
+        ("l.a < r.a", Whole, Reach(1, None), 0),
+        ("l.a - r.a >= 4", Whole, Reach(None, -4), 0),
+        ("r.y <= l.x", Ordered, Reach(None, 0), 0),
+        ("l.a < r.a AND l.b = r.c AND abs(l.x - r.y) < 1", Whole, Reach(0, 0), 2),
+    ],
+)
+def test_a_predicate_makes_the_best_key_that_it_can(where: str, kind: type[Keys], reach: Reach, checks: int) -> None:
+    """Equality before a band before an order; what the key says exactly is not checked again."""
+    condition = Condition.of(LEFT, RIGHT, where)
+    assert (type(condition.by), condition.reach, len(condition.checks)) == (kind, reach, checks)
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ("l.q = r.a", "line 1, column 1: there is no field 'q' in l (it has a, b, x, name)"),
+        ("z.a = r.a", "no side is called 'z'; the sides are l and r"),
+        ("a = r.c", "both sides have a field 'a': write l.a or r.a"),
+        ("l.a = r.name", "compares int with text"),
+        ("l.a = ", "not SQL: something is missing"),
+        ("l.a + r.a", "it is no condition"),
+        ("l.a = r.a; l.b = r.c", "write one condition"),
+        ("l.a = foo(r.a)", "is not known here; known are + - *"),
+        ("l.a <> r.a", "nothing in it finds partners but trying all pairs; join by AND at least one of: l.a = r.b"),
+        ("l.name < r.name", "nothing in it finds partners"),
+        ("l.a = 1", "nothing in it finds partners"),
+        ("l.a < r.a AND l.a > r.a", "no pair can ever match"),
+        ("abs(l.a - r.a) <= -1", "no pair can ever match"),
+        ("l.a < 9223372036854775808", "does not fit 64 bits"),
+        ("l.a < r.a + 9223372036854775807 + 3", "beyond 64 bits"),
+    ],
+)
+def test_a_predicate_that_cannot_be_answered_is_refused_in_words(where: str, says: str) -> None:
+    """The predicate is named, and what is wrong with it."""
+    with pytest.raises(BadCondition) as caught:
+        Condition.of(LEFT, RIGHT, where)
+    assert says in str(caught.value)
+    assert repr(where) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("select", "says"),
+    [(["l.q"], "no field 'q'"), (["l.a + 1"], "give it a name"), (["l.a", "r.a"], "two columns 'a'")],
+)
+def test_columns_that_cannot_be_selected_are_refused(select: list[str], says: str) -> None:
+    """As conditions are."""
+    with pytest.raises(BadCondition, match=says):
+        Condition.of(LEFT, RIGHT, "l.a = r.a", select)
+
+
+def test_sides_that_contradict_themselves_are_refused() -> None:
+    """Each with what is wrong."""
+    for made, says in (
+        (lambda: Relation("l", {"a": "date"}), "write int, float or text"),  # type: ignore[dict-item]
+        (lambda: Relation("my side", {"a": "int"}), "cannot be the alias"),
+        (lambda: Names(LEFT, LEFT), "both sides of the join are called 'l'"),
+        (lambda: Relation.from_json({"alias": "l", "fields": [["a", "int"]] * 2}), "declared twice"),
+    ):
+        with pytest.raises(BadRelation, match=says):
+            made()
+
+
+def test_only_what_is_needed_is_read_and_only_what_pairs_show_is_carried() -> None:
+    """Filters and keys are worked out before rows are sent."""
+    condition = Condition.of(LEFT, RIGHT, "l.a = r.c AND l.b > 3 AND l.x < r.y", ["r.name AS who", "l.x * 2 AS twice"])
+    assert condition.fields(Side.LEFT) == ("a", "b", "x")
+    assert condition.carried(Side.LEFT).names == ["l.x"]
+    assert condition.carried(Side.RIGHT).names == ["r.y", "r.name"]
+    assert condition.schema.names == ["who", "twice"]
+    assert Condition.from_json(condition.as_json()) == condition
+
+
+def test_all_columns_come_out_where_none_is_selected() -> None:
+    """Those that both sides have are called after their side."""
+    names = Condition.of(LEFT, RIGHT, "l.a = r.a").schema.names
+    assert names == ["l_a", "b", "x", "l_name", "r_a", "c", "y", "r_name"]
+
+
+def test_rows_without_a_key_and_rows_that_a_filter_drops_are_told() -> None:
+    """Null and NaN match nothing; a filter that is null is not true."""
+    condition = Condition.of(LEFT, RIGHT, "l.x = r.y AND l.a > 1")
+    rows = rows_of(LEFT, [{"x": x, "a": a} for x, a in ((1.0, 2), (None, 1), (math.nan, None), (-0.0, 3))])
+    keys, valid = condition.keys(Side.LEFT, rows)
+    assert valid.tolist() == [True, False, False, True]
+    assert keys[3] == 0  # as that of 0.0
+    assert condition.filter(Side.LEFT, rows).tolist() == [True, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("where", "left", "right", "found"),
+    [
+        ("abs(l.a - r.c) <= 1", [LEAST, GREATEST], [LEAST, LEAST + 1, GREATEST - 1, GREATEST], 4),
+        ("l.a + 1 = r.c", [GREATEST, -1], [LEAST, 0], 1),
+        ("l.a < r.c", [LEAST, GREATEST], [LEAST, GREATEST], 1),
+        ("l.a - r.c <= -5", [LEAST, GREATEST], [LEAST, LEAST + 5, GREATEST], 2),
+        ("r.c - l.a BETWEEN 9223372036854775806 AND 9223372036854775807", [LEAST, 0, 1], [GREATEST, 0, -1, -2], 4),
+        ("l.a * 2 = r.c", [1 << 62, -(1 << 62), 3], [LEAST, 6], 2),
+        ("l.a = r.y", [GREATEST, (1 << 53) + 1], [2.0**63, 2.0**53], 2),
+        ("l.x = r.y", [0.0, math.nan, math.inf], [-0.0, math.nan, math.inf], 2),
+        ("l.x < r.y", [-0.0, -math.inf, math.nan], [0.0, math.inf, math.nan], 3),
+        ("abs(l.x - r.y) <= 1", [1e300, math.inf, -math.inf, math.nan], [1e300, math.inf, 0.5], 1),
+        ("abs(l.x - r.y) <= 0.001", [1.7e15, 1.7e15 + 1], [1.7e15, 1.7e15 + 2], 1),
+        ("l.name = r.name", ["", "a", "ab", None], ["", "ab", "b", None], 2),
+    ],
+)
+def test_the_ends_of_the_number_line_are_as_good_as_its_middle(
+    where: str, left: list[Any], right: list[Any], found: int
+) -> None:
+    """Whole numbers do not wrap around, -0.0 is 0.0, NaN matches nothing, 0 is no empty text."""
+    assert pairs(where, left, right) == found
+
+
+def test_hashes_that_meet_make_no_false_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values that were hashed to a key are compared again."""
+    monkeypatch.setattr("spark_jobs.streaming.join.keys.mix_in_texts", lambda hashes, offsets, text: None)
+    condition = Condition.of(LEFT, RIGHT, "l.name = r.name")
+    keys, _ = condition.keys(Side.LEFT, rows_of(LEFT, [{"name": "a"}, {"name": "b"}]))
+    assert keys[0] == keys[1]
+    assert pairs("l.name = r.name", ["a", "b"], ["b", "c"]) == 1
+
+
+def test_buckets_hold_whatever_may_differ_by_the_band() -> None:
+    """Also where doubles are rounded: a candidate that is true is in the same bucket or in one beside it."""
+    source = np.random.default_rng(7)
+    condition = Condition.of(LEFT, RIGHT, "l.x BETWEEN r.y - 0.1 AND r.y + 0.1")
+    for scale in (1.0, 1e3, 1e9, 1e13, 1e16):
+        y = source.uniform(-scale, scale, 20_000)
+        x = y + source.choice([-0.1, 0.1, 0.05], y.size)
+        near = (x >= y - 0.1) & (x <= y + 0.1)
+        assert near.any()
+        lefts, rights = (rows_of(of, [{name: value} for value in values.tolist()])
+                         for of, name, values in ((LEFT, "x", x), (RIGHT, "y", y)))  # fmt: skip
+        apart = condition.keys(Side.RIGHT, rights)[0] - condition.keys(Side.LEFT, lefts)[0]
+        assert np.abs(apart[near]).max() <= 1

@@ -1,0 +1,122 @@
+"""Stored runs: how they are merged, searched, parted; the loops below them against plain numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_jobs.streaming.join.errors import BadCopy
+from spark_jobs.streaming.join.forms import GREATEST, LEAST, Piece, Side, Switch
+from spark_jobs.streaming.join.kernels import order_of, search
+from spark_jobs.streaming.join.pieces import parts_of, taken_in
+from spark_jobs.streaming.join.runs import merged, sorted_run
+from spark_jobs.streaming.join.store import Chosen, Store
+from spark_jobs.streaming.unitlog.letters import arrow_bytes
+from spark_jobs.streaming.unitlog.step import Message
+
+SOURCE = np.random.default_rng(3)
+
+
+def tuples(keys: list[int], seqs: list[int]) -> pa.RecordBatch:
+    """Tuples that carry a text and a number, either of them null at times."""
+    texts = [None if seq % 5 == 0 else f"t{seq}" for seq in seqs]
+    numbers = [None if seq % 7 == 0 else seq / 2 for seq in seqs]
+    return pa.record_batch({"key": pa.array(keys, pa.int64()), "seq": seqs, "l.t": texts, "l.x": numbers})
+
+
+def some(count: int, first: int = 0) -> pa.RecordBatch:
+    """Tuples of a few keys."""
+    return tuples(SOURCE.integers(-9, 9, count).tolist(), list(range(first, first + count)))
+
+
+def rows(batches: list[pa.RecordBatch]) -> list[tuple[object, ...]]:
+    """All tuples, in order."""
+    return sorted((tuple(row.values()) for batch in batches for row in batch.to_pylist()), key=lambda row: row[:2])
+
+
+@pytest.mark.parametrize("low", [LEAST, -5, 0])
+@pytest.mark.parametrize("high", [GREATEST, 3, 1 << 40])
+def test_keys_are_put_in_order_wherever_they_lie(low: int, high: int) -> None:
+    """Stably, over the whole range of 64 bits."""
+    keys = SOURCE.integers(low, high, 5_000, endpoint=True)
+    assert order_of(keys).tolist() == np.argsort(keys, kind="stable").tolist()
+    assert order_of(keys[:0]).size == 0
+
+
+@pytest.mark.parametrize(
+    "reach",
+    [(0, 0), (-3, 2), (1, None), (None, -1), (None, None), (5, 9), (-9, -5), (GREATEST, None), (None, -GREATEST)],
+)
+def test_the_search_finds_what_is_in_reach_and_nothing_else(reach: tuple[int | None, int | None]) -> None:
+    """Also where key and reach together go beyond 64 bits."""
+    ends = [LEAST, LEAST, LEAST + 4, GREATEST - 4, GREATEST]
+    keys = np.sort(np.array([*SOURCE.integers(-40, 40, 60).tolist(), *ends], np.int64))
+    probes = np.sort(np.array([*SOURCE.integers(-45, 45, 60).tolist(), *ends], np.int64))
+    low, high = reach
+    first, end = np.empty(probes.size, np.int64), np.empty(probes.size, np.int64)
+    search(keys, probes, low or 0, high or 0, low is not None, high is not None, first, end)
+    for at, probe in enumerate(probes.tolist()):
+        found = [
+            i for i, key in enumerate(keys.tolist())
+            if (low is None or key - probe >= low) and (high is None or key - probe <= high)
+        ]  # fmt: skip
+        assert list(range(first[at], end[at])) == found
+
+
+def test_runs_hold_what_came_in_and_are_merged_while_they_are_of_about_one_size() -> None:
+    """In order by key and seq; a run that is not merged stays the same object; the greatest seq is known."""
+    store, batches = Store(), []
+    for number in range(40):
+        batches.append(some(17, first=100 * number))
+        before = store
+        store = store.plus(sorted_run([batches[-1].slice(9), batches[-1].slice(0, 9)])).settled()
+        kept = {id(batch) for batch in before.batches} & {id(batch) for batch in store.batches}
+        assert len(store.runs) - len(kept) == 1  # one run is written a round
+    assert len(store) == 40 * 17
+    assert rows(list(store.batches)) == rows(batches)
+    assert len(store.runs) <= 4
+    for run in store.runs:
+        places = list(zip(run.keys.tolist(), run.seqs.tolist(), strict=True))
+        assert places == sorted(places)
+        assert run.greatest == run.seqs.max()
+    for older, newer in zip(store.runs, store.runs[1:], strict=False):
+        assert len(older) > 4 * len(newer)
+
+
+def test_merged_runs_carry_texts_and_nulls_with_their_tuples() -> None:
+    """Whichever of the two has nulls."""
+    one, other = sorted_run([some(30)]), sorted_run([some(10, first=100)])
+    assert one is not None
+    assert other is not None
+    assert rows([merged(one, other).batch]) == rows([one.batch, other.batch])
+    assert merged(one, other).batch.schema.names == ["key", "seq", "l.t", "l.x"]
+
+
+def test_what_is_copied_is_what_is_dropped_and_what_is_taken_in() -> None:
+    """By side, keys, seqs, and the cut."""
+    store = Store()
+    for number in range(6):
+        store = store.plus(sorted_run([some(20, first=20 * number)])).settled()
+    chosen = Chosen((-3, 4), (10, 90), 77)
+    whole = rows(list(store.batches))
+    meant = [row for row in whole if -3 <= row[0] <= 4 and 10 <= row[1] <= 90 and row[1] < 77]  # type: ignore[operator]
+    left, dropped = store.without(chosen)
+    piece = Piece(4, Side.LEFT, 0, 1, chosen.keys, chosen.seqs)
+    parts = parts_of(piece, store.batches[0].schema, store.extract(chosen))
+    messages = [Message(offset, arrow_bytes(part)) for offset, part in enumerate(parts)]
+    moved = taken_in(Switch(piece, 0, len(parts)), messages)
+    assert moved is not None
+    assert rows([moved.batch]) == meant
+    assert dropped == len(meant)
+    assert rows([*left.batches, moved.batch]) == whole
+    assert store.without(Chosen((50, 60), (0, GREATEST), GREATEST)) == (store, 0)
+    with pytest.raises(BadCopy, match=f"hold {len(parts) - 1} of {len(parts)} parts|hold 0 of its parts"):
+        taken_in(Switch(piece, 0, len(parts) - 1), messages[:-1])
+
+
+def test_a_piece_without_tuples_is_a_message_too() -> None:
+    """So that it is known to have been copied."""
+    piece = Piece(4, Side.LEFT, 0, 1, (0, 0))
+    (part,) = parts_of(piece, some(1).schema, ())
+    assert taken_in(Switch(piece, 0, 1), [Message(0, arrow_bytes(part))]) is None

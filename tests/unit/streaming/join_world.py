@@ -1,0 +1,173 @@
+"""Routers and units of a join without Spark and Kafka: lists of messages, cut into rounds as a test likes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.streaming.join.condition import Condition
+from spark_jobs.streaming.join.forms import Act, Orders, Piece, Sent, Side, Switch, first_seq
+from spark_jobs.streaming.join.pieces import part_of
+from spark_jobs.streaming.join.predicate import Relation
+from spark_jobs.streaming.join.unit import JoinUnit
+from spark_jobs.streaming.unitlog.letters import arrow_bytes
+from spark_jobs.streaming.unitlog.step import Ended, Input, Message, Output, Round, State
+from spark_jobs.streaming.windows.expressions import ARROW
+
+COPIES = "j.copies"
+Row = Mapping[str, Any]
+Store = Callable[[Side, int, int], int]  # by side, key and seq: the unit that is to store a tuple
+
+
+def rows_of(relation: Relation, rows: Sequence[Row]) -> pa.RecordBatch:
+    """Rows as a batch."""
+    schema = pa.schema([(name, ARROW[kind]) for name, kind in relation.fields.items()])
+    return pa.RecordBatch.from_pylist([dict(row) for row in rows], schema=schema)
+
+
+def in_bytes(output: Output) -> list[Any]:
+    """All that counts of an output, as plain values."""
+    runs = {name: [arrow_bytes(batch) for batch in batches] for name, batches in output.state.runs.items()}
+    sent = [[arrow_bytes(batch) for batch in batches] for batches in (output.results, output.tells)]
+    return [json.dumps(output.state.scalars), runs, sent, dict(output.counts), dict(output.gauges)]
+
+
+@dataclass
+class Unit:
+    """A unit: its log of messages and ends, how far it is, and what came of it."""
+
+    number: int
+    step: JoinUnit
+    log: list[Message | Ended] = field(default_factory=list)
+    at: int = 0
+    rounds: int = 0
+    state: State = field(default_factory=State)
+    pairs: Counter[tuple[Any, ...]] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    gauges: Mapping[str, Any] = field(default_factory=dict)
+    most: int = 0  # pairs of one round
+
+
+class World:
+    """So many routers and units of a join; rows are stored where `store` says, and every unit is probed."""
+
+    def __init__(self, condition: Condition, routers: int = 1, units: int = 1, most_pairs: int = 1_000_000) -> None:
+        self.condition = condition
+        self.routers = routers
+        self.copies: dict[int, list[bytes]] = defaultdict(list)
+        self.units = [
+            Unit(unit, JoinUnit("j", condition.as_json(), routers, COPIES, most_pairs)) for unit in range(units)
+        ]
+        self.round = 0
+
+    def route(
+        self,
+        rows: Sequence[Mapping[Side, Sequence[Row]]],
+        store: Store = lambda side, key, seq: 0,
+        orders: Orders | None = None,
+        both: bool = False,
+        interleaved: Callable[[list[list[Message | Ended]]], Iterable[Message | Ended]] | None = None,
+    ) -> None:
+        """A round: the rows of each router, by side. With `both`, they are stored and probed with where they lie."""
+        self.round += 1
+        logs: list[list[list[Message | Ended]]] = [[[] for _ in range(self.routers)] for _ in self.units]
+        for router, sides in enumerate(rows):
+            if orders is not None:
+                for unit in self.units:
+                    self._send(logs[unit.number][router], Sent(self.round, pa.record_batch({}), orders=orders))
+            seq = first_seq(self.round, router)
+            for side, given in sides.items():
+                tuples = self._tuples(side, given, seq)
+                seq += len(given)
+                self._spread(logs, router, side, tuples, store, both)
+            for unit in self.units:
+                logs[unit.number][router].append(Ended(router, self.round, 0, 0))
+        for unit, parts in zip(self.units, logs, strict=True):
+            in_turn = interleaved(parts) if interleaved else (each for part in parts for each in part)
+            unit.log += in_turn
+
+    def _tuples(self, side: Side, rows: Sequence[Row], seq: int) -> pa.RecordBatch:
+        batch = rows_of(self.condition.names.of(side), rows)
+        keys, valid = self.condition.keys(side, batch)
+        mask = valid & self.condition.filter(side, batch)
+        seqs = seq + np.arange(batch.num_rows)
+        return self.condition.tuples(side, keys, seqs, batch).filter(pa.array(mask))
+
+    def _spread(self, logs: Any, router: int, side: Side, tuples: pa.RecordBatch, store: Store, both: bool) -> None:
+        to = np.array([store(side, *place) for place in zip(*(c.to_pylist() for c in tuples.columns[:2]), strict=True)])
+        for unit in self.units:
+            log = logs[unit.number][router]
+            here = pa.array(to == unit.number, pa.bool_())
+            stored, rest = tuples.filter(here), tuples.filter(pa.array(to != unit.number, pa.bool_()))
+            # Two messages where there can be, so that none is relied on to be whole.
+            half = stored.num_rows // 2
+            for part in (stored.slice(0, half), stored.slice(half)):
+                if part.num_rows:
+                    self._send(log, Sent(self.round, part, side, Act.BOTH if both else Act.STORE))
+            for part in (rest,) if both else (tuples,):
+                if part.num_rows:
+                    self._send(log, Sent(self.round, part, side, Act.PROBE))
+
+    def _send(self, log: list[Message | Ended], sent: Sent) -> None:
+        log.append(Message(0, arrow_bytes(sent.batch())))
+
+    def step(self, unit: Unit, upto: int | None = None) -> Output:
+        """A round of the stage in one unit: what is in its log up to a place."""
+        upto = len(unit.log) if upto is None else min(upto, len(unit.log))
+        taken, unit.at = unit.log[unit.at : upto], max(upto, unit.at)
+        unit.rounds += 1
+        given = Input(
+            "units", unit.number, Round(1, unit.rounds, float(unit.rounds)),
+            [each for each in taken if isinstance(each, Message)],
+            ended=[each for each in taken if isinstance(each, Ended)], source=self._source,
+        )  # fmt: skip
+        output = unit.step(unit.state, given)
+        again = JoinUnit("j", self.condition.as_json(), self.routers, COPIES, unit.step._most)(
+            _reread(unit.state), given
+        )
+        for one, other in zip(in_bytes(again), in_bytes(output), strict=True):
+            assert one == other, "a step on a state that was read again comes out otherwise"
+        unit.state, unit.gauges = output.state, output.gauges
+        unit.counts.update(output.counts)
+        unit.most = max(unit.most, output.counts["pairs"])
+        for batch in output.results:
+            assert batch.schema.metadata == {b"query": b"j"}
+            unit.pairs.update(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        self.copies[unit.number] += [arrow_bytes(batch) for batch in output.tells]
+        return output
+
+    def finish(self) -> None:
+        """Let every unit take all of its log, and answer all that it has been asked."""
+        for unit in self.units:
+            self.step(unit)
+            while unit.gauges["pending"]["rounds"]:
+                self.step(unit)
+
+    @property
+    def pairs(self) -> Counter[tuple[Any, ...]]:
+        """All results so far."""
+        return sum((unit.pairs for unit in self.units), Counter())
+
+    def switch(self, piece: Piece) -> Switch | None:
+        """How to switch to the copy of a piece, if it is there."""
+        offsets = [at for at, value in enumerate(self.copies[piece.giver]) if part_of(value)[0] == piece.id]
+        return Switch(piece, offsets[0], offsets[-1] + 1) if offsets else None
+
+    def _source(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
+        assert topic == COPIES
+        return (Message(at, self.copies[unit][at]) for at in range(start, to))
+
+
+def _reread(state: State) -> State:
+    """A state as another process reads it from its files."""
+    runs = {
+        name: tuple(pa.ipc.open_stream(arrow_bytes(batch)).read_next_batch() for batch in batches)
+        for name, batches in state.runs.items()
+    }
+    return replace(state, scalars=json.loads(json.dumps(state.scalars)), runs=runs)
