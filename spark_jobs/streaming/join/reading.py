@@ -140,8 +140,8 @@ def _arrow(message: Message, schema: pa.Schema, dead: list[DeadLetter]) -> pa.Ta
 def _fits(given: pa.DataType, wanted: pa.DataType) -> bool:
     if pa.types.is_string(wanted):
         texts = given.value_type if pa.types.is_dictionary(given) else given
-        return pa.types.is_string(texts) or pa.types.is_large_string(texts) or pa.types.is_string_view(texts)
-    return pa.types.is_integer(given) or (pa.types.is_floating(wanted) and pa.types.is_floating(given))
+        return bool(pa.types.is_string(texts) or pa.types.is_large_string(texts) or pa.types.is_string_view(texts))
+    return bool(pa.types.is_integer(given) or (pa.types.is_floating(wanted) and pa.types.is_floating(given)))
 
 
 def _why(content: bytes, relation: Relation) -> str:
@@ -169,6 +169,6 @@ def _why(content: bytes, relation: Relation) -> str:
 
 def _is(cell: str, kind: str) -> bool:
     try:
-        return kind == "float" and float(cell) is not None or -(2**63) <= int(cell) < 2**63
+        return (kind == "float" and float(cell) is not None) or -(2**63) <= int(cell) < 2**63
     except ValueError:
         return False

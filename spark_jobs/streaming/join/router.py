@@ -73,7 +73,9 @@ class Router:
         needed = {name for side in sides for name in self._condition.fields(side)}
         found = read(relation, list(given.messages), [name for name in relation.fields if name in needed])
         rows, held = _within(found.table, state, ROWS // len(sides))
-        counts = Counter(rows=found.table.num_rows, dead=len(found.dead), filtered=0, unjoinable=0, tuples=0, messages=0)
+        counts = Counter(
+            rows=found.table.num_rows, dead=len(found.dead), filtered=0, unjoinable=0, tuples=0, messages=0
+        )
         sketches = _sketches(state)
         parts: list[list[Sent]] = [[] for _ in range(self._units)]
         for place, side in enumerate(sides):
@@ -121,7 +123,7 @@ def _send(parts: list[list[Sent]], grouped: Grouped, whole: Sent) -> None:
 
 def _ordered(sent: Sequence[Sent], round_: int, orders: Orders) -> list[Sent]:
     """With orders in the first batch, which is an empty one where there is none."""
-    first, *rest = sent or [Sent(round_, _TUPLES.empty_table().combine_chunks().to_batches()[0])]
+    first, *rest = sent or [Sent(round_, pa.RecordBatch.from_pylist([], schema=_TUPLES))]
     return [replace(first, orders=orders), *rest]
 
 

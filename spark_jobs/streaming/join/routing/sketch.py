@@ -21,8 +21,7 @@ Ints = npt.NDArray[np.int64]
 
 COUNTERS = 2048
 TOP = 200
-_SLOTS = 1 << 16
-_FULL = 1 << 15  # keys in the slots: then they are cut down
+_FULL = 1 << 15  # keys that are counted at a time: then they are cut down
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Sketch:
         return Sketch(np.empty(0, np.int64), np.empty(0, np.int64))
 
     def counted(self, keys: Ints) -> Sketch:
-        """With more tuples. How they are cut into calls may show in what is missed: cut them the same at every attempt."""
+        """With more tuples; how they are cut into calls may show in what is missed, so do it the same each time."""
         return self._with(keys, np.empty(0, np.int64)) if keys.size else self
 
     def merged(self, other: Sketch) -> Sketch:
@@ -73,12 +72,12 @@ class Sketch:
         return Sketch(batch.column(0).to_numpy(), batch.column(1).to_numpy(), total, missed)
 
     def _with(self, keys: Ints, counts: Ints, total: int | None = None, missed: int = 0) -> Sketch:
-        slots = _Counting(self.keys, self.counts)
+        slots = _Counting(self.keys, self.counts, keys.size)
         at = slots.count(keys, counts, 0)
         while at < keys.size:
             found, kept, less = slots.cut()
             missed += less
-            slots = _Counting(found, kept)
+            slots = _Counting(found, kept, keys.size - at)
             at = slots.count(keys, counts, at)
         found, kept, less = slots.cut()
         return Sketch(found, kept, self.total + (keys.size if total is None else total), self.missed + missed + less)
@@ -87,9 +86,10 @@ class Sketch:
 class _Counting:
     """Many counters, hashed."""
 
-    def __init__(self, keys: Ints, counts: Ints) -> None:
-        self._keys, self._counts = np.zeros(_SLOTS, np.int64), np.zeros(_SLOTS, np.int64)
-        self._taken = np.zeros(_SLOTS, np.bool_)
+    def __init__(self, keys: Ints, counts: Ints, more: int) -> None:
+        slots = 2 << min(keys.size + more, _FULL - 1).bit_length()
+        self._keys, self._counts = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
+        self._taken = np.zeros(slots, np.bool_)
         self._used = 0
         self.count(keys, counts, 0)
 

@@ -73,7 +73,7 @@ class Table:
     entries: tuple[Mapping[int, Place], Mapping[int, Place]] = ({}, {})
     block: int = 0
     everywhere: bool = False
-    orders: Orders = Orders(0)
+    orders: Orders = field(default_factory=lambda: Orders(1))
 
     def __post_init__(self) -> None:
         held = {unit for side in SIDES for place in self.places(side) for unit in place.holds}
@@ -148,7 +148,11 @@ class Draft:
     def place(self, side: Side, key: int) -> Place:
         """Where a key is now."""
         own = self.entries[side].get(key)
-        return self.buckets[side][int(bucket_of(key, self._table.block)[0])] if own is None else own
+        return self.home(side, key) if own is None else own
+
+    def home(self, side: Side, key: int) -> Place:
+        """Where its bucket is now."""
+        return self.buckets[side][int(bucket_of(key, self._table.block)[0])]
 
     def route_bucket(self, side: Side, bucket: int, to: Place) -> None:
         """Store a bucket elsewhere from now on."""
@@ -163,7 +167,7 @@ class Draft:
         cleared = 0
         for side in SIDES:
             for key in sorted(self.entries[side]):
-                if self.entries[side][key] == self.buckets[side][int(bucket_of(key, self._table.block)[0])]:
+                if self.entries[side][key] == self.home(side, key):
                     del self.entries[side][key]
                     cleared += 1
         return cleared
