@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import IntEnum, StrEnum
 from typing import Any
 
@@ -105,8 +105,9 @@ class Piece:
 
     def as_json(self) -> dict[str, Any]:
         """A form for files and messages: without what is as usual."""
+        told = {field.name: getattr(self, field.name) for field in fields(self)}
         usual = {field.name: field.default for field in fields(self)}
-        return {name: value for name, value in asdict(self).items() if value != usual[name]}
+        return {name: value for name, value in told.items() if value != usual[name]} | {"side": int(self.side)}
 
     @staticmethod
     def from_json(told: Mapping[str, Any]) -> Piece:

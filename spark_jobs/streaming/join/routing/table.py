@@ -84,7 +84,8 @@ class Table:
 
     def places(self, side: Side) -> set[Place]:
         """All places of a side."""
-        return {*self.buckets[side], *self.entries[side].values()}
+        every = {id(place): place for place in (*self.buckets[side], *self.entries[side].values())}
+        return set(every.values())
 
     def place(self, side: Side, key: int) -> Place:
         """Where tuples of a key are."""
