@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from benchmarks.report import Goal, Report, Row
 from spark_jobs.streaming.join.buckets import BUCKETS, bucket_of
-from spark_jobs.streaming.join.forms import Piece, Side
+from spark_jobs.streaming.join.forms import PARTS, Piece, Side
 from spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
 from spark_jobs.streaming.join.routing.sketch import TOP, Sketch
 from spark_jobs.streaming.join.routing.strategies import STRATEGIES
@@ -46,7 +46,7 @@ def run(size: str) -> Report:
     remarks = [
         f"{tuples:,} tuples, half of them left, {KEYS:,} keys; the same keys are heavy on both sides; equality.",
         "Load is of stored tuples, greatest beside mean; probed, of probes that units get; migrated, of all tuples.",
-        "matrix: every tuple is stored in a whole row or column, which is what its messages are; nothing is probed more.",
+        "matrix: every tuple is stored in a whole row or column, which is what its messages are.",
     ]
     return Report("join_routing", size, rows, goals, remarks)
 
@@ -119,6 +119,7 @@ class _Simulation:
         self.counts = np.zeros((2, KEYS), np.int64)
         self.probes = np.zeros(self.units)
         self.random = random
+        self.left: dict[tuple[int, ...], float] = {}
         self.at = {int(key): place for place, key in enumerate(self.keys)}
 
     def run(self) -> Row:
@@ -196,16 +197,21 @@ class _Simulation:
         named = np.isin(self.buckets, piece.buckets) & ~np.isin(self.keys, piece.without)
         return np.flatnonzero(named)
 
-    def _share(self, piece: Piece) -> float:
-        """Of what the giver has now: earlier parts of the same move are gone."""
-        return (piece.part[1] - piece.part[0]) / ((1 << 32) - piece.part[0])
+    def _share(self, piece: Piece, *, gone: bool) -> float:
+        """Of what the giver has now: earlier parts of the same whole are gone."""
+        share = (piece.part[1] - piece.part[0]) / PARTS
+        whole = (piece.side, piece.keys[0], piece.giver, piece.salt)
+        left = self.left.get(whole, 1.0)
+        if gone:
+            self.left[whole] = left - share
+        return min(share / max(left, 1e-9), 1.0)
 
     def _size(self, piece: Piece) -> float:
-        return float(self.held[piece.side, piece.giver, self._chosen(piece)].sum()) * self._share(piece)
+        return float(self.held[piece.side, piece.giver, self._chosen(piece)].sum()) * self._share(piece, gone=False)
 
     def _move(self, piece: Piece) -> None:
         which = self._chosen(piece)
-        moved = self.held[piece.side, piece.giver, which] * self._share(piece)
+        moved = self.held[piece.side, piece.giver, which] * self._share(piece, gone=True)
         self.held[piece.side, piece.giver, which] -= moved
         self.held[piece.side, piece.receiver, which] += moved
         self.migrated += float(moved.sum())

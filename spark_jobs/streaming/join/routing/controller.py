@@ -3,7 +3,7 @@
 An epoch is written only when all routers have taken up the one before: then its orders are sure to be in a round. A
 plan is carried out in this order: tuples are stored as wanted from the first epoch on; pieces are copied, a bounded
 number of tuples at a time, while the giver goes on answering; once a copy exists, a later epoch switches to it. No key
-or bucket is in two pieces at a time, and nothing else is planned until all has moved.
+or bucket is in two moves at a time, and nothing else is planned until all has moved.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def decide(course: Course, seen: Seen, control: Control, routers: int) -> Decisi
     if not (course.copying or course.waiting or switches):
         course, planned = _planned(course, loads_of(course, seen), control)
         reasons += planned
-    course, copies = _ordered(course, control, {subject for one in switches for subject in one.subjects})
+    course, copies = _ordered(course, control, switches)
     reasons += [f"copy piece {one.piece.id}: {one.words}" for one in copies]
     if course.table == table and not switches and not copies:
         under_way = len(course.copying) + len(course.waiting)
@@ -149,12 +149,15 @@ def _switched(course: Course, seen: Seen) -> tuple[Course, list[Pending]]:
     if not done:
         return course, []
     draft, recollection = Draft(course.table), course.recollection
-    for one in done:
-        gone = [one.piece.giver] if one.last else []
+    left = [one for one in (*course.copying, *course.waiting) if one not in done]
+    for number, one in enumerate(done):
+        rest = [*left, *done[number + 1 :]]
+        last = one.whole and not any(one.group == other.group and one.subjects & other.subjects for other in rest)
+        gone = [one.piece.giver] if last else []
         for side, subject, bucket in one.places():
             places: Any = draft.buckets[side] if bucket else draft.entries[side]
             places[subject] = places[subject].holding([one.piece.receiver], gone)
-        recollection = recollection.moved(one, seen.copied[one.piece.id][2], course.table)
+        recollection = recollection.moved(one, seen.copied[one.piece.id][2], course.table, last=last)
     copying = tuple(one for one in course.copying if one not in done)
     return replace(course, table=draft.table(), copying=copying, recollection=recollection), done
 
@@ -181,19 +184,20 @@ def next_plan(table: Table, loads: Loads, control: Control) -> Plan | None:
     return control.chosen.plan(table, loads, control.units)
 
 
-def _ordered(course: Course, control: Control, switched: set[Any]) -> tuple[Course, list[Pending]]:
+def _ordered(course: Course, control: Control, switches: list[Pending]) -> tuple[Course, list[Pending]]:
     """The pieces to be copied now: in their order, none of what is under way or waits before it, as many as may be."""
-    busy = {subject for one in course.copying for subject in one.subjects} | switched
+    busy = {subject: one.group for one in (*course.copying, *switches) for subject in one.subjects}
     flying = sum(one.tuples for one in course.copying)
     copies, waiting = [], []
     for one in course.waiting:
-        free = not (busy & one.subjects) and (not flying or flying + one.tuples <= control.flight)
-        if free:
+        free = all(busy.get(subject, one.group) == one.group for subject in one.subjects)
+        if free and (not flying or flying + one.tuples <= control.flight):
             copies.append(replace(one, piece=_without_entries(one.piece, course.table)))
             flying += one.tuples
         else:
             waiting.append(one)
-        busy |= one.subjects
+        for subject in one.subjects:
+            busy.setdefault(subject, one.group)
     return replace(course, copying=(*course.copying, *copies), waiting=tuple(waiting)), copies
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -60,7 +60,8 @@ class Loads:
 class Move:
     """Stored tuples of a side that are to go from a unit to another: of a key, or of some buckets.
 
-    `share` of what the giver has; about `tuples`. `kind` is the paper's word, or `bucket`; `cost` the paper's cost.
+    `share` of what the giver has, from `start` on: of one giver, several receivers get shares one after the other.
+    `whole`: with them, the giver has given all. About `tuples`; `kind` is the paper's word, or `bucket`, `cost` its cost.
     """
 
     side: Side
@@ -72,14 +73,9 @@ class Move:
     key: int | None = None
     buckets: tuple[int, ...] = ()
     share: float = 1.0
+    start: float = 0.0
+    whole: bool = True
     cost: float = 0.0
-
-    @property
-    def subjects(self) -> frozenset[tuple[str, int, int]]:
-        """The key or the buckets, as what no other move may touch while this one is under way."""
-        if self.key is not None:
-            return frozenset({("key", int(self.side), self.key)})
-        return frozenset(("bucket", int(self.side), bucket) for bucket in self.buckets)
 
     def words(self) -> str:
         """For a person."""
@@ -89,19 +85,6 @@ class Move:
             f"{self.kind}: {part}{self.side.name.lower()} {what}, about {self.tuples:,} tuples, "
             f"from unit {self.giver} to unit {self.receiver}: {self.reason}"
         )
-
-    def as_json(self) -> dict[str, Any]:
-        """A form for files."""
-        return {
-            "side": int(self.side), "giver": self.giver, "receiver": self.receiver, "tuples": self.tuples,
-            "kind": self.kind, "reason": self.reason, "key": self.key, "buckets": list(self.buckets),
-            "share": self.share, "cost": self.cost,
-        }  # fmt: skip
-
-    @staticmethod
-    def from_json(told: Mapping[str, Any]) -> Move:
-        """What `as_json` gave."""
-        return Move(**{**told, "side": Side(told["side"]), "buckets": tuple(told["buckets"])})
 
 
 @dataclass(frozen=True)

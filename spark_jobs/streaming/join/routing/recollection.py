@@ -37,13 +37,13 @@ class Recollection:
             found.append(known)
         return Recollection((found[0], found[1]))
 
-    def moved(self, done: Pending, tuples: int, table: Table) -> Recollection:
-        """With what a piece took from its giver to its receiver."""
+    def moved(self, done: Pending, tuples: int, table: Table, *, last: bool) -> Recollection:
+        """With what a piece took from its giver to its receiver; with the `last` one, the giver has none."""
         piece = done.piece
         parts = {key: dict(own) for key, own in self.parts[piece.side].items()}
         if not piece.buckets:
             own = parts.setdefault(piece.keys[0], {})
-            took = own.get(piece.giver, 0) if done.last else min(tuples, own.get(piece.giver, 0))
+            took = own.get(piece.giver, 0) if last else min(tuples, own.get(piece.giver, 0))
             _shift(own, piece.giver, piece.receiver, took)
         else:
             keys = [key for key in sorted(parts) if key not in table.entries[piece.side]]

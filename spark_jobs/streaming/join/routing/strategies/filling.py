@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -84,14 +85,19 @@ def _pour(base: Floats, amount: float) -> Floats:
     return np.maximum(levels[last] - base, 0) if amount > 0 else np.zeros(base.size)
 
 
-def units_for(left: Item, right: Item, base: Floats, cap: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Units for the left and the right part of a key: the fewest with room for them, at best those that hold some."""
+def units_for(
+    left: Item, right: Item, base: Floats, cap: float, awkward: Floats
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Units for the left and the right part of a key: the fewest with room for them, at best those that hold some.
+
+    Of units with as much room, those that are less `awkward` come first.
+    """
     room = np.maximum(cap - base, 0.0)
     whole = left.amount + right.amount
 
-    def wanted(unit: int) -> tuple[bool, float, int]:
+    def wanted(unit: int) -> tuple[bool, float, float, int]:
         holds = (unit in left.parts or unit in right.parts) and room[unit] >= min(whole, cap / 2)
-        return not holds, -float(room[unit]), unit
+        return not holds, -float(room[unit]), float(awkward[unit]), unit
 
     order = sorted((unit for unit in range(base.size) if room[unit] > cap / 100), key=wanted)
     first, second = (left, right) if left.amount >= right.amount else (right, left)
@@ -124,28 +130,34 @@ def _taken(order: Sequence[int], room: Floats, amount: float, spare: float) -> t
 def rebucketed(owners: Sequence[int], weights: Floats, room: Floats, slack: float) -> list[int]:
     """Buckets elsewhere, where their unit has no room for all of them (-1: it is to have none); few tuples move.
 
-    A unit that is over goes down to `slack` below its room, so that it is not over again soon.
+    A unit that is over goes down to `slack` below its room, so that it is not over again soon. The heaviest bucket that
+    has no place takes one where there is most room, and smaller ones make way for it.
     """
     found = np.array(owners)
     load = np.bincount(found, weights, minlength=room.size)
-    pool: list[int] = []
-    for unit in range(room.size):
-        if load[unit] <= room[unit]:
-            continue
+    pool: list[tuple[float, int]] = []
+
+    def shed(unit: int, spare: float, below: float) -> None:
+        """The heaviest that the unit must do without."""
         own = np.flatnonzero(found == unit)
-        if room[unit] < 0:
-            pool.extend(own.tolist())
-            load[unit] = 0.0
-            continue
-        excess = load[unit] - max(room[unit] - slack, 0.0)
         for bucket in own[np.lexsort((own, -weights[own]))].tolist():
-            if weights[bucket] <= excess * 1.0001:
-                pool.append(bucket)
-                excess -= weights[bucket]
+            excess = load[unit] - max(room[unit] - spare, 0.0)
+            if excess <= 0 and room[unit] >= 0:
+                break
+            if weights[bucket] < below and (weights[bucket] <= excess * 1.0001 or room[unit] < 0):
+                heappush(pool, (-weights[bucket], bucket))
+                found[bucket] = -1
                 load[unit] -= weights[bucket]
-    for bucket in sorted(pool, key=lambda one: (-weights[one], one)):
+
+    for unit in range(room.size):
+        if load[unit] > room[unit] or room[unit] < 0:
+            shed(unit, slack, np.inf)
+    while pool:
+        weight, bucket = heappop(pool)
         unit = int(np.argmax(np.where(room < 0, -np.inf, room - load)))
         found[bucket] = unit
-        load[unit] += weights[bucket]
+        load[unit] -= weight
+        if load[unit] > room[unit]:
+            shed(unit, 0.0, -weight)
     result: list[int] = found.tolist()
     return result

@@ -42,6 +42,7 @@ def gathering(
 ) -> tuple[Move, ...]:
     """The moves after which only units that store a bucket or key hold it; keys first, the heaviest first."""
     parts = {(heavy.side, heavy.key): heavy.parts for heavy in loads.heavy}
+    sizes = defaultdict(int, {(heavy.side, heavy.key): heavy.count for heavy in loads.heavy})
     total = loads.total
     keys: list[Move] = []
     buckets: list[Move] = []
@@ -51,9 +52,12 @@ def gathering(
             home = set(table.home(side, key).units)
             for giver in sorted(set(place.holds) - set(place.units)):
                 kind = "move-in" if set(place.units) == home else "move-out" if len(place.units) == 1 else "split"
-                for receiver, share, tuples in _shared(place, known.get(giver, 0)):
+                for receiver, start, share in _shared(place):
+                    tuples = int(known.get(giver, 0) * share)
                     cost = costs.of(total, tuples, entries=int(kind != "move-in"))
-                    keys.append(Move(side, giver, receiver, tuples, kind, reason(side, key), key, (), share, cost))
+                    keys.append(
+                        Move(side, giver, receiver, tuples, kind, reason(side, key), key, (), share, start, True, cost)
+                    )
     weights = bucket_weights(before, loads)
     for heavy in loads.heavy:
         if heavy.key not in table.entries[heavy.side]:
@@ -67,17 +71,19 @@ def gathering(
             tuples = int(weights[side][some].sum())
             cost = costs.of(total, tuples)
             buckets.append(
-                Move(side, giver, receiver, tuples, "bucket", reason(side, None), None, tuple(some), 1.0, cost)
+                Move(side, giver, receiver, tuples, "bucket", reason(side, None), None, tuple(some), cost=cost)
             )
-    return (*sorted(keys, key=lambda move: (-move.tuples, move.side, move.key, -move.share)), *buckets)
+    return (
+        *sorted(keys, key=lambda move: (-sizes[move.side, move.key or 0], move.side, move.key, move.giver, move.start)),
+        *buckets,
+    )
 
 
-def _shared(place: Place, tuples: int) -> list[tuple[int, float, int]]:
-    """For each unit that stores: the share of what is left then, and about how many tuples that is."""
-    found, left = [], 1.0
+def _shared(place: Place) -> list[tuple[int, float, float]]:
+    """For each unit that stores, the range of what there is that it gets: where it begins, and its share."""
+    found, start = [], 0.0
     for unit in place.units:
-        share = place.share(unit)
-        last = unit == place.units[-1]
-        found.append((unit, 1.0 if last else share / left, int(tuples * share)))
-        left -= share
+        share = 1.0 - start if unit == place.units[-1] else place.share(unit)
+        found.append((unit, start, share))
+        start += share
     return found

@@ -54,8 +54,12 @@ class HeavySplit:
         best = self._placed(table, loads, ahead, why, making_room=True)
         if best.moved > MOVABLE * loads.total:
             beside = self._placed(table, loads, ahead, why, making_room=False)
-            best = min((best, beside), key=lambda one: (ahead.worst(one.table) > 1 + self.theta, one.moved))
+            best = min((best, beside), key=lambda one: (self._steps(ahead.worst(one.table)), one.moved))
         return best if ahead.worst(best.table) < worst - 0.001 else None
+
+    def _steps(self, worst: float) -> int:
+        """How far over the bound that is, in steps that are worth a migration."""
+        return int(max(worst - 1 - self.theta, 0) / max(self.theta / 2, 0.01) + 0.99)
 
     def _placed(self, table: Table, loads: Loads, ahead: Ahead, why: str, *, making_room: bool) -> Plan:
         """Split keys on units, then buckets where there is room."""
@@ -66,9 +70,11 @@ class HeavySplit:
             resting.entries[side].clear()
             resting.entries[side].update(dict.fromkeys(keys, Place.at([0])))
         beside = np.zeros(table.room) if making_room else ahead.bucket_loads(resting.table())
-        items, big = _seated(keys, ahead, beside, cap)
         owners = [place.units[0] for place in table.buckets[Side.LEFT]]
         weights = ahead.weights(Side.LEFT, keys) + ahead.weights(Side.RIGHT, keys)
+        heaviest = np.zeros(table.room)
+        np.maximum.at(heaviest, owners, weights)
+        items, big = _seated(keys, ahead, beside, cap, heaviest)
         room = np.where(np.arange(table.room) < ahead.units, np.maximum(cap - big, 0), -1)
         if making_room:
             owners = rebucketed(owners, weights, room, ahead.mean * self.theta / 2)
@@ -82,14 +88,14 @@ class HeavySplit:
         return Plan(after, moves, (f"{why}: {len(keys)} keys split, {len(moves)} moves",))
 
 
-def _seated(keys: Sequence[int], ahead: Ahead, base: Floats, cap: float) -> tuple[list[Item], Floats]:
+def _seated(keys: Sequence[int], ahead: Ahead, base: Floats, cap: float, awkward: Floats) -> tuple[list[Item], Floats]:
     """Both sides of these keys with their units, and what each unit will have of them."""
     items: list[Item] = []
     big = np.zeros(ahead.room)
     closed = np.where(np.arange(ahead.room) < ahead.units, 0.0, np.inf)
     for key in keys:
         two = ahead.item(Side.LEFT, key), ahead.item(Side.RIGHT, key)
-        own = units_for(*two, base + big + closed, cap)
+        own = units_for(*two, base + big + closed, cap, awkward)
         items.extend(
             replace(item, units=units or _emptiest(base + big + closed)) for item, units in zip(two, own, strict=True)
         )

@@ -132,7 +132,7 @@ class Migrating:
         cost = self._cost(give, whole=whole)
         side, key = give.key
         share = 1.0 if whole else give.tuples / parts[giver]
-        self.moves.append(Move(side, giver, give.receiver, give.tuples, kind, why, key, (), share, cost))
+        self.moves.append(Move(side, giver, give.receiver, give.tuples, kind, why, key, (), share, 0.0, whole, cost))
         parts[giver] -= give.tuples
         if not parts[giver]:
             del parts[giver]
