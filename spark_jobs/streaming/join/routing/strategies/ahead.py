@@ -13,7 +13,7 @@ from spark_jobs.streaming.join.routing.loads import Floats, Loads, bucket_weight
 from spark_jobs.streaming.join.routing.strategies.filling import Item
 from spark_jobs.streaming.join.routing.table import SIDES, Table
 
-GROWTH = 0.5  # how far ahead loads are made level: when half as many tuples again have come
+GROWTH = 2.0  # how far ahead loads are made level: when twice as many tuples again have come
 _BIG, _STILL_BIG = 0.98, 0.8  # of what fits on a unit: so big a key is split; so big a split one stays so
 
 

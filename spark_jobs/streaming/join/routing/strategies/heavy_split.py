@@ -23,6 +23,7 @@ from spark_jobs.streaming.join.routing.strategies.gathering import gathering
 from spark_jobs.streaming.join.routing.table import SIDES, Draft, Place, Table
 
 MARGIN = 0.1  # of the bound, kept free when planning
+_MORE = 3  # units that a split key is given more before it is placed anew
 MOVABLE = 0.01  # of all tuples: if more would have to make room for keys, keys are spread beside them
 
 
@@ -74,7 +75,7 @@ class HeavySplit:
         weights = ahead.weights(Side.LEFT, keys) + ahead.weights(Side.RIGHT, keys)
         heaviest = np.zeros(table.room)
         np.maximum.at(heaviest, owners, weights)
-        items, big = _seated(keys, ahead, beside, cap, heaviest)
+        items, big = _seated(keys, table, ahead, beside, (cap, ahead.mean * (1 + self.theta)), heaviest)
         room = np.where(np.arange(table.room) < ahead.units, np.maximum(cap - big, 0), -1)
         if making_room:
             owners = rebucketed(owners, weights, room, ahead.mean * self.theta / 2)
@@ -88,23 +89,48 @@ class HeavySplit:
         return Plan(after, moves, (f"{why}: {len(keys)} keys split, {len(moves)} moves",))
 
 
-def _seated(keys: Sequence[int], ahead: Ahead, base: Floats, cap: float, awkward: Floats) -> tuple[list[Item], Floats]:
-    """Both sides of these keys with their units, and what each unit will have of them."""
+def _seated(
+    keys: Sequence[int], table: Table, ahead: Ahead, base: Floats, caps: tuple[float, float], awkward: Floats
+) -> tuple[list[Item], Floats]:
+    """Both sides of these keys with their units, and what each unit will have of them.
+
+    `caps`: where a key is placed anew, and where it is already, which holds against small changes.
+    """
+    cap, bound = caps
     items: list[Item] = []
     big = np.zeros(ahead.room)
     closed = np.where(np.arange(ahead.room) < ahead.units, 0.0, np.inf)
     for key in keys:
         two = ahead.item(Side.LEFT, key), ahead.item(Side.RIGHT, key)
-        own = units_for(*two, base + big + closed, cap, awkward)
-        items.extend(
-            replace(item, units=units or _emptiest(base + big + closed)) for item, units in zip(two, own, strict=True)
-        )
+        taken = base + big + closed
+        seated = _still(two, table, taken, bound)
+        if seated is None:
+            units = units_for(*two, taken, cap, awkward)
+            emptiest = (int(np.argmin(taken)),)
+            seated = [replace(item, units=own or emptiest) for item, own in zip(two, units, strict=True)]
+        items.extend(seated)
         big = np.sum(filled(items, base, anew=True), axis=0)
     return items, big
 
 
-def _emptiest(load: Floats) -> tuple[int, ...]:
-    return (int(np.argmin(load)),)
+def _still(two: tuple[Item, Item], table: Table, taken: Floats, cap: float) -> list[Item] | None:
+    """The units that a split key has, with a few more if they have no room; none if that is not enough."""
+    places = [table.entries[item.side].get(item.key) for item in two]
+    if places[0] is None or places[1] is None:
+        return None
+    seated = [replace(item, units=place.units) for item, place in zip(two, places, strict=True) if place]
+    for _ in range(_MORE + 1):
+        used = sorted({unit for item in seated for unit in item.units})
+        load = taken + np.sum(filled(seated, taken, anew=True), axis=0)
+        if load[used].max() <= cap:
+            return seated
+        free = np.where(np.isin(np.arange(taken.size), used), np.inf, taken)
+        if np.isinf(free.min()):
+            return None
+        crowded = max((0, 1), key=lambda side: seated[side].amount / len(seated[side].units))
+        one = seated[crowded]
+        seated[crowded] = replace(one, units=tuple(sorted((*one.units, int(np.argmin(free))))))
+    return None
 
 
 def _drafted(
