@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum, StrEnum
 from typing import Any
 
@@ -20,6 +20,7 @@ UNITS = 1 << UNIT_BITS  # router units, at most
 ROWS = 1 << ROW_BITS  # rows of a router unit in a round, at most
 KEY, SEQ = "key", "seq"
 LEAST, GREATEST = -(1 << 63), (1 << 63) - 1
+PARTS = 1 << 32  # hashes of seqs: a share of tuples is a range of these
 
 _HEAD = b"join"
 
@@ -85,7 +86,9 @@ class Reach:
 class Piece:
     """Stored tuples that are to go from one unit to another: of a side, by keys [low, high] and seqs [first, last].
 
-    Of what the giver holds at the cut at which it copies; `seqs` part a heavy key.
+    Of what the giver holds at the cut at which it copies. Where `buckets` names some, only keys of these buckets (of
+    blocks of 2^block keys), but not the keys `without`, which have entries of their own; `part` is a range of 2^32
+    hashes of seqs under a `salt`, which parts a heavy key evenly. `buckets.chosen` says which tuples are meant.
     """
 
     id: int
@@ -94,17 +97,23 @@ class Piece:
     receiver: int
     keys: tuple[int, int]
     seqs: tuple[int, int] = (0, GREATEST)
+    buckets: tuple[int, ...] = ()
+    block: int = 0
+    without: tuple[int, ...] = ()
+    part: tuple[int, int] = (0, PARTS)
+    salt: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """A form for files and messages."""
-        return asdict(self)
+        """A form for files and messages: without what is as usual."""
+        told = {field.name: getattr(self, field.name) for field in fields(self)}
+        usual = {field.name: field.default for field in fields(self)}
+        return {name: value for name, value in told.items() if value != usual[name]} | {"side": int(self.side)}
 
     @staticmethod
     def from_json(told: Mapping[str, Any]) -> Piece:
         """What `as_json` gave."""
-        return Piece(
-            told["id"], Side(told["side"]), told["giver"], told["receiver"], tuple(told["keys"]), tuple(told["seqs"])
-        )
+        listed = {name: tuple(value) for name, value in told.items() if isinstance(value, list | tuple)}
+        return Piece(**{**told, **listed, "side": Side(told["side"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +158,8 @@ class Orders:
         """What `as_json` gave."""
         return Orders(
             told["epoch"],
-            [Piece.from_json(one) for one in told["copies"]],
-            [Switch.from_json(one) for one in told["switches"]],
+            tuple(Piece.from_json(one) for one in told["copies"]),
+            tuple(Switch.from_json(one) for one in told["switches"]),
         )
 
 

@@ -1,0 +1,174 @@
+"""From messages of a relation's topic to a table of typed rows, with what cannot be used as dead letters.
+
+A message holds rows: CSV lines (without quoted line ends), JSON objects, one a line, or an Arrow IPC stream. Rows that
+do not fit what was declared are found by halving, so that the parser that reads the good ones judges the bad ones too.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.json as pajson
+
+from spark_jobs.streaming.unitlog.step import DeadLetter, Message
+
+TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
+FORMS = ("csv", "arrow", "json")
+_ODD = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError)
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A stream that is joined: `fields` are `int`, `float` or `text` by name, in the order that CSV has them."""
+
+    alias: str
+    topic: str
+    fields: Mapping[str, str]
+    form: str = "csv"
+    delimiter: str = ","
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The fields with their types."""
+        return pa.schema([(name, TYPES[kind]) for name, kind in self.fields.items()])
+
+
+class Rows(NamedTuple):
+    """The good rows in their order, and the letters."""
+
+    table: pa.Table
+    dead: list[DeadLetter]
+
+
+def read(relation: Relation, messages: Sequence[Message], wanted: Sequence[str]) -> Rows:
+    """The wanted columns of all rows of some messages."""
+    schema = pa.schema([relation.schema.field(name) for name in wanted])
+    dead: list[DeadLetter] = []
+    if relation.form == "arrow":
+        tables = [table for message in messages if (table := _arrow(message, schema, dead)) is not None]
+    else:
+        parse = _csv if relation.form == "csv" else _json
+        lines = [_Line(message, line) for message in messages for line in _lines(message.value)]
+        tables = _parsed(lines, lambda some: parse(some, relation, schema), relation, dead)
+    return Rows(pa.concat_tables([schema.empty_table(), *tables]), dead)
+
+
+class _Line(NamedTuple):
+    """A line, and the message that it is of."""
+
+    message: Message
+    content: bytes
+
+
+def _lines(value: bytes | memoryview) -> list[bytes]:
+    return [line for line in bytes(value).split(b"\n") if line.strip()]
+
+
+def _parsed(
+    lines: Sequence[_Line], parse: Callable[[Sequence[_Line]], pa.Table], relation: Relation, dead: list[DeadLetter]
+) -> list[pa.Table]:
+    """Tables of the good lines, in their order."""
+    if not lines:
+        return []
+    try:
+        table = parse(lines)
+        if table.num_rows == len(lines):
+            return [table]
+        trouble = f"it holds {table.num_rows} rows, and a row is a line"
+    except _ODD as error:
+        trouble = str(error)
+    if len(lines) == 1:
+        ((message, content),) = lines
+        dead.append(DeadLetter(message.offset, content, _why(content, relation) or trouble))
+        return []
+    half = len(lines) // 2
+    return [*_parsed(lines[:half], parse, relation, dead), *_parsed(lines[half:], parse, relation, dead)]
+
+
+def _csv(lines: Sequence[_Line], relation: Relation, schema: pa.Schema) -> pa.Table:
+    content = b"\n".join([line.content for line in lines])
+    names = list(relation.fields)
+    if lines[0].content.rstrip(b"\r").count(relation.delimiter.encode()) == len(names):
+        names.append("")  # a delimiter at the end of each line, as TPC's generators write them
+    return pacsv.read_csv(
+        pa.BufferReader(content),
+        pacsv.ReadOptions(use_threads=False, column_names=names, block_size=len(content) + 1),
+        pacsv.ParseOptions(delimiter=relation.delimiter),
+        pacsv.ConvertOptions(
+            column_types=relation.schema, include_columns=schema.names, null_values=[""], strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )  # fmt: skip
+
+
+def _json(lines: Sequence[_Line], relation: Relation, schema: pa.Schema) -> pa.Table:
+    content = b"\n".join([line.content for line in lines])
+    reading = pajson.ReadOptions(use_threads=False, block_size=len(content) + 1)
+    options = pajson.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    return pajson.read_json(pa.BufferReader(content), reading, options).select(schema.names)
+
+
+def _arrow(message: Message, schema: pa.Schema, dead: list[DeadLetter]) -> pa.Table | None:
+    try:
+        table = pa.ipc.open_stream(pa.py_buffer(message.value)).read_all()
+    except _ODD as error:
+        dead.append(DeadLetter(message.offset, bytes(message.value), f"no Arrow stream: {error}"))
+        return None
+    for field in schema:
+        count = table.column_names.count(field.name)
+        if count != 1:
+            reason = f"column {field.name} is there {count} times; there are {', '.join(table.column_names)}"
+        elif not _fits(given := table.schema.field(field.name).type, field.type):
+            reason = f"column {field.name} is {given}, and {field.type} was declared"
+        else:
+            continue
+        dead.append(DeadLetter(message.offset, bytes(message.value), reason))
+        return None
+    try:
+        return table.select(schema.names).cast(schema)
+    except _ODD as error:
+        dead.append(DeadLetter(message.offset, bytes(message.value), str(error)))
+        return None
+
+
+def _fits(given: pa.DataType, wanted: pa.DataType) -> bool:
+    if pa.types.is_string(wanted):
+        texts = given.value_type if pa.types.is_dictionary(given) else given
+        return bool(pa.types.is_string(texts) or pa.types.is_large_string(texts) or pa.types.is_string_view(texts))
+    return bool(pa.types.is_integer(given) or (pa.types.is_floating(wanted) and pa.types.is_floating(given)))
+
+
+def _why(content: bytes, relation: Relation) -> str:
+    """What is wrong with a line, as far as that can be told."""
+    try:
+        text = content.decode().rstrip("\r")
+    except UnicodeDecodeError as error:
+        return f"no UTF-8: {error.reason} at byte {error.start}"
+    if relation.form == "json":
+        try:
+            told: Any = json.loads(text)
+        except ValueError as error:
+            return f"no JSON object: {error}"
+        return "" if isinstance(told, dict) else "no JSON object"
+    cells = next(csv.reader([text], delimiter=relation.delimiter), [])
+    if len(cells) == len(relation.fields) + 1 and not cells[-1]:
+        cells = cells[:-1]
+    if len(cells) != len(relation.fields):
+        return f"{len(cells)} fields, and {len(relation.fields)} were declared"
+    for cell, (name, kind) in zip(cells, relation.fields.items(), strict=True):
+        if kind != "text" and cell and not _is(cell, kind):
+            return f"{name} is no {kind}: {cell!r}"
+    return ""
+
+
+def _is(cell: str, kind: str) -> bool:
+    try:
+        return (kind == "float" and float(cell) is not None) or -(2**63) <= int(cell) < 2**63
+    except ValueError:
+        return False

@@ -1,0 +1,163 @@
+"""The router's step: tuples of both streams to the units that store them and to those that may hold partners.
+
+Router unit u reads a partition of the left topic if u is below `left_units`, else one of the right topic. Of a join of
+a topic with itself, every row is a tuple of both sides: row i is the left tuple 2i and the right tuple 2i + 1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from spark_jobs.streaming.join.forms import KEY, ROWS, SEQ, Orders, Reach, Sent, Side, first_seq
+from spark_jobs.streaming.join.reading import Relation, read
+from spark_jobs.streaming.join.routing.routes import ACTS, Grouped, Routes
+from spark_jobs.streaming.join.routing.sketch import Sketch
+from spark_jobs.streaming.join.routing.table import SIDES, Table
+from spark_jobs.streaming.unitlog.step import Input, Output, State
+
+TABLE = "routing"  # the name that rounds give the table
+BATCH = 32_768  # rows of a batch that is sent, at most
+
+_HELD = "held"  # the run of rows that did not fit into their round
+_TUPLES = pa.schema([pa.field(KEY, pa.int64()), pa.field(SEQ, pa.int64())])
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+class Keyed(Protocol):
+    """What a router needs of a join's condition; rows are batches whose columns are called as the relation's fields."""
+
+    @property
+    def reach(self) -> Reach:
+        """Which right keys may match a left one."""
+
+    def fields(self, side: Side) -> Sequence[str]:
+        """The fields of a side that must be read."""
+
+    def filter(self, side: Side, rows: pa.RecordBatch) -> Flags:
+        """Which rows can have partners at all, by what is asked of one side alone."""
+
+    def keys(self, side: Side, rows: pa.RecordBatch) -> tuple[Ints, Flags]:
+        """The key of each row, and which rows have one."""
+
+    def tuples(self, side: Side, keys: Ints, seqs: Ints, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows as units get them: key, seq, and the columns that the side carries."""
+
+
+class Router:
+    """The step; `units` are all that there is room for."""
+
+    def __init__(self, left: Relation, right: Relation, left_units: int, units: int, condition: Keyed) -> None:
+        self._relations = (left, right)
+        self._itself = left.topic == right.topic
+        self._left_units = left_units
+        self._units = units
+        self._condition = condition
+        self._told: Any = None
+        self._table: Table | None = None
+        self._routes: tuple[Routes, ...] = ()
+
+    def __call__(self, state: State, given: Input) -> Output:
+        """One round."""
+        table = self._look(given.round.versions[TABLE])
+        sides = SIDES if self._itself else (Side.LEFT if given.unit < self._left_units else Side.RIGHT,)
+        relation = self._relations[sides[0]]
+        needed = {name for side in sides for name in self._condition.fields(side)}
+        found = read(relation, list(given.messages), [name for name in relation.fields if name in needed])
+        rows, held = _within(found.table, state, ROWS // len(sides))
+        counts = Counter(
+            rows=found.table.num_rows, dead=len(found.dead), filtered=0, unjoinable=0, tuples=0, messages=0
+        )
+        sketches = _sketches(state)
+        parts: list[list[Sent]] = [[] for _ in range(self._units)]
+        for place, side in enumerate(sides):
+            kept, keys = self._keyed(side, rows, counts)
+            seqs = first_seq(given.round.number, given.unit) + kept * len(sides) + place
+            sketches[side] = sketches[side].counted(keys)
+            grouped = self._routes[side].grouped(keys, seqs)
+            counts.update(tuples=keys.size, messages=grouped.messages)
+            tuples = self._condition.tuples(side, keys, seqs, _taken(rows, kept))
+            _send(parts, grouped, Sent(given.round.number, tuples, side))
+        if state.scalars.get("epoch") != table.epoch:
+            parts = [_ordered(sent, given.round.number, table.orders) for sent in parts]
+        return Output(
+            _after(state, table.epoch, sketches, held),
+            {unit: [one.batch() for one in sent] for unit, sent in enumerate(parts) if sent},
+            dead=found.dead,
+            counts=counts,
+            gauges={"epoch": table.epoch, "held": held.num_rows, "sketch": [one.as_json() for one in sketches]},
+        )
+
+    def _keyed(self, side: Side, rows: pa.RecordBatch, counts: Counter[str]) -> tuple[Ints, Ints]:
+        """The rows that take part, and their keys."""
+        passed = np.asarray(self._condition.filter(side, rows), np.bool_)
+        keys, valid = self._condition.keys(side, rows)
+        kept = np.flatnonzero(passed & valid)
+        counts.update(filtered=passed.size - int(passed.sum()), unjoinable=int(passed.sum()) - kept.size)
+        return kept, keys if kept.size == keys.size else keys[kept]
+
+    def _look(self, told: Any) -> Table:
+        """The table of a round; it is the same for many."""
+        if self._table is None or (told is not self._told and told != self._told):
+            self._table, self._told = Table.from_json(told), told
+            self._routes = tuple(Routes.of(self._table, side, self._condition.reach) for side in SIDES)
+        return self._table
+
+
+def _send(parts: list[list[Sent]], grouped: Grouped, whole: Sent) -> None:
+    """Add the tuples of a side to what is sent each unit, by act and in their order."""
+    for target in np.flatnonzero(np.diff(grouped.bounds)).tolist():
+        own = grouped.rows[grouped.bounds[target] : grouped.bounds[target + 1]]
+        for first in range(0, own.size, BATCH):
+            tuples = whole.tuples.take(pa.array(own[first : first + BATCH]))
+            parts[target // len(ACTS)].append(replace(whole, tuples=tuples, act=ACTS[target % len(ACTS)]))
+
+
+def _ordered(sent: Sequence[Sent], round_: int, orders: Orders) -> list[Sent]:
+    """With orders in the first batch, which is an empty one where there is none."""
+    first, *rest = sent or [Sent(round_, pa.RecordBatch.from_pylist([], schema=_TUPLES))]
+    return [replace(first, orders=orders), *rest]
+
+
+def _within(table: pa.Table, state: State, most: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """The rows of this round, those that are left from earlier ones first, and those that are left now."""
+    left = state.runs.get(_HELD, ())
+    whole = _whole(pa.concat_tables([pa.Table.from_batches(left), table]) if left else table)
+    return whole.slice(0, most), whole.slice(most)
+
+
+def _whole(table: pa.Table) -> pa.RecordBatch:
+    if table.num_columns == 0 or table.num_rows == 0:
+        return pa.RecordBatch.from_pylist([], schema=table.schema)
+    return table.combine_chunks().to_batches()[0]
+
+
+def _taken(rows: pa.RecordBatch, kept: Ints) -> pa.RecordBatch:
+    return rows if kept.size == rows.num_rows else rows.take(pa.array(kept))
+
+
+def _sketches(state: State) -> list[Sketch]:
+    told = state.scalars.get("sketch")
+    if told is None:
+        return [Sketch.empty(), Sketch.empty()]
+    return [Sketch.of_batch(state.runs[side.name][0], *told[side]) for side in SIDES]
+
+
+def _after(state: State, epoch: int, sketches: Sequence[Sketch], held: pa.RecordBatch) -> State:
+    """The state after a round; runs that say the same are the same objects."""
+    told = [[one.total, one.missed] for one in sketches]
+    before = state.scalars.get("sketch", [None, None])
+    runs = {
+        side.name: state.runs[side.name] if told[side] == before[side] else (sketches[side].batch(),) for side in SIDES
+    }
+    if held.num_rows:
+        runs[_HELD] = (held,)
+    return State({"epoch": epoch, "sketch": told}, runs)

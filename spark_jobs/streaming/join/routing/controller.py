@@ -1,0 +1,210 @@
+"""The controller's decisions: from a table, what is under way and what units and routers tell, to the next epoch.
+
+An epoch is written only when all routers have taken up the one before: then its orders are sure to be in a round. A
+plan is carried out in this order: tuples are stored as wanted from the first epoch on; pieces are copied, a bounded
+number of tuples at a time, while the giver goes on answering; once a copy exists, a later epoch switches to it. No key
+or bucket is in two moves at a time, and nothing else is planned until all has moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from spark_jobs.streaming.join.forms import Orders, Piece, Switch
+from spark_jobs.streaming.join.routing.loads import Loads, Plan, Strategy
+from spark_jobs.streaming.join.routing.pieces import Pending, cut
+from spark_jobs.streaming.join.routing.recollection import Recollection
+from spark_jobs.streaming.join.routing.sketch import Sketch, merged
+from spark_jobs.streaming.join.routing.strategies import strategy_of
+from spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
+from spark_jobs.streaming.join.routing.table import SIDES, Draft, Table
+
+
+@dataclass(frozen=True)
+class Control:
+    """How a join is controlled: `units` wanted; `theta` borne; at most `piece` tuples a piece, `flight` under way.
+
+    Below `least` tuples a unit nothing is known, and nothing is done.
+    """
+
+    units: int
+    strategy: str = "heavy-split"
+    theta: float = 0.05
+    costs: Costs = PAPER_WEIGHTS[0]
+    piece: int = 500_000
+    flight: int = 4_000_000
+    least: int = 1_000
+
+    @property
+    def chosen(self) -> Strategy:
+        """The strategy; raises `BadRouting`."""
+        return strategy_of(self.strategy, self.theta, self.costs)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was told last: the epoch that each router is in, and their sketches; tuples and copies of units.
+
+    `copied` has by a piece's id where its copy lies (offsets [start, to)) and how many tuples it has.
+    """
+
+    epochs: Mapping[int, int]
+    sketches: tuple[Sketch, Sketch]
+    stored: Mapping[int, tuple[int, int]]
+    copied: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
+
+    @staticmethod
+    def of_gauges(routers: Mapping[int, Mapping[str, Any]], units: Mapping[int, Mapping[str, Any]]) -> Seen:
+        """From the gauges in heartbeats: of routers `epoch`, `sketch`; of units `stored`, `copied` (by piece's id)."""
+        left, right = (
+            merged(Sketch.from_json(told["sketch"][side]) for _, told in sorted(routers.items())) for side in SIDES
+        )
+        copied = {int(id_): tuple(where) for told in units.values() for id_, where in told.get("copied", {}).items()}
+        return Seen(
+            {router: told["epoch"] for router, told in routers.items()},
+            (left, right),
+            {unit: (told["stored"][0], told["stored"][1]) for unit, told in units.items()},
+            {id_: (start, to, tuples) for id_, (start, to, tuples) in copied.items()},
+        )
+
+
+@dataclass(frozen=True)
+class Course:
+    """What the controller remembers: the table in force, copies that were ordered, pieces that wait, parts of keys."""
+
+    table: Table
+    copying: tuple[Pending, ...] = ()
+    waiting: tuple[Pending, ...] = ()
+    recollection: Recollection = field(default_factory=Recollection)
+    next_id: int = 1
+
+    def as_json(self) -> dict[str, Any]:
+        """A form for the job's folder; the table has a file of its own, which rounds name."""
+        return {
+            "copying": [one.as_json() for one in self.copying],
+            "waiting": [one.as_json() for one in self.waiting],
+            "parts": self.recollection.as_json(),
+            "next_id": self.next_id,
+            "epoch": self.table.epoch,
+        }
+
+    @staticmethod
+    def from_json(table: Table, told: Mapping[str, Any]) -> Course:
+        """What `as_json` gave, with the table."""
+        copying, waiting = (tuple(Pending.from_json(one) for one in told[name]) for name in ("copying", "waiting"))
+        return Course(table, copying, waiting, Recollection.from_json(told["parts"]), told["next_id"])
+
+
+@dataclass(frozen=True)
+class Decision:
+    """How to go on, and why; `table` is the next epoch's, or nothing."""
+
+    course: Course
+    reasons: tuple[str, ...]
+    table: Table | None = None
+
+
+def begun(control: Control, room: int, block: int = 0) -> Course:
+    """Before the first tuple."""
+    return Course(control.chosen.first(room, control.units, block))
+
+
+def decide(course: Course, seen: Seen, control: Control, routers: int) -> Decision:
+    """What to do now, with so many router units."""
+    table = course.table
+    late = sorted(unit for unit in range(routers) if seen.epochs.get(unit, 0) < table.epoch)
+    if late:
+        return Decision(course, (f"epoch {table.epoch} is not in force at routers {late} yet",))
+    course = replace(course, recollection=course.recollection.learnt(table, seen.sketches))
+    course, switches = _switched(course, seen)
+    reasons = [f"piece {one.piece.id} is copied: switch to it" for one in switches]
+    if not (course.copying or course.waiting or switches):
+        course, planned = _planned(course, loads_of(course, seen), control)
+        reasons += planned
+    course, copies = _ordered(course, control, switches)
+    reasons += [f"copy piece {one.piece.id}: {one.words}" for one in copies]
+    if course.table == table and not switches and not copies:
+        under_way = len(course.copying) + len(course.waiting)
+        words = f"{under_way} pieces are under way" if under_way else "nothing to do: within the bound"
+        return Decision(course, (*reasons, words))
+    orders = Orders(
+        table.epoch + 1,
+        tuple(one.piece for one in copies),
+        tuple(Switch(one.piece, *seen.copied[one.piece.id][:2]) for one in switches),
+    )
+    after = replace(course.table, epoch=table.epoch + 1, orders=orders)
+    return Decision(replace(course, table=after), tuple(reasons), after)
+
+
+def loads_of(course: Course, seen: Seen) -> Loads:
+    """What strategies are told."""
+    return Loads(seen.stored, course.recollection.heavy(seen.sketches))
+
+
+def _switched(course: Course, seen: Seen) -> tuple[Course, list[Pending]]:
+    """Holders and parts after the switch to all copies that exist."""
+    done = [one for one in course.copying if one.piece.id in seen.copied]
+    if not done:
+        return course, []
+    draft, recollection = Draft(course.table), course.recollection
+    left = [one for one in (*course.copying, *course.waiting) if one not in done]
+    for number, one in enumerate(done):
+        rest = [*left, *done[number + 1 :]]
+        last = one.whole and not any(one.group == other.group and one.subjects & other.subjects for other in rest)
+        gone = [one.piece.giver] if last else []
+        for side, subject, bucket in one.places():
+            places: Any = draft.buckets[side] if bucket else draft.entries[side]
+            places[subject] = places[subject].holding([one.piece.receiver], gone)
+        recollection = recollection.moved(one, seen.copied[one.piece.id][2], course.table, last=last)
+    copying = tuple(one for one in course.copying if one not in done)
+    return replace(course, table=draft.table(), copying=copying, recollection=recollection), done
+
+
+def _planned(course: Course, loads: Loads, control: Control) -> tuple[Course, list[str]]:
+    """The next plan's table and pieces, once nothing is under way."""
+    draft = Draft(course.table)
+    reasons = [f"{cleared} entries cleared: their keys are at home"] if (cleared := draft.tidy()) else []
+    course = replace(course, table=draft.table()) if cleared else course
+    plan = next_plan(course.table, loads, control)
+    if plan is None:
+        return course, reasons
+    pieces = cut(plan.moves, course.next_id, control.piece)
+    return (
+        replace(course, table=plan.table, waiting=tuple(pieces), next_id=course.next_id + len(pieces)),
+        [*reasons, *plan.reasons],
+    )
+
+
+def next_plan(table: Table, loads: Loads, control: Control) -> Plan | None:
+    """What the strategy would do now; a change of the units is never put off."""
+    if control.units == len(table.units) and loads.total < control.least * control.units:
+        return None
+    return control.chosen.plan(table, loads, control.units)
+
+
+def _ordered(course: Course, control: Control, switches: list[Pending]) -> tuple[Course, list[Pending]]:
+    """The pieces to be copied now: in their order, none of what is under way or waits before it, as many as may be."""
+    busy = {subject: one.group for one in (*course.copying, *switches) for subject in one.subjects}
+    flying = sum(one.tuples for one in course.copying)
+    copies, waiting = [], []
+    for one in course.waiting:
+        free = all(busy.get(subject, one.group) == one.group for subject in one.subjects)
+        if free and (not flying or flying + one.tuples <= control.flight):
+            copies.append(replace(one, piece=_without_entries(one.piece, course.table)))
+            flying += one.tuples
+        else:
+            waiting.append(one)
+        for subject in one.subjects:
+            busy.setdefault(subject, one.group)
+    return replace(course, copying=(*course.copying, *copies), waiting=tuple(waiting)), copies
+
+
+def _without_entries(piece: Piece, table: Table) -> Piece:
+    if not piece.buckets:
+        return piece
+    own = table.entries_in[piece.side]
+    return replace(
+        piece, block=table.block, without=tuple(key for bucket in piece.buckets for key in own.get(bucket, ()))
+    )

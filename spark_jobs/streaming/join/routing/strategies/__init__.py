@@ -1,0 +1,31 @@
+"""Ways of placing keys on units, by name, behind one interface."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from spark_jobs.streaming.join.routing.errors import BadRouting
+from spark_jobs.streaming.join.routing.loads import Strategy
+from spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
+from spark_jobs.streaming.join.routing.strategies.djb import DJB
+from spark_jobs.streaming.join.routing.strategies.fixed import Hash, Subgroups, TwoSides
+from spark_jobs.streaming.join.routing.strategies.heavy_split import HeavySplit
+
+THETA = 0.05
+
+STRATEGIES: Mapping[str, Callable[[float, Costs], Strategy]] = {
+    "heavy-split": HeavySplit,
+    "djb": DJB,
+    "hash": lambda theta, costs: Hash(),
+    "jb6": lambda theta, costs: Subgroups(),
+    "jb": lambda theta, costs: TwoSides(),
+}
+
+
+def strategy_of(name: str, theta: float = THETA, costs: Costs = PAPER_WEIGHTS[0]) -> Strategy:
+    """The strategy of that name; raises `BadRouting`. `theta` is the imbalance that is borne."""
+    if name not in STRATEGIES:
+        raise BadRouting(f"strategy {name!r} is not known; known: {', '.join(STRATEGIES)}")
+    if not 0 <= theta < 1:
+        raise BadRouting(f"an imbalance of {theta}: give one from 0 to below 1")
+    return STRATEGIES[name](theta, costs)

@@ -1,0 +1,239 @@
+"""Random rounds, epochs, copies, switches and changes of units: each pair is found exactly once, by every strategy.
+
+Units are stand-ins: dictionaries that do what `forms.py` says. News reaches the controller late, copies take a while.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.streaming.join.buckets import chosen
+from spark_jobs.streaming.join.forms import Act, Orders, Piece, Reach, Sent, Side, first_seq
+from spark_jobs.streaming.join.reading import Relation
+from spark_jobs.streaming.join.router import TABLE, Router
+from spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
+from spark_jobs.streaming.join.routing.strategies import STRATEGIES
+from spark_jobs.streaming.join.routing.table import Table, block_for
+from spark_jobs.streaming.unitlog.step import Input, Message, Round, State
+
+ROOM = 8
+EQUAL, BAND, LESS = Reach(0, 0), Reach(-2, 1), Reach(1, None)
+FIELDS = {"key": "int", "name": "int"}
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A condition whose key is a column."""
+
+    reach: Reach
+
+    def fields(self, side: Side) -> list[str]:
+        return list(FIELDS)
+
+    def filter(self, side: Side, rows: pa.RecordBatch) -> Any:
+        return np.ones(rows.num_rows, np.bool_)
+
+    def keys(self, side: Side, rows: pa.RecordBatch) -> Any:
+        return rows.column("key").to_numpy(), np.ones(rows.num_rows, np.bool_)
+
+    def tuples(self, side: Side, keys: Any, seqs: Any, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.record_batch({"key": keys, "seq": seqs, "name": rows.column("name")})
+
+
+Tuple = tuple[int, int, int]  # key, seq, name
+
+
+@dataclass
+class Unit:
+    """A unit that does as it is told; pairs that it found, and copies that it made."""
+
+    stored: dict[Side, dict[int, Tuple]] = field(default_factory=lambda: {Side.LEFT: {}, Side.RIGHT: {}})
+    copies: dict[int, list[Tuple]] = field(default_factory=dict)
+    pairs: Counter[tuple[int, int]] = field(default_factory=Counter)
+
+    def copy(self, piece: Piece) -> None:
+        """What a piece means of what is stored."""
+        every = list(self.stored[piece.side].values())
+        keys, seqs = (np.array([one[at] for one in every], np.int64) for at in (0, 1))
+        self.copies[piece.id] = [one for one, good in zip(every, chosen(piece, keys, seqs), strict=True) if good]
+
+    def work(self, sent: list[Sent], reach: Reach) -> None:
+        """A round: stores, then probes."""
+        for act in (Act.STORE, Act.PROBE):
+            for one in sent:
+                if one.act in (act, Act.BOTH) and one.tuples.num_rows:
+                    for key, seq, name in zip(*(one.tuples.column(at).to_pylist() for at in range(3)), strict=True):
+                        if act is Act.STORE:
+                            assert seq not in self.stored[one.side]
+                            self.stored[one.side][seq] = (key, seq, name)
+                        else:
+                            self.probe(one.side, key, seq, name, reach.seen_from(one.side))
+
+    def probe(self, side: Side, key: int, seq: int, name: int, reach: Reach) -> None:
+        """Earlier partners."""
+        for other, earlier, partner in self.stored[side.other].values():
+            if earlier < seq and fits(reach, other - key):
+                self.pairs[(name, partner) if side is Side.LEFT else (partner, name)] += 1
+
+
+def fits(reach: Reach, difference: int) -> bool:
+    """Whether a right key so much above a left one is a partner's."""
+    return (reach.low is None or difference >= reach.low) and (reach.high is None or difference <= reach.high)
+
+
+@dataclass
+class World:
+    """Two router units, all units there is room for, the controller, and what it was told last."""
+
+    control: Control
+    reach: Reach
+    itself: bool
+    course: Course = field(init=False)
+    units: list[Unit] = field(default_factory=lambda: [Unit() for _ in range(ROOM)])
+    round: int = 0
+    rows: list[tuple[Side, int, int]] = field(default_factory=list)
+    gauges: dict[int, Any] = field(default_factory=dict)
+    messages: int = 0
+
+    def __post_init__(self) -> None:
+        self.course = begun(self.control, ROOM, block_for(self.reach))
+        left = Relation("l", "one", FIELDS)
+        right = Relation("r", "one" if self.itself else "two", FIELDS)
+        self.routers = [Router(left, right, 2 if self.itself else 1, ROOM, Plain(self.reach)) for _ in range(2)]
+        self.states = [State(), State()]
+
+    def step(self, given: list[list[int]]) -> None:
+        """One round of all routers, then of all units."""
+        told = json.loads(json.dumps(self.course.table.as_json()))
+        sent: list[list[Sent]] = [[] for _ in range(ROOM)]
+        for router, keys in enumerate(given):
+            sides = [Side.LEFT, Side.RIGHT] if self.itself else [Side(router)]
+            lines = []
+            for key in keys:
+                name = len(self.rows)
+                self.rows.extend((side, key, name) for side in sides)
+                lines.append(f"{key},{name}")
+            message = Message(0, "\n".join(lines).encode())
+            output = self.routers[router](
+                self.states[router], Input("r", router, Round(1, self.round, 0.0, {TABLE: told}), [message])
+            )
+            assert not output.dead
+            self.states[router] = output.state
+            self.gauges[router] = json.loads(json.dumps(output.gauges))
+            for unit, batches in output.buffers.items():
+                sent[unit] += [self.sent(batch) for batch in batches]
+        orders = [{json.dumps(one.orders.as_json()) for one in own if one.orders} for own in sent]
+        assert all(own == orders[0] and len(own) <= 1 for own in orders)
+        if orders[0]:
+            self.obey(Orders.from_json(json.loads(orders[0].pop())))
+        for unit, own in zip(self.units, sent, strict=True):
+            unit.work(own, self.reach)
+        self.round += 1
+
+    def sent(self, batch: pa.RecordBatch) -> Sent:
+        """Over the wire."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        found = Sent.read(sink.getvalue())
+        assert found.round == self.round
+        return found
+
+    def obey(self, orders: Orders) -> None:
+        """At a cut: givers copy before receivers take in."""
+        for piece in orders.copies:
+            self.units[piece.giver].copy(piece)
+        for switch in orders.switches:
+            giver, receiver = self.units[switch.piece.giver], self.units[switch.piece.receiver]
+            for one in giver.copies.pop(switch.piece.id):
+                receiver.stored[switch.piece.side][one[1]] = giver.stored[switch.piece.side].pop(one[1])
+
+    def decide(self, ready: random.Random) -> None:
+        """What the controller makes of what it was told; not all copies are through yet."""
+        units = {
+            number: {
+                "stored": [len(unit.stored[side]) for side in Side],
+                "copied": {id_: [0, 1, len(copy)] for id_, copy in unit.copies.items() if ready.random() < 0.7},
+            }
+            for number, unit in enumerate(self.units)
+        }
+        decision = decide(self.course, Seen.of_gauges(self.gauges, units), self.control, len(self.routers))
+        assert decision.reasons
+        self.course = Course.from_json(
+            Table.from_json(json.loads(json.dumps(decision.course.table.as_json()))),
+            json.loads(json.dumps(decision.course.as_json())),
+        )
+        assert self.course == decision.course
+
+    def check(self) -> None:
+        """Against all pairs there are."""
+        found = sum((unit.pairs for unit in self.units), Counter())
+        left, right = ([(key, name) for side, key, name in self.rows if side is own] for own in Side)
+        assert found == Counter((one, two) for a, one in left for b, two in right if fits(self.reach, b - a))
+
+
+@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+@settings(max_examples=25, deadline=None)
+@given(
+    reach=st.sampled_from([EQUAL, EQUAL, BAND, LESS]),
+    itself=st.booleans(),
+    seed=st.integers(0, 1 << 20),
+    theta=st.sampled_from([0.0, 0.05, 0.3]),
+    changes=st.lists(st.tuples(st.integers(1, 14), st.integers(1, ROOM)), max_size=3),
+)
+def test_each_pair_is_found_once(strategy, reach, itself, seed, theta, changes):
+    """Whatever moves meanwhile, and however late the controller hears of it."""
+    chance = random.Random(seed)
+    control = Control(
+        4, strategy, theta, piece=chance.choice([3, 10, 1000]), flight=chance.choice([5, 50, 5000]), least=1
+    )
+    world = World(control, reach, itself)
+    wanted = dict(changes)
+    for number in range(18):
+        if number in wanted:
+            world.control = Control(
+                wanted[number], strategy, theta, piece=control.piece, flight=control.flight, least=1
+            )
+        heavy = chance.choice([0, 1, 7])
+        world.step(
+            [[chance.choice([heavy, chance.randrange(12)]) for _ in range(chance.randrange(12))] for _ in world.routers]
+        )
+        for _ in range(chance.choice([0, 1, 1, 2])):
+            world.decide(chance)
+    world.check()
+
+
+@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+def test_a_smaller_number_of_units_leaves_the_others_empty(strategy):
+    """Once all has moved: 4, then 8, then 3 units; what is no longer used holds nothing and is not probed."""
+    world, chance = World(Control(4, strategy, 0.1, least=1), EQUAL, False), random.Random(5)
+    for units in (4, 8, 3):
+        world.control = Control(units, strategy, 0.1, piece=20, least=1)
+        for _ in range(60):
+            world.step([[chance.choice([1, chance.randrange(40)]) for _ in range(3)] for _ in world.routers])
+            world.decide(random.Random(1))
+        for _ in range(400):
+            if not (world.course.copying or world.course.waiting):
+                break
+            world.step([[], []])
+            world.decide(random.Random(1))
+        assert {u for side in Side for place in world.course.table.places(side) for u in place.holds} <= set(
+            range(units)
+        )
+        assert not any(unit.stored[side] for unit in world.units[units:] for side in Side)
+    world.check()
+
+
+def test_seqs_of_a_round_fit():
+    """The last row of a round comes before the first of the next unit."""
+    assert first_seq(3, 1) - first_seq(3, 0) == 1 << 21
