@@ -25,12 +25,14 @@ from spark_jobs.produce import produce
 from spark_jobs.runner import make_runner
 from spark_jobs.settings import JobSettings
 from spark_jobs.streaming.cli import app as streams
+from spark_jobs.streaming.commands.join import app as join
 from spark_jobs.streaming.commands.tracking import app as tracking
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 app.add_typer(streams, name="streams")
 app.add_typer(tracking, name="tracking")
+app.add_typer(join, name="join")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON")]
 

@@ -20,6 +20,8 @@ from spark_jobs.streaming.apart import Apart
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import is_tracked
+from spark_jobs.streaming.join.job import JoinJob
+from spark_jobs.streaming.join.steering import Steering
 from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.keeping import Keeper
 from spark_jobs.streaming.parts import Job, Part
@@ -111,6 +113,8 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
     with ExitStack() as leaving:
         log = leaving.enter_context(closing(Kafka(settings.cluster)))
         log.create(job.opens, dated_here=True)
+        if isinstance(job, JoinJob):
+            job = job.counted(log)
         units = len(log.extents(job.topic))
         log.create(job.topics(units))
         job.prepare(folder)
@@ -134,6 +138,9 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
             oversight = leaving.enter_context(Oversight(job.tracked, folder, parts))
             beats.tracking = oversight.told
             beside.append(oversight)
+        if isinstance(job, JoinJob):
+            steering = Steering(job.control, job.every, folder, parts, settings.cluster)
+            beside.append(leaving.enter_context(steering))
         apart = leaving.enter_context(Apart(job.name)) if any(part.apart for part in parts) else None
 
         def beat() -> None:

@@ -2,6 +2,7 @@
 
 windows     windowed statistics over a topic (the default): windows/job.py
 wordcount   how often each word comes in lines of text, each line tracked: wordcount/job.py
+join        a full-history join of two streams with any predicate: join/job.py
 tracker     the tracker alone, for a topology that is not ours: tracker/job.py
 """
 
@@ -14,6 +15,7 @@ from typing import Any, Protocol, TypeGuard
 
 from spark_jobs.streaming.declaring import Declared
 from spark_jobs.streaming.errors import BadJob, UnknownJob
+from spark_jobs.streaming.join.job import declared_join
 from spark_jobs.streaming.parts import Job
 from spark_jobs.streaming.tracker.job import declared_tracker
 from spark_jobs.streaming.tracking.tracked import Tracked
@@ -21,7 +23,8 @@ from spark_jobs.streaming.windows.job import WindowsJob, declared_windows
 from spark_jobs.streaming.wordcount.job import declared_wordcount
 
 KINDS: Mapping[str, Callable[[Declared], Job]] = {
-    "windows": declared_windows, "wordcount": declared_wordcount, "tracker": declared_tracker,
+    "windows": declared_windows, "wordcount": declared_wordcount, "join": declared_join,
+    "tracker": declared_tracker,
 }  # fmt: skip
 
 

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from spark_jobs.streaming.join.buckets import chosen
 from spark_jobs.streaming.join.forms import Act, Orders, Piece, Reach, Sent, Side, first_seq
-from spark_jobs.streaming.join.reading import Relation
+from spark_jobs.streaming.join.predicate import Relation
+from spark_jobs.streaming.join.reading import Source
 from spark_jobs.streaming.join.router import TABLE, Router
 from spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
 from spark_jobs.streaming.join.routing.strategies import STRATEGIES
@@ -107,8 +108,8 @@ class World:
 
     def __post_init__(self) -> None:
         self.course = begun(self.control, ROOM, block_for(self.reach))
-        left = Relation("l", "one", FIELDS)
-        right = Relation("r", "one" if self.itself else "two", FIELDS)
+        left = Source("one", Relation("l", FIELDS))
+        right = Source("one" if self.itself else "two", Relation("r", FIELDS))
         self.routers = [Router(left, right, 2 if self.itself else 1, ROOM, Plain(self.reach)) for _ in range(2)]
         self.states = [State(), State()]
 
@@ -162,12 +163,14 @@ class World:
         """What the controller makes of what it was told; not all copies are through yet."""
         units = {
             number: {
-                "stored": [len(unit.stored[side]) for side in Side],
-                "copied": {id_: [0, 1, len(copy)] for id_, copy in unit.copies.items() if ready.random() < 0.7},
+                "stored": {"left": len(unit.stored[Side.LEFT]), "right": len(unit.stored[Side.RIGHT])},
             }
             for number, unit in enumerate(self.units)
         }
-        decision = decide(self.course, Seen.of_gauges(self.gauges, units), self.control, len(self.routers))
+        copied = {
+            id_: (0, 1, len(copy)) for unit in self.units for id_, copy in unit.copies.items() if ready.random() < 0.7
+        }
+        decision = decide(self.course, Seen.of_gauges(self.gauges, units, copied), self.control, len(self.routers))
         assert decision.reasons
         self.course = Course.from_json(
             Table.from_json(json.loads(json.dumps(decision.course.table.as_json()))),

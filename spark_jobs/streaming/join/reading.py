@@ -1,4 +1,4 @@
-"""From messages of a relation's topic to a table of typed rows, with what cannot be used as dead letters.
+"""From messages of a source's topic to a table of typed rows, with what cannot be used as dead letters.
 
 A message holds rows: CSV lines (without quoted line ends), JSON objects, one a line, or an Arrow IPC stream. Rows that
 do not fit what was declared are found by halving, so that the parser that reads the good ones judges the bad ones too.
@@ -16,27 +16,37 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.json as pajson
 
+from spark_jobs.streaming.join.predicate import Relation
 from spark_jobs.streaming.unitlog.step import DeadLetter, Message
+from spark_jobs.streaming.windows.expressions import ARROW
 
-TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
 FORMS = ("csv", "arrow", "json")
 _ODD = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError)
 
 
 @dataclass(frozen=True)
-class Relation:
-    """A stream that is joined: `fields` are `int`, `float` or `text` by name, in the order that CSV has them."""
+class Source:
+    """Where a relation's rows come from: a topic, and the form of its messages; CSV has the fields in their order."""
 
-    alias: str
     topic: str
-    fields: Mapping[str, str]
+    relation: Relation
     form: str = "csv"
     delimiter: str = ","
 
     @property
     def schema(self) -> pa.Schema:
         """The fields with their types."""
-        return pa.schema([(name, TYPES[kind]) for name, kind in self.fields.items()])
+        return pa.schema([(name, ARROW[kind]) for name, kind in self.relation.fields.items()])
+
+    def as_json(self) -> dict[str, Any]:
+        """For the arguments of a step."""
+        told = {"topic": self.topic, "form": self.form, "delimiter": self.delimiter}
+        return {**told, "relation": self.relation.as_json()}
+
+    @staticmethod
+    def from_json(told: Mapping[str, Any]) -> Source:
+        """The inverse of `as_json`; raises `BadRelation`."""
+        return Source(told["topic"], Relation.from_json(told["relation"]), told["form"], told["delimiter"])
 
 
 class Rows(NamedTuple):
@@ -46,16 +56,16 @@ class Rows(NamedTuple):
     dead: list[DeadLetter]
 
 
-def read(relation: Relation, messages: Sequence[Message], wanted: Sequence[str]) -> Rows:
+def read(source: Source, messages: Sequence[Message], wanted: Sequence[str]) -> Rows:
     """The wanted columns of all rows of some messages."""
-    schema = pa.schema([relation.schema.field(name) for name in wanted])
+    schema = pa.schema([source.schema.field(name) for name in wanted])
     dead: list[DeadLetter] = []
-    if relation.form == "arrow":
+    if source.form == "arrow":
         tables = [table for message in messages if (table := _arrow(message, schema, dead)) is not None]
     else:
-        parse = _csv if relation.form == "csv" else _json
+        parse = _csv if source.form == "csv" else _json
         lines = [_Line(message, line) for message in messages for line in _lines(message.value)]
-        tables = _parsed(lines, lambda some: parse(some, relation, schema), relation, dead)
+        tables = _parsed(lines, lambda some: parse(some, source, schema), source, dead)
     return Rows(pa.concat_tables([schema.empty_table(), *tables]), dead)
 
 
@@ -71,7 +81,7 @@ def _lines(value: bytes | memoryview) -> list[bytes]:
 
 
 def _parsed(
-    lines: Sequence[_Line], parse: Callable[[Sequence[_Line]], pa.Table], relation: Relation, dead: list[DeadLetter]
+    lines: Sequence[_Line], parse: Callable[[Sequence[_Line]], pa.Table], source: Source, dead: list[DeadLetter]
 ) -> list[pa.Table]:
     """Tables of the good lines, in their order."""
     if not lines:
@@ -85,29 +95,29 @@ def _parsed(
         trouble = str(error)
     if len(lines) == 1:
         ((message, content),) = lines
-        dead.append(DeadLetter(message.offset, content, _why(content, relation) or trouble))
+        dead.append(DeadLetter(message.offset, content, _why(content, source) or trouble))
         return []
     half = len(lines) // 2
-    return [*_parsed(lines[:half], parse, relation, dead), *_parsed(lines[half:], parse, relation, dead)]
+    return [*_parsed(lines[:half], parse, source, dead), *_parsed(lines[half:], parse, source, dead)]
 
 
-def _csv(lines: Sequence[_Line], relation: Relation, schema: pa.Schema) -> pa.Table:
+def _csv(lines: Sequence[_Line], source: Source, schema: pa.Schema) -> pa.Table:
     content = b"\n".join([line.content for line in lines])
-    names = list(relation.fields)
-    if lines[0].content.rstrip(b"\r").count(relation.delimiter.encode()) == len(names):
+    names = list(source.relation.fields)
+    if lines[0].content.rstrip(b"\r").count(source.delimiter.encode()) == len(names):
         names.append("")  # a delimiter at the end of each line, as TPC's generators write them
     return pacsv.read_csv(
         pa.BufferReader(content),
         pacsv.ReadOptions(use_threads=False, column_names=names, block_size=len(content) + 1),
-        pacsv.ParseOptions(delimiter=relation.delimiter),
+        pacsv.ParseOptions(delimiter=source.delimiter),
         pacsv.ConvertOptions(
-            column_types=relation.schema, include_columns=schema.names, null_values=[""], strings_can_be_null=True,
+            column_types=source.schema, include_columns=schema.names, null_values=[""], strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         ),
     )  # fmt: skip
 
 
-def _json(lines: Sequence[_Line], relation: Relation, schema: pa.Schema) -> pa.Table:
+def _json(lines: Sequence[_Line], source: Source, schema: pa.Schema) -> pa.Table:
     content = b"\n".join([line.content for line in lines])
     reading = pajson.ReadOptions(use_threads=False, block_size=len(content) + 1)
     options = pajson.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
@@ -144,24 +154,24 @@ def _fits(given: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(pa.types.is_integer(given) or (pa.types.is_floating(wanted) and pa.types.is_floating(given)))
 
 
-def _why(content: bytes, relation: Relation) -> str:
+def _why(content: bytes, source: Source) -> str:
     """What is wrong with a line, as far as that can be told."""
     try:
         text = content.decode().rstrip("\r")
     except UnicodeDecodeError as error:
         return f"no UTF-8: {error.reason} at byte {error.start}"
-    if relation.form == "json":
+    if source.form == "json":
         try:
             told: Any = json.loads(text)
         except ValueError as error:
             return f"no JSON object: {error}"
         return "" if isinstance(told, dict) else "no JSON object"
-    cells = next(csv.reader([text], delimiter=relation.delimiter), [])
-    if len(cells) == len(relation.fields) + 1 and not cells[-1]:
+    cells = next(csv.reader([text], delimiter=source.delimiter), [])
+    if len(cells) == len(source.relation.fields) + 1 and not cells[-1]:
         cells = cells[:-1]
-    if len(cells) != len(relation.fields):
-        return f"{len(cells)} fields, and {len(relation.fields)} were declared"
-    for cell, (name, kind) in zip(cells, relation.fields.items(), strict=True):
+    if len(cells) != len(source.relation.fields):
+        return f"{len(cells)} fields, and {len(source.relation.fields)} were declared"
+    for cell, (name, kind) in zip(cells, source.relation.fields.items(), strict=True):
         if kind != "text" and cell and not _is(cell, kind):
             return f"{name} is no {kind}: {cell!r}"
     return ""

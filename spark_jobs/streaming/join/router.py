@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_jobs.streaming.join.forms import KEY, ROWS, SEQ, Orders, Reach, Sent, Side, first_seq
-from spark_jobs.streaming.join.reading import Relation, read
+from spark_jobs.streaming.join.reading import Source, read
 from spark_jobs.streaming.join.routing.routes import ACTS, Grouped, Routes
 from spark_jobs.streaming.join.routing.sketch import Sketch
 from spark_jobs.streaming.join.routing.table import SIDES, Table
@@ -55,8 +55,8 @@ class Keyed(Protocol):
 class Router:
     """The step; `units` are all that there is room for."""
 
-    def __init__(self, left: Relation, right: Relation, left_units: int, units: int, condition: Keyed) -> None:
-        self._relations = (left, right)
+    def __init__(self, left: Source, right: Source, left_units: int, units: int, condition: Keyed) -> None:
+        self._sources = (left, right)
         self._itself = left.topic == right.topic
         self._left_units = left_units
         self._units = units
@@ -69,9 +69,9 @@ class Router:
         """One round."""
         table = self._look(given.round.versions[TABLE])
         sides = SIDES if self._itself else (Side.LEFT if given.unit < self._left_units else Side.RIGHT,)
-        relation = self._relations[sides[0]]
+        source = self._sources[sides[0]]
         needed = {name for side in sides for name in self._condition.fields(side)}
-        found = read(relation, list(given.messages), [name for name in relation.fields if name in needed])
+        found = read(source, list(given.messages), [name for name in source.relation.fields if name in needed])
         rows, held = _within(found.table, state, ROWS // len(sides))
         counts = Counter(
             rows=found.table.num_rows, dead=len(found.dead), filtered=0, unjoinable=0, tuples=0, messages=0

@@ -8,19 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.streaming.join.buckets import chosen
+from spark_jobs.streaming.join.forms import Piece
 from spark_jobs.streaming.join.runs import Run, merged, run_of
 
 _TIMES = 4  # a run is merged with the next one while it is at most so many times as long
 _MOST_BYTES = 1 << 30  # of a run that is made by merging: offsets of texts in it fit 32 bits, and no step takes long
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """Which tuples: keys in [low, high], seqs in [first, last], and only those with a seq below `before`."""
-
-    keys: tuple[int, int]
-    seqs: tuple[int, int]
-    before: int
 
 
 @dataclass(frozen=True)
@@ -61,23 +54,23 @@ class Store:
             runs[-1] = merged(runs[-1], newer)
         return self if tuple(runs) == self.runs else Store(tuple(runs))
 
-    def extract(self, chosen: Chosen) -> Iterator[pa.RecordBatch]:
-        """The chosen tuples, in the order of (key, seq) within each batch."""
+    def extract(self, piece: Piece, before: int) -> Iterator[pa.RecordBatch]:
+        """The tuples of a piece with seqs below `before`, in the order of (key, seq) within each batch."""
         for run in self.runs:
-            place = run.between(chosen.keys)
+            place = run.between(piece.keys)
             found = run.batch.slice(place.start, place.stop - place.start)
-            mask = _meant(run.seqs[place], chosen)
+            mask = _meant(run, place, piece, before)
             if mask.any():
                 yield found if mask.all() else found.filter(pa.array(mask))
 
-    def without(self, chosen: Chosen) -> tuple[Store, int]:
-        """Without the chosen tuples, and how many they were."""
+    def without(self, piece: Piece, before: int) -> tuple[Store, int]:
+        """Without the tuples of a piece with seqs below `before`, and how many they were."""
         runs: list[Run] = []
         dropped = 0
         for run in self.runs:
-            place = run.between(chosen.keys)
+            place = run.between(piece.keys)
             mask = np.zeros(len(run), np.bool_)
-            mask[place] = _meant(run.seqs[place], chosen)
+            mask[place] = _meant(run, place, piece, before)
             count = int(mask.sum())
             dropped += count
             if not count:
@@ -87,6 +80,6 @@ class Store:
         return (Store(tuple(runs)), dropped) if dropped else (self, 0)
 
 
-def _meant(seqs: np.ndarray, chosen: Chosen) -> np.ndarray:
-    first, last = chosen.seqs
-    return np.asarray((seqs >= first) & (seqs <= last) & (seqs < chosen.before))
+def _meant(run: Run, place: slice, piece: Piece, before: int) -> np.ndarray:
+    seqs = run.seqs[place]
+    return np.asarray(chosen(piece, run.keys[place], seqs) & (seqs < before))

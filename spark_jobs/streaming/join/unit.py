@@ -19,7 +19,7 @@ from spark_jobs.streaming.join.errors import BadOrders
 from spark_jobs.streaming.join.forms import Orders, Side, Switch, first_seq
 from spark_jobs.streaming.join.pieces import Copied, parts_of, taken_in
 from spark_jobs.streaming.join.runs import Run, bytes_of
-from spark_jobs.streaming.join.store import Chosen, Store
+from spark_jobs.streaming.join.store import Store
 from spark_jobs.streaming.join.waiting import WAITING, Waiting
 from spark_jobs.streaming.unitlog.step import Input, Output, State
 
@@ -130,7 +130,7 @@ class _Work:
         for piece in orders.copies:
             if piece.giver == unit:
                 before = first_seq(self.number)
-                found = self._stores[piece.side].extract(Chosen(piece.keys, piece.seqs, before))
+                found = self._stores[piece.side].extract(piece, before)
                 parts = parts_of(piece, self._condition.tuple_schema(piece.side), found)
                 rows, size = sum(part.num_rows for part in parts), sum(bytes_of(part) for part in parts)
                 copied = Copied(piece, before, rows, size, len(parts), self._given.round.number)
@@ -145,7 +145,7 @@ class _Work:
         if copied is None or copied.piece != piece:
             raise BadOrders(f"{self._where}: piece {piece.id} was not copied here, and is to be switched")
         store = self._stores[piece.side]
-        self._stores[piece.side], dropped = store.without(Chosen(piece.keys, piece.seqs, copied.before))
+        self._stores[piece.side], dropped = store.without(piece, copied.before)
         if dropped != copied.rows:
             raise BadOrders(
                 f"{self._where}: {copied.rows} tuples of piece {piece.id} were copied, and {dropped} are there now: "

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from spark_jobs.streaming.inputs.flows import Flows
+from tests.support.join_job import JoinJob
 from tests.support.servers import Running
 from tests.support.stream_job import StreamJob
 from tests.support.word_job import WordJob
@@ -36,6 +37,20 @@ def make_words(kafka: Running, tmp_path: Path) -> Iterator[Callable[..., WordJob
 
     def make(**settings: Any) -> WordJob:
         made.append(WordJob(kafka, tmp_path / f"words-{len(made)}", **settings))
+        return made[-1]
+
+    yield make
+    for job in made:
+        job.close()
+
+
+@pytest.fixture
+def make_join(kafka: Running, tmp_path: Path) -> Iterator[Callable[..., JoinJob]]:
+    """Makes a join; ends whatever lives of it."""
+    made = []
+
+    def make(**settings: Any) -> JoinJob:
+        made.append(JoinJob(kafka, tmp_path / f"join-{len(made)}", **settings))
         return made[-1]
 
     yield make

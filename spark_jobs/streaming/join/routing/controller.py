@@ -56,17 +56,20 @@ class Seen:
     copied: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
 
     @staticmethod
-    def of_gauges(routers: Mapping[int, Mapping[str, Any]], units: Mapping[int, Mapping[str, Any]]) -> Seen:
-        """From the gauges in heartbeats: of routers `epoch`, `sketch`; of units `stored`, `copied` (by piece's id)."""
+    def of_gauges(
+        routers: Mapping[int, Mapping[str, Any]],
+        units: Mapping[int, Mapping[str, Any]],
+        copied: Mapping[int, tuple[int, int, int]],
+    ) -> Seen:
+        """From what reports tell: of routers `epoch` and `sketch`, of units `stored`; and from where copies lie."""
         left, right = (
             merged(Sketch.from_json(told["sketch"][side]) for _, told in sorted(routers.items())) for side in SIDES
         )
-        copied = {int(id_): tuple(where) for told in units.values() for id_, where in told.get("copied", {}).items()}
         return Seen(
             {router: told["epoch"] for router, told in routers.items()},
             (left, right),
-            {unit: (told["stored"][0], told["stored"][1]) for unit, told in units.items()},
-            {id_: (start, to, tuples) for id_, (start, to, tuples) in copied.items()},
+            {unit: (told["stored"]["left"], told["stored"]["right"]) for unit, told in units.items()},
+            copied,
         )
 
 

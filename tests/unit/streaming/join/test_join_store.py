@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,7 +13,7 @@ from spark_jobs.streaming.join.forms import GREATEST, LEAST, Piece, Side, Switch
 from spark_jobs.streaming.join.kernels import order_of, search
 from spark_jobs.streaming.join.pieces import parts_of, taken_in
 from spark_jobs.streaming.join.runs import merged, sorted_run
-from spark_jobs.streaming.join.store import Chosen, Store
+from spark_jobs.streaming.join.store import Store
 from spark_jobs.streaming.unitlog.letters import arrow_bytes
 from spark_jobs.streaming.unitlog.step import Message
 
@@ -98,19 +100,18 @@ def test_what_is_copied_is_what_is_dropped_and_what_is_taken_in() -> None:
     store = Store()
     for numbers in ((0, 2), (1, 4), (3, 5)):  # runs whose seqs lie between each other's
         store = store.plus(sorted_run([some(20, first=20 * number) for number in numbers]))
-    chosen = Chosen((-3, 4), (10, 90), 77)
+    piece = Piece(4, Side.LEFT, 0, 1, (-3, 4), (10, 90))
     whole = rows(list(store.batches))
     meant = [row for row in whole if -3 <= row[0] <= 4 and 10 <= row[1] <= 90 and row[1] < 77]  # type: ignore[operator]
-    left, dropped = store.without(chosen)
-    piece = Piece(4, Side.LEFT, 0, 1, chosen.keys, chosen.seqs)
-    parts = parts_of(piece, store.batches[0].schema, store.extract(chosen))
+    left, dropped = store.without(piece, 77)
+    parts = parts_of(piece, store.batches[0].schema, store.extract(piece, 77))
     messages = [Message(offset, arrow_bytes(part)) for offset, part in enumerate(parts)]
     moved = taken_in(Switch(piece, 0, len(parts)), messages)
     assert moved is not None
     assert [tuple(row.values()) for row in moved.batch.to_pylist()] == meant  # in order, whichever run it was in
     assert dropped == len(meant)
     assert rows([*left.batches, moved.batch]) == whole
-    assert store.without(Chosen((50, 60), (0, GREATEST), GREATEST)) == (store, 0)
+    assert store.without(replace(piece, keys=(50, 60)), GREATEST) == (store, 0)
     with pytest.raises(BadCopy, match=f"hold {len(parts) - 1} of {len(parts)} parts|hold 0 of its parts"):
         taken_in(Switch(piece, 0, len(parts) - 1), messages[:-1])
 

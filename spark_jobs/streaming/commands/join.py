@@ -1,0 +1,105 @@
+"""The command line of joins: how tuples are placed and why, and how many units there are."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from spark_jobs.streaming.commands.arguments import JobName, Json, job_named
+from spark_jobs.streaming.commands.tables import plain_table
+from spark_jobs.streaming.errors import UnknownJob
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.join.job import JoinJob
+from spark_jobs.streaming.join.steering import explained, want_units
+
+app = typer.Typer(help=__doc__, no_args_is_help=True)
+_SHOWN = 10  # lines of a table
+
+
+@app.command()
+def explain(job: JobName, as_json: Json = False) -> None:
+    """Tell loads, heavy keys, the routing table, what is under way, and what would be done now, and why."""
+    _, folder = _named(job)
+    told = explained(folder)
+    if told is None:
+        raise UnknownJob(f"{job}: nothing is known of it yet: start it first")
+    if as_json:
+        print(json.dumps(told, indent=2))
+        return
+    console = Console()
+    messages = f"{told['messages']:.2f} messages a tuple" if told["messages"] else "no tuples yet"
+    wanted = f", {told['wanted']} are wanted" if told["wanted"] != told["units"] else ""
+    console.print(
+        f"{job}: epoch {told['epoch']}, {told['strategy']}, {told['units']} units{wanted}, {messages}, "
+        f"imbalance {told['imbalance']:.1%} (bound {told['bound']:.1%}), {time.time() - told['at']:.0f} s ago\n"
+    )
+    _loads(console, told["loads"])
+    _heavy(console, told["heavy"])
+    _entries(console, told["entries"])
+    _pieces(console, told["under_way"])
+    console.print("now: " + "; ".join(told["reasons"]))
+    console.print("next: " + "; ".join(told["would"]))
+    for each in told["history"][-_SHOWN:]:
+        at = time.strftime("%H:%M:%S", time.localtime(each["at"]))
+        console.print(f"{at}  epoch {each['epoch']}: " + "; ".join(each["reasons"]), highlight=False)
+
+
+@app.command()
+def units(job: JobName, wanted: Annotated[int, typer.Argument(min=1, help="How many there are to be")]) -> None:
+    """Go on with another number of units, while the job runs or not; nothing stops for that."""
+    declared, folder = _named(job)
+    want_units(folder, wanted, declared.room)
+    print(f"{job}: {wanted} units are wanted; `join explain {job}` tells how far it is")
+
+
+def _named(name: str) -> tuple[JoinJob, JobFolder]:
+    job, folder = job_named(name)
+    if not isinstance(job, JoinJob):
+        raise UnknownJob(f"{name}: it joins nothing")
+    return job, folder
+
+
+def _loads(console: Console, loads: Mapping[str, Sequence[int]]) -> None:
+    most = max((sum(two) for two in loads.values()), default=0)
+    table = plain_table("unit", "left", "right", "stored", "")
+    for unit, (left, right) in loads.items():
+        bar = "█" * round(30 * (left + right) / most) if most else ""
+        table.add_row(unit, f"{left:,}", f"{right:,}", f"{left + right:,}", bar)
+    console.print(table)
+
+
+def _heavy(console: Console, heavy: Sequence[Mapping[str, Any]]) -> None:
+    if not heavy:
+        return
+    table = plain_table("heavy key", "side", "tuples", "probes", "on units")
+    for each in heavy[:_SHOWN]:
+        parts = ", ".join(f"{unit}: {tuples:,}" for unit, tuples in each["parts"].items())
+        table.add_row(str(each["key"]), each["side"], f"{each['tuples']:,}", f"{each['probes']:,}", parts)
+    console.print(table)
+
+
+def _entries(console: Console, entries: Sequence[Mapping[str, Any]]) -> None:
+    if not entries:
+        return
+    table = plain_table("key with a place of its own", "side", "stored on", "probed on")
+    for each in entries[:_SHOWN]:
+        stores = ", ".join(f"{unit}: {share:.0%}" for unit, share in each["stores"].items())
+        table.add_row(str(each["key"]), each["side"], stores, ", ".join(map(str, each["holds"])))
+    console.print(table)
+    if len(entries) > _SHOWN:
+        console.print(f"and {len(entries) - _SHOWN} more\n")
+
+
+def _pieces(console: Console, pieces: Sequence[Mapping[str, Any]]) -> None:
+    if not pieces:
+        return
+    table = plain_table("piece", "", "tuples", "cost", "what and why")
+    for each in pieces[:_SHOWN]:
+        state = "being copied" if each["copying"] else "waits"
+        table.add_row(str(each["piece"]), state, f"{each['tuples']:,}", f"{each['cost']:.4f}", each["words"])
+    console.print(table)

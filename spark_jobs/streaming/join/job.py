@@ -1,0 +1,210 @@
+"""A full-history join of two streams as a job.
+
+[pairs]
+kind = "join"
+on = "l.orderkey = r.orderkey AND r.quantity > 10"     # SQL over the two sides
+select = ["l.orderkey", "r.quantity"]                  # left out: all fields of both
+units = 4                  # that store and probe, at first
+room = 8                   # how many there can be while it runs
+strategy = "heavy-split"   # or "djb", "hash", "jb6", "jb": routing/strategies
+theta = 0.05               # the imbalance of loads that is borne
+weights = [0.2, 0.3, 0.5]  # of routing, duplication and migration in a migration's cost
+every = 5.0                # seconds between two looks at the loads
+admitted = 200             # messages of a partition in a round, at most
+from = "earliest"          # or "latest": where a job begins that never ran
+
+[pairs.left]               # called l in the predicate, or by its `alias`
+topic = "orders"
+form = "csv"               # or "arrow", "json"
+fields = [["orderkey", "int"], ["price", "float"], ["priority", "text"]]
+
+[pairs.right]              # the same topic: a join of a stream with itself
+topic = "lineitem"
+fields = [["orderkey", "int"], ["quantity", "int"]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from spark_jobs.streaming.declaring import Declared
+from spark_jobs.streaming.errors import BadJob
+from spark_jobs.streaming.folder import HOLD, STOP, JobFolder
+from spark_jobs.streaming.join.condition import Condition
+from spark_jobs.streaming.join.errors import BadCondition, BadRelation
+from spark_jobs.streaming.join.predicate import Relation
+from spark_jobs.streaming.join.reading import FORMS, Source
+from spark_jobs.streaming.join.router import TABLE
+from spark_jobs.streaming.join.routing.controller import Control
+from spark_jobs.streaming.join.routing.errors import BadRouting
+from spark_jobs.streaming.join.routing.strategies import STRATEGIES
+from spark_jobs.streaming.join.routing.strategies.costs import Costs
+from spark_jobs.streaming.join.steering import ROUTING, prepare_routing
+from spark_jobs.streaming.parts import Part
+from spark_jobs.streaming.sums import sum_of
+from spark_jobs.streaming.tracking.tracked import Tracked
+from spark_jobs.streaming.unitlog.log import Log
+from spark_jobs.streaming.unitlog.stage import Stage
+
+_STEPS = ("spark_jobs.streaming.join.steps",)
+_KEYS = {"on", "select", "units", "room", "strategy", "theta", "weights", "every", "admitted", "from", "left", "right"}
+_SIDE_KEYS = {"topic", "alias", "form", "delimiter", "fields"}
+_MOST_UNITS = 256
+
+
+@dataclass(frozen=True)
+class JoinJob:
+    """Joins `left` and `right` on `condition`, on some of `room` units; `control` says how tuples are placed.
+
+    Before it runs it must know how many units the left topic has: see `counted`.
+    """
+
+    name: str
+    left: Source
+    right: Source
+    condition: Condition
+    control: Control
+    room: int
+    every: float = 5.0
+    admitted: int = 200
+    latest: bool = False
+    left_units: int = 0
+    tracked: Tracked | None = field(default=None, init=False)
+
+    def counted(self, log: Log) -> JoinJob:
+        """The same, knowing how many units the left topic has now; raises `NoTopic`, `LogUnavailable`."""
+        return replace(self, left_units=len(log.extents(self.left.topic)))
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The topics that it reads: one, where a stream is joined with itself."""
+        return tuple(dict.fromkeys((self.left.topic, self.right.topic)))
+
+    @property
+    def topic(self) -> str:
+        """What it reads, as one topic."""
+        return sum_of(self.sources)
+
+    @property
+    def opens(self) -> Mapping[str, int]:
+        """None: others make the topics that it reads."""
+        return {}
+
+    @property
+    def tuples(self) -> str:
+        """The topic between routers and units."""
+        return f"{self.name}.tuples"
+
+    @property
+    def copies(self) -> str:
+        """The topic of stored tuples on their way to another unit."""
+        return f"{self.name}.copies"
+
+    @property
+    def results(self) -> str:
+        """The topic of pairs."""
+        return f"{self.name}.results"
+
+    @property
+    def dead(self) -> str:
+        """The topic of rows that could not be used."""
+        return f"{self.name}.dead"
+
+    def parts(self, units: int, state: Path) -> tuple[Part, ...]:
+        """Routers, a unit of which reads a partition of either topic, and the units that store and probe."""
+        folder, condition = str(state / self.name), self.condition.as_json()
+        route = Stage(
+            self.name, "route", "join.route", self.topic, folder,
+            arguments={
+                "left": self.left.as_json(), "right": self.right.as_json(), "left_units": self.left_units,
+                "units": self.room, "condition": condition,
+            },
+            modules=_STEPS, downstream=self.tuples, units=self.room, dead=self.dead, admitted=self.admitted,
+        )  # fmt: skip
+        join = Stage(
+            self.name, "join", "join.unit", self.tuples, folder,
+            arguments={"query": self.name, "condition": condition, "routers": units, "copies": self.copies},
+            modules=_STEPS, stamped=True, results=self.results, told=self.copies, admitted=10_000,
+        )  # fmt: skip
+        return Part(route, units, {TABLE: ROUTING}, (STOP, HOLD)), Part(join, self.room, {}, (STOP,))
+
+    def topics(self, units: int) -> Mapping[str, int]:
+        """The topics that the job makes for itself, with their units."""
+        own = {self.tuples: self.room, self.copies: self.room, self.results: self.room, self.dead: units}
+        return {**own, **{part.stage.rounds: 1 for part in self.parts(units, Path())}}
+
+    def prepare(self, folder: JobFolder) -> None:
+        """Make the routing that it begins with, where there is none."""
+        prepare_routing(folder, self.control, self.room, self.condition.reach)
+
+
+def declared_join(told: Declared) -> JoinJob:
+    """A job from its table; raises `BadJob`."""
+    told.check(_KEYS, topic=False)
+    left, right = _side(told, "left", "l"), _side(told, "right", "r")
+    if left.topic == right.topic and replace(left, relation=right.relation) != right:
+        raise BadJob(f"{told.where}: left and right read the same topic, and declare it in different ways")
+    units = told.number("units", 4, most=_MOST_UNITS)
+    room = told.number("room", max(units, 8), most=_MOST_UNITS)
+    if room < units:
+        raise BadJob(f"{told.where}: room = {room}, and there are {units} units; room is how many there can be")
+    try:
+        condition = Condition.of(left.relation, right.relation, _text(told, "on"), _texts(told, "select"))
+        control = Control(units, told.choice("strategy", tuple(STRATEGIES)), _theta(told), _weights(told))
+    except (BadCondition, BadRelation, BadRouting) as error:
+        raise BadJob(f"{told.where}: {error}") from error
+    return JoinJob(
+        told.name, left, right, condition, control, room, told.seconds("every", 5.0), told.number("admitted", 200),
+        told.latest,
+    )  # fmt: skip
+
+
+def _side(told: Declared, name: str, alias: str) -> Source:
+    table = told.table.get(name)
+    if not isinstance(table, dict):
+        raise BadJob(f"{told.where}: it needs a table [{told.name}.{name}]")
+    own = Declared(f"{told.where}, [{told.name}.{name}]", told.name, table)
+    own.check(_SIDE_KEYS)
+    fields: Any = table.get("fields")
+    pairs = isinstance(fields, list) and all(isinstance(one, list) and len(one) == 2 for one in fields)
+    if not pairs or not all(isinstance(text, str) for one in fields for text in one):
+        raise BadJob(f'{own.where}: fields must be a list such as [["orderkey", "int"], ["price", "float"]]')
+    delimiter = table.get("delimiter", ",")
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
+        raise BadJob(f"{own.where}: {delimiter!r} cannot separate fields")
+    try:
+        relation = Relation.from_json({"alias": table.get("alias", alias), "fields": fields})
+    except BadRelation as error:
+        raise BadJob(f"{own.where}: {error}") from error
+    return Source(own.topic, relation, own.choice("form", FORMS), delimiter)
+
+
+def _text(told: Declared, key: str) -> str:
+    if not isinstance(value := told.table.get(key), str) or not value.strip():
+        raise BadJob(f'{told.where}: it needs {key} = "…", a predicate over both sides')
+    return value
+
+
+def _texts(told: Declared, key: str) -> list[str]:
+    value = told.table.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise BadJob(f"{told.where}: {key} must be a list of columns")
+    return value
+
+
+def _theta(told: Declared) -> float:
+    value = told.table.get("theta", 0.05)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise BadJob(f"{told.where}: theta must be a number from 0 to below 1")
+    return float(value)
+
+
+def _weights(told: Declared) -> Costs:
+    value = told.table.get("weights", [0.2, 0.3, 0.5])
+    numbers = isinstance(value, list) and all(isinstance(one, int | float) and one >= 0 for one in value)
+    if not numbers or len(value) != 3 or abs(sum(value) - 1) > 1e-9:
+        raise BadJob(f"{told.where}: weights must be three numbers that add up to 1")
+    return Costs(*map(float, value))

@@ -1,0 +1,191 @@
+"""Steers a join while it runs: looks at loads, decides, writes the next epoch where the planner finds it.
+
+course.json    the table in force and what is under way; written first, so that it knows of every epoch that is out
+routing.json   the table as rounds name it
+wanted.json    how many units are asked for
+explain.json   what is known and why what was done was done, for people
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from spark_jobs.streaming.errors import BadJob, StreamError
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.join.forms import Reach
+from spark_jobs.streaming.join.pieces import part_of
+from spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
+from spark_jobs.streaming.join.routing.errors import BadRouting
+from spark_jobs.streaming.join.routing.explain import explain
+from spark_jobs.streaming.join.routing.table import Table, block_for
+from spark_jobs.streaming.json_files import read_json, write_json
+from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.parts import Part
+from spark_jobs.streaming.unitlog.log import Log
+from spark_jobs.streaming.unitlog.report import Report
+
+ROUTING = "routing.json"
+_COURSE, _WANTED, _EXPLAIN, _LOCK = "course.json", "wanted.json", "explain.json", "routing.lock"
+_LOOK_SECONDS = 0.25  # between two looks while pieces are under way
+_KEPT = 50  # epochs of which explain.json tells why they are
+
+
+def prepare_routing(folder: JobFolder, control: Control, room: int, reach: Reach) -> None:
+    """Make the first epoch, where there is none; what rounds name is what the course says."""
+    with folder.locked(_LOCK):
+        course = course_of(folder)
+        if course is None:
+            course = begun(control, room, block_for(reach))
+            _write_course(folder, course)
+        write_json(folder.path / ROUTING, course.table.as_json())
+
+
+def course_of(folder: JobFolder) -> Course | None:
+    """What is under way, and the table; None before the job first started."""
+    told = read_json(folder.path / _COURSE)
+    return None if told is None else Course.from_json(Table.from_json(told["table"]), told)
+
+
+def explained(folder: JobFolder) -> dict[str, Any] | None:
+    """What the last look told; None before the first one."""
+    told: dict[str, Any] | None = read_json(folder.path / _EXPLAIN)
+    return told
+
+
+def want_units(folder: JobFolder, units: int, room: int) -> None:
+    """Ask for another number of units, while the job runs or not; raises `BadJob`."""
+    if not 1 <= units <= room:
+        raise BadJob(f"{folder.path.name}: {units} units; there is room for 1 to {room}")
+    folder.path.mkdir(parents=True, exist_ok=True)
+    write_json(folder.path / _WANTED, {"units": units})
+
+
+def wanted_units(folder: JobFolder, declared: int) -> int:
+    """How many units are wanted."""
+    return int((read_json(folder.path / _WANTED) or {"units": declared})["units"])
+
+
+def _write_course(folder: JobFolder, course: Course) -> None:
+    write_json(folder.path / _COURSE, {**course.as_json(), "table": course.table.as_json()})
+
+
+@dataclass
+class _Copy:
+    """A piece as it lies in the topic of copies: from offset `start` to `to`, so far."""
+
+    start: int
+    to: int
+    parts: int
+    seen: set[int] = field(default_factory=set)
+    tuples: int = 0
+
+
+class Copies:
+    """Which pieces lie whole in the topic of copies, and where; every message is looked at once."""
+
+    def __init__(self, log: Log, topic: str) -> None:
+        self._log, self._topic = log, topic
+        self._at: dict[int, int] = {}
+        self._found: dict[int, _Copy] = {}
+
+    def whole(self, units: Iterable[int]) -> dict[int, tuple[int, int, int]]:
+        """Where (offsets [start, to)) each piece lies, and its tuples; looks for new ones of these units."""
+        extents = self._log.extents(self._topic)
+        for unit in sorted(set(units)):
+            start, to = self._at.get(unit, extents[unit].low), extents[unit].high
+            for message in self._log.fetch(self._topic, unit, start, to):
+                piece, part, parts, batch = part_of(message.value)
+                copy = self._found.setdefault(piece, _Copy(message.offset, 0, parts))
+                copy.to = message.offset + 1
+                if part not in copy.seen:
+                    copy.seen.add(part)
+                    copy.tuples += batch.num_rows
+            self._at[unit] = to
+        return {
+            piece: (copy.start, copy.to, copy.tuples)
+            for piece, copy in self._found.items()
+            if len(copy.seen) == copy.parts
+        }
+
+
+class Steering(threading.Thread):
+    """Does it for the stages of a join, every so many seconds; `trouble` says what went wrong last."""
+
+    def __init__(
+        self, control: Control, every: float, folder: JobFolder, parts: Sequence[Part], cluster: Cluster
+    ) -> None:
+        super().__init__(name="steering", daemon=True)
+        self.trouble = ""
+        self._control = control
+        self._every = every
+        self._folder = folder
+        self._route, self._join = parts
+        self._cluster = cluster
+        self._history: list[Any] = (explained(folder) or {}).get("history", [])
+        self._over = threading.Event()
+
+    def __enter__(self) -> Steering:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.join()
+
+    def run(self) -> None:
+        with closing(Kafka(self._cluster)) as log:
+            copies, pause = Copies(log, self._join.stage.told), 0.0
+            while not self._over.wait(pause):
+                try:
+                    moving = self._look(copies)
+                    self.trouble = ""
+                except (OSError, ValueError, StreamError, BadRouting) as error:  # a full disk, a broker: they come back
+                    self.trouble, moving = f"loads are not looked after: {error}", False
+                pause = min(_LOOK_SECONDS, self._every) if moving else self._every
+
+    def _look(self, copies: Copies) -> bool:
+        """Decide once; whether pieces are under way."""
+        routers, units = _reports(self._route), _reports(self._join)
+        if len(routers) < self._route.units or len(units) < self._join.units:
+            return True  # the first rounds are not through
+        course = course_of(self._folder)
+        assert course is not None
+        seen = Seen.of_gauges(
+            {unit: report.gauges for unit, report in routers.items()},
+            {unit: report.gauges for unit, report in units.items()},
+            copies.whole(one.piece.giver for one in course.copying) if course.copying else {},
+        )
+        control = replace(self._control, units=wanted_units(self._folder, self._control.units))
+        decision = decide(course, seen, control, self._route.units)
+        after = decision.course
+        if decision.table is not None:
+            self._history.append({"at": time.time(), "epoch": decision.table.epoch, "reasons": list(decision.reasons)})
+            del self._history[:-_KEPT]
+        if after != course:
+            _write_course(self._folder, after)
+        if decision.table is not None:
+            write_json(self._folder.path / ROUTING, after.table.as_json())
+        told = explain(after, seen, control, _counts(routers)).as_json()
+        reasons = list(decision.reasons)
+        write_json(
+            self._folder.path / _EXPLAIN, {**told, "at": time.time(), "reasons": reasons, "history": self._history}
+        )
+        return bool(after.copying or after.waiting or decision.table)
+
+
+def _reports(part: Part) -> dict[int, Report]:
+    found = {unit: Report.read(part.stage.folder(unit)) for unit in range(part.units)}
+    return {unit: report for unit, report in found.items() if report is not None}
+
+
+def _counts(reports: Mapping[int, Report]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for report in reports.values():
+        counts.update(report.counts)
+    return counts

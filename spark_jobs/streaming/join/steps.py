@@ -1,0 +1,22 @@
+"""Registers the steps of joins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from spark_jobs.streaming.join.condition import Condition
+from spark_jobs.streaming.join.reading import Source
+from spark_jobs.streaming.join.router import Router
+from spark_jobs.streaming.join.unit import JoinUnit
+from spark_jobs.streaming.unitlog.stage import register_step
+
+
+def _router(
+    left: Mapping[str, Any], right: Mapping[str, Any], left_units: int, units: int, condition: Mapping[str, Any]
+) -> Router:
+    return Router(Source.from_json(left), Source.from_json(right), left_units, units, Condition.from_json(condition))
+
+
+register_step("join.route", _router)
+register_step("join.unit", JoinUnit)

@@ -1,0 +1,54 @@
+"""A join on the real Kafka and Spark: each pair once, while tuples move, units come and go, and processes die."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from tests.support.join_job import JoinJob, Row, skewed
+
+
+def truth(on: str, left: Sequence[Row], right: Sequence[Row]) -> Counter[tuple[int, int]]:
+    """The pairs of ids by DuckDB."""
+    with duckdb.connect() as connection:
+        for name, rows in (("l", left), ("r", right)):
+            columns = map(list, zip(*rows, strict=True))
+            connection.register(name, pa.table(dict(zip(("id", "k", "v"), columns, strict=True))))
+        return Counter(connection.sql(f"SELECT l.id, r.id FROM l JOIN r ON {on}").fetchall())
+
+
+@pytest.mark.parametrize(
+    ("on", "itself"),
+    [
+        ("l.k = r.k AND l.v < r.v", False),
+        ("abs(l.k - r.k) <= 1 AND l.v > 90 AND r.v > 90", True),
+    ],
+)
+def test_each_pair_is_told_once_while_tuples_move_and_processes_die(
+    make_join: Callable[..., JoinJob], on: str, itself: bool
+) -> None:
+    """As DuckDB finds them, with skewed keys, units that become more and fewer, and a worker and the JVM killed."""
+    left, right = skewed(30_000, 2_000, 1.0, 1), skewed(30_000, 2_000, 1.0, 2, first=1_000_000)
+    job = make_join(on=on, itself=itself, table="units = 2\nroom = 4\nevery = 0.5\nadmitted = 2")
+    rows = {job.left: left} if itself else {job.left: left, job.right: right}
+    job.feed(rows, 100)
+    total = sum(map(len, rows.values()))
+    job.start()
+    faults = [
+        lambda: job.run("join units", "4"),
+        lambda: job.kill("worker"),
+        lambda: job.run("join units", "3"),
+        lambda: job.kill("jvm"),
+    ]
+    for number, fault in enumerate(faults):
+        job.await_(lambda seen, at=number: job.rows_through() > total * (at + 1) * 0.15, patience=240)
+        fault()
+    wanted = truth(on, left, left if itself else right)
+    job.await_pairs(wanted)
+    job.await_(lambda seen: job.explained().get("units") == 3, patience=60)
+    assert job.pairs() == wanted
+    assert job.explained()["epoch"] > 3

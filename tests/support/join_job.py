@@ -1,0 +1,85 @@
+"""A join on a real Kafka, as a process of its own that a test may harm, and start again."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spark_jobs.streaming.join.steering import explained
+from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.unitlog.log import Letter
+from tests.support.application import Application
+from tests.support.servers import Running
+from tests.support.stream_job import read_committed
+
+FIELDS = [["id", "int"], ["k", "int"], ["v", "int"]]
+Row = tuple[int, int, int]  # id, k, v
+
+
+class JoinJob(Application):
+    """A join of two topics of two partitions each, or of one with itself; `table` are lines of its table."""
+
+    def __init__(
+        self, kafka: Running, home: Path, *, on: str, table: str = "", itself: bool = False, **settings: str
+    ) -> None:
+        name = f"join_{uuid.uuid4().hex[:8]}"
+        self.left, self.right = f"{name}-left", f"{name}-{'left' if itself else 'right'}"
+        sides = "".join(
+            f'[{name}.{side}]\ntopic = "{topic}"\nfields = {json.dumps(FIELDS)}\n\n'
+            for side, topic in (("left", self.left), ("right", self.right))
+        )
+        declared = f'[{name}]\nkind = "join"\non = "{on}"\nselect = ["l.id AS l", "r.id AS r"]\n{table}\n\n{sides}'
+        super().__init__(kafka, home, name, declared, **settings)
+
+    def feed(self, rows: Mapping[str, Sequence[Row]], in_a_message: int) -> None:
+        """Send rows of each topic, in messages of so many lines, to the partitions in turn."""
+        with closing(Kafka(Cluster(self.kafka.address))) as log:
+            log.create(dict.fromkeys(rows, 2))
+            with log.sending() as sending:
+                for topic, own in rows.items():
+                    for number, first in enumerate(range(0, len(own), in_a_message)):
+                        lines = (",".join(map(str, row)) for row in own[first : first + in_a_message])
+                        sending.send(Letter(topic, number % 2, "\n".join(lines).encode()))
+
+    def pairs(self) -> Counter[tuple[int, int]]:
+        """The pairs of ids, as a plain consumer sees them that reads what is committed."""
+        found: Counter[tuple[int, int]] = Counter()
+        for value, _ in read_committed(self.kafka.address, f"{self.name}.results"):
+            found.update((told["l"], told["r"]) for told in map(json.loads, value.splitlines()))
+        return found
+
+    def rows_through(self) -> int:
+        """How many rows routers have read."""
+        return int(self.look().stages.get("route", {}).get("counts", {}).get("rows", 0))
+
+    def explained(self) -> Mapping[str, Any]:
+        """What the controller tells."""
+        return explained(self.folder) or {}
+
+    def await_pairs(self, wanted: Counter[tuple[int, int]], *, patience: float = 240) -> None:
+        """Wait until as many pairs are told as are wanted, or more."""
+        total = sum(wanted.values())
+
+        def told(seen: Any) -> bool:
+            counts = seen.stages.get("join", {}).get("counts", {})
+            return int(counts.get("pairs", 0)) >= total and sum(self.pairs().values()) >= total
+
+        self.await_(told, patience=patience)
+
+
+def skewed(many: int, keys: int, z: float, seed: int, first: int = 0) -> list[Row]:
+    """Rows whose keys follow Zipf's law."""
+    drawn = np.random.default_rng(seed)
+    chances = 1 / np.arange(1, keys + 1) ** z
+    found = drawn.choice(keys, many, p=chances / chances.sum())
+    values = drawn.integers(0, 100, many)
+    return [
+        (first + number, int(key), int(value)) for number, (key, value) in enumerate(zip(found, values, strict=True))
+    ]
