@@ -66,7 +66,8 @@ def _at_most(goal: str, measured: float, wanted: float) -> Goal:
 
 def _zipf(z: float) -> Floats:
     weights: Floats = np.arange(1, KEYS + 1, dtype=np.float64) ** -z
-    return weights / weights.sum()
+    weights /= weights.sum()
+    return weights
 
 
 def bound_of(shares: Floats, units: int) -> float:
@@ -127,7 +128,8 @@ class _Simulation:
     def run(self) -> Row:
         """All samples; copies are there at the next one."""
         control = Control(self.units, self.name, THETA)
-        course, ready = begun(control, self.units), {}
+        course = begun(control, self.units)
+        ready: dict[int, tuple[int, int, int]] = {}
         late = 0
         for number in range(self.samples):
             self._come(course.table)

@@ -165,7 +165,14 @@ def _why(content: bytes, source: Source) -> str:
             told: Any = json.loads(text)
         except ValueError as error:
             return f"no JSON object: {error}"
-        return "" if isinstance(told, dict) else "no JSON object"
+        if not isinstance(told, dict):
+            return "no JSON object"
+        odd = (
+            (name, kind, told[name])
+            for name, kind in source.relation.fields.items()
+            if not _holds(told.get(name), kind)
+        )
+        return next((f"{name} is no {kind}: {json.dumps(value)}" for name, kind, value in odd), "")
     cells = next(csv.reader([text], delimiter=source.delimiter), [])
     if len(cells) == len(source.relation.fields) + 1 and not cells[-1]:
         cells = cells[:-1]
@@ -175,6 +182,16 @@ def _why(content: bytes, source: Source) -> str:
         if kind != "text" and cell and not _is(cell, kind):
             return f"{name} is no {kind}: {cell!r}"
     return ""
+
+
+def _holds(value: Any, kind: str) -> bool:
+    """Whether a JSON value is of a kind, or null."""
+    if value is None:
+        return True
+    if kind == "text":
+        return isinstance(value, str)
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return (whole and -(2**63) <= value < 2**63) or (kind == "float" and isinstance(value, float))
 
 
 def _is(cell: str, kind: str) -> bool:

@@ -61,7 +61,7 @@ class Move:
     """Stored tuples of a side that are to go from a unit to another: of a key, or of some buckets.
 
     `share` of what the giver has, from `start` on: of one giver, several receivers get shares one after the other.
-    `whole`: with them, the giver has given all. About `tuples`; `kind` is the paper's word, or `bucket`, `cost` as there.
+    `whole`: with them, the giver has given all. About `tuples`; `kind` and `cost` are the paper's, or `bucket`.
     """
 
     side: Side

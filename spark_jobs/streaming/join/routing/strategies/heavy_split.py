@@ -118,7 +118,10 @@ def _still(two: tuple[Item, Item], table: Table, taken: Floats, cap: float) -> l
     places = [table.entries[item.side].get(item.key) for item in two]
     if places[0] is None or places[1] is None:
         return None
-    seated = [replace(item, units=place.units) for item, place in zip(two, places, strict=True) if place]
+    open_ = [tuple(unit for unit in place.units if np.isfinite(taken[unit])) for place in places if place]
+    if not all(open_):
+        return None
+    seated = [replace(item, units=units) for item, units in zip(two, open_, strict=True)]
     for _ in range(_MORE + 1):
         used = sorted({unit for item in seated for unit in item.units})
         load = taken + np.sum(filled(seated, taken, anew=True), axis=0)

@@ -1,0 +1,230 @@
+"""The router's step: rows of every form, what cannot be used, what is sent to whom."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_jobs.streaming.join import router as routing
+from spark_jobs.streaming.join.forms import ROWS, Act, Reach, Sent, Side, first_seq
+from spark_jobs.streaming.join.predicate import Relation
+from spark_jobs.streaming.join.reading import Source, read
+from spark_jobs.streaming.join.router import TABLE, Router
+from spark_jobs.streaming.join.routing.strategies import strategy_of
+from spark_jobs.streaming.join.routing.table import Table
+from spark_jobs.streaming.unitlog.step import Input, Message, Output, Round, State
+
+FIELDS = {"key": "int", "price": "float", "name": "text"}
+
+
+def source(form: str, delimiter: str = ",") -> Source:
+    return Source("left", Relation("l", FIELDS), form, delimiter)
+
+
+def arrow(**columns: Any) -> bytes:
+    """An Arrow stream."""
+    table, sink = pa.table(columns), pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+GOOD = {"key": [1, 2, None], "price": [1.5, 2.0, 3.25], "name": ["a", None, "c d"]}
+WRITTEN = {
+    "csv": b"1,1.5,a\n2,2,\n\n,3.25,c d\n",
+    "json": b'{"key":1,"price":1.5,"name":"a","more":1}\n{"price":2,"key":2}\n{"key":null,"price":3.25,"name":"c d"}',
+    "arrow": arrow(
+        key=pa.array([1, 2, None], pa.int32()), name=["a", None, "c d"], price=[1.5, 2.0, 3.25], more=[1, 2, 3]
+    ),
+}
+
+
+@pytest.mark.parametrize("form", sorted(WRITTEN))
+def test_rows_are_read_by_their_declared_fields(form):
+    """Only those that are wanted; how messages are cut does not show."""
+    table, dead = read(source(form), [Message(0, WRITTEN[form]), Message(1, WRITTEN[form])], list(FIELDS))
+    assert not dead and table.to_pydict() == {name: values * 2 for name, values in GOOD.items()}
+    assert read(source(form), [Message(0, WRITTEN[form])], ["key"]).table.column_names == ["key"]
+    assert read(source(form), [], ["key"]).table.num_rows == 0
+
+
+def test_a_delimiter_at_the_end_of_lines_is_borne():
+    """As TPC's generators write them."""
+    assert read(source("csv", "|"), [Message(0, b"1|1.5|a|\n2|2|b|\n")], ["name"]).table.to_pydict() == {
+        "name": ["a", "b"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("form", "bad", "reason"),
+    [
+        ("csv", b"x,1.5,a", "key is no int: 'x'"),
+        ("csv", b"1,1.5", "2 fields, and 3 were declared"),
+        ("csv", b"1,1.5,\xff", "no UTF-8"),
+        ("csv", b"99999999999999999999,1,a", "key is no int"),
+        ("json", b'{"key": 1.5}', "key is no int: 1.5"),
+        ("json", b"[1]", "no JSON object"),
+        ("json", b'{"key": 1}{"key": 2}', "no JSON object: Extra data"),
+    ],
+)
+def test_bad_rows_go_to_the_dead_letters_and_good_ones_on(form, bad, reason):
+    """Among many good ones, each with the place of its message."""
+    good = WRITTEN[form].rstrip().split(b"\n")[0]
+    lines = [good] * 20
+    lines[13] = bad
+    table, dead = read(source(form), [Message(4, good), Message(5, b"\n".join(lines))], list(FIELDS))
+    assert table.num_rows == 20
+    assert [(letter.offset, letter.value) for letter in dead] == [(5, bad)]
+    assert reason in dead[0].reason
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"none", "no Arrow stream"),
+        (arrow(key=[1], price=[1.0]), "column name is there 0 times; there are key, price"),
+        (arrow(key=["1"], price=[1.0], name=["a"]), "column key is string, and int64 was declared"),
+    ],
+)
+def test_a_message_that_is_not_as_declared_is_a_dead_letter(value, reason):
+    """The others are not."""
+    table, dead = read(source("arrow"), [Message(0, value), Message(1, WRITTEN["arrow"])], list(FIELDS))
+    assert table.num_rows == 3 and dead[0].offset == 0 and reason in dead[0].reason
+
+
+class Plain:
+    """A condition: equal keys, rows with a price of 1 or more."""
+
+    reach = Reach(0, 0)
+
+    def fields(self, side: Side) -> list[str]:
+        return ["key", "price"]
+
+    def filter(self, side: Side, rows: pa.RecordBatch) -> Any:
+        return rows.column("price").to_numpy() >= 1
+
+    def keys(self, side: Side, rows: pa.RecordBatch) -> Any:
+        column = rows.column("key")
+        return column.fill_null(0).to_numpy(), column.is_valid().to_numpy(zero_copy_only=False)
+
+    def tuples(self, side: Side, keys: Any, seqs: Any, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.record_batch({"key": keys, "seq": seqs, "l.price": rows.column("price")})
+
+
+ROWS_OF_FIVE = b"1,1,a\n2,0.5,b\n,3,c\n4,4,d\n1,5,e\n"
+
+
+def a_router(*, itself: bool = False) -> Router:
+    left = Source("one", Relation("l", FIELDS))
+    return Router(left, left if itself else Source("two", Relation("r", FIELDS)), 1, 4, Plain())
+
+
+def step(
+    router: Router, value: bytes, *, unit: int = 0, number: int = 3, state: State | None = None, **table: Any
+) -> Output:
+    """One round."""
+    given = strategy_of(table.get("strategy", "hash")).first(4, 4).as_json()
+    messages = [Message(0, value)] if value else []
+    return router(state or State(), Input("r", unit, Round(1, number, 0.0, {TABLE: given}), messages))
+
+
+def sent(output: Output) -> list[tuple[int, Side, Act, list[int], list[int]]]:
+    """All that was sent: unit, side, act, keys, seqs."""
+    found = []
+    for unit, batches in output.buffers.items():
+        for batch in batches:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema) as writer:
+                writer.write_batch(batch)
+            one = Sent.read(sink.getvalue())
+            if one.tuples.num_rows:
+                found.append((unit, one.side, one.act, *(one.tuples.column(at).to_pylist() for at in range(2))))
+    return found
+
+
+def test_rows_become_tuples_with_seqs_by_round_unit_and_row():
+    """What is filtered or has no key is counted, and takes no part."""
+    output = step(a_router(), ROWS_OF_FIVE, unit=1)
+    first = first_seq(3, 1)
+    tuples = [two for _, side, act, keys, seqs in sent(output) for two in zip(keys, seqs, strict=True)]
+    assert sorted(tuples) == [(1, first), (1, first + 4), (4, first + 3)]
+    assert {(side, act) for _, side, act, _, _ in sent(output)} == {(Side.RIGHT, Act.BOTH)}
+    assert dict(output.counts) == {"rows": 5, "dead": 0, "filtered": 1, "unjoinable": 1, "tuples": 3, "messages": 3}
+
+
+def test_a_row_of_a_join_with_itself_is_a_tuple_of_both_sides():
+    """With two seqs, the left one first."""
+    output = step(a_router(itself=True), b"9,1,a\n8,1,b\n")
+    first = first_seq(3, 0)
+    tuples = {(side, key, seq) for _, side, _, keys, seqs in sent(output) for key, seq in zip(keys, seqs, strict=True)}
+    assert tuples == {
+        (Side.LEFT, 9, first),
+        (Side.RIGHT, 9, first + 1),
+        (Side.LEFT, 8, first + 2),
+        (Side.RIGHT, 8, first + 3),
+    }
+
+
+def test_the_orders_of_an_epoch_go_to_every_unit_once():
+    """Also to those that get no tuples; not in the next round."""
+    router = a_router()
+    output = step(router, b"9,1,a\n")
+    assert sorted(output.buffers) == [0, 1, 2, 3]
+    heads = [json.loads(batches[0].schema.metadata[b"join"]) for batches in output.buffers.values()]
+    assert [head["orders"]["epoch"] for head in heads] == [1] * 4
+    again = step(router, b"", number=4, state=output.state)
+    assert again.buffers == {} and again.gauges["epoch"] == 1
+    assert all(again.state.runs[name] is output.state.runs[name] for name in output.state.runs)
+
+
+def test_heavy_keys_are_told_over_all_rounds():
+    """By side, with the number of tuples."""
+    router = a_router()
+    output = step(router, ROWS_OF_FIVE)
+    output = step(router, ROWS_OF_FIVE, number=4, state=output.state)
+    assert output.gauges["sketch"] == [
+        {"total": 6, "missed": 0, "top": [[1, 4], [4, 2]]},
+        {"total": 0, "missed": 0, "top": []},
+    ]
+
+
+def test_what_does_not_fit_into_a_round_goes_into_the_next(monkeypatch):
+    """No seq is given twice, and none beyond the room of a unit."""
+    monkeypatch.setattr(routing, "ROWS", 2)
+    router = a_router()
+    state, found = State(), []
+    for number in range(4):
+        output = step(
+            router, b"".join(b"%d,1,a\n" % key for key in range(5)) if not number else b"", number=number, state=state
+        )
+        state = output.state
+        found.append(sorted(key for *_, keys, _ in sent(output) for key in keys))
+    assert found == [[0, 1], [2, 3], [4], []] and "held" not in state.runs
+
+
+def test_big_batches_are_split_and_the_same_at_every_attempt(monkeypatch):
+    """To the byte."""
+    monkeypatch.setattr(routing, "BATCH", 3)
+    value = b"".join(b"%d,1,a\n" % (key % 7) for key in range(50))
+    one, two = (step(a_router(), value, strategy="jb6") for _ in range(2))
+    assert one.buffers.keys() == two.buffers.keys()
+    assert all(
+        a.equals(b, check_metadata=True)
+        for u in one.buffers
+        for a, b in zip(one.buffers[u], two.buffers[u], strict=True)
+    )
+    assert max(len(keys) for *_, keys, _ in sent(one)) == 3 and ROWS == 1 << 21
+
+
+def test_a_table_is_parsed_only_when_it_changes(monkeypatch):
+    """It is the same for many rounds."""
+    calls = []
+    real = Table.from_json
+    monkeypatch.setattr(Table, "from_json", staticmethod(lambda told: calls.append(1) or real(told)))
+    router = a_router()
+    for number in range(3):
+        step(router, b"1,1,a\n", number=number)
+    assert len(calls) == 1

@@ -1,0 +1,280 @@
+"""The paper's worked examples and rules, and what our own strategy promises."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.streaming.join.buckets import bucket_of
+from spark_jobs.streaming.join.forms import Side
+from spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
+from spark_jobs.streaming.join.routing.errors import BadRouting
+from spark_jobs.streaming.join.routing.explain import explain
+from spark_jobs.streaming.join.routing.loads import Heavy, Loads, Move, Plan
+from spark_jobs.streaming.join.routing.sketch import Sketch
+from spark_jobs.streaming.join.routing.strategies import STRATEGIES, strategy_of
+from spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
+from spark_jobs.streaming.join.routing.table import SIDES, Draft, Place, Table
+
+LEFT, RIGHT = SIDES
+Keys = dict[tuple[Side, int], dict[int, int]]
+
+
+def key_at(table: Table, side: Side, unit: int, *, nth: int = 0) -> int:
+    """A key whose home is that unit."""
+    return [key for key in range(1000) if table.home(side, key).units == (unit,)][nth]
+
+
+def loads(table: Table, keys: Keys) -> Loads:
+    """Units that hold these keys and nothing else."""
+    stored = {
+        unit: tuple(sum(parts.get(unit, 0) for (own, _), parts in keys.items() if own is side) for side in SIDES)
+        for unit in range(table.room)
+    }
+    heavy = [Heavy(side, key, parts) for (side, key), parts in keys.items()]
+    return Loads({unit: (two[0], two[1]) for unit, two in stored.items()}, heavy)
+
+
+def after(keys: Keys, moves: tuple[Move, ...]) -> Keys:
+    """Where keys are once all has moved."""
+    found = {key: dict(parts) for key, parts in keys.items()}
+    for move in moves:
+        parts = found[move.side, move.key]
+        parts[move.giver] -= move.tuples
+        parts[move.receiver] = parts.get(move.receiver, 0) + move.tuples
+    return {key: {unit: count for unit, count in parts.items() if count} for key, parts in found.items()}
+
+
+def told(plan: Plan | None) -> list[tuple[str, int, int, int, int]]:
+    """The moves: kind, key, tuples, from, to."""
+    assert plan is not None
+    return [(move.kind, move.key, move.tuples, move.giver, move.receiver) for move in plan.moves]
+
+
+def arrived(plan: Plan) -> Table:
+    """The plan's table when all has moved: units hold what they store, and entries of keys at home are cleared."""
+    draft = Draft(plan.table)
+    for side in SIDES:
+        for key, place in draft.entries[side].items():
+            draft.entries[side][key] = place.holding(without=place.holds)
+    draft.tidy()
+    return draft.table()
+
+
+# ---- the paper
+
+
+def test_the_papers_example_within_a_side():
+    """t1: 10 of k1 leave; t2: k4 has grown; k1 comes home first, then 10 of k4 leave: 40 and 40."""
+    strategy = strategy_of("djb", 0.0)
+    table = strategy.first(4, 4)
+    k1, k2 = (key_at(table, LEFT, 0, nth=nth) for nth in (0, 1))
+    k3, k4 = (key_at(table, LEFT, 2, nth=nth) for nth in (0, 1))
+    quiet = {(RIGHT, 1): {1: 20}, (RIGHT, 2): {3: 20}}
+    keys = {(LEFT, k1): {0: 25}, (LEFT, k2): {0: 5}, (LEFT, k3): {2: 5}, (LEFT, k4): {2: 5}} | quiet
+    first = strategy.plan(table, loads(table, keys), 4)
+    assert told(first) == [("split", k1, 10, 0, 2)]
+    table = arrived(first)
+    assert table.entries[LEFT].keys() == {k1}
+    keys = after(keys, first.moves) | {(LEFT, k4): {2: 45}, (RIGHT, 1): {1: 40}, (RIGHT, 2): {3: 40}}
+    second = strategy.plan(table, loads(table, keys), 4)
+    assert told(second) == [("move-in", k1, 10, 2, 0), ("split", k4, 10, 2, 0)]
+    assert "H3" in second.moves[0].reason and "H2" in second.moves[1].reason
+    assert [loads(table, after(keys, second.moves)).of(unit) for unit in (0, 2)] == [40, 40]
+    assert arrived(second).entries[LEFT].keys() == {k4}
+
+
+def test_the_papers_example_between_sides():
+    """10 of Sk1 go to the R side's first unit, 10 of Sk3 to its second: 20 each."""
+    strategy = strategy_of("djb", 0.0)
+    table = strategy.first(4, 4)
+    keys: Keys = {
+        (side, key_at(table, side, unit, nth=nth)): {unit: count}
+        for side, unit, counts in ((LEFT, 0, (5, 5)), (LEFT, 2, (5, 5)), (RIGHT, 1, (25, 5)), (RIGHT, 3, (25, 5)))
+        for nth, count in enumerate(counts)
+    }
+    plan = strategy.plan(table, loads(table, keys), 4)
+    sk1, sk3 = key_at(table, RIGHT, 1), key_at(table, RIGHT, 3)
+    assert told(plan) == [("split", sk1, 10, 1, 0), ("split", sk3, 10, 3, 2)]
+    assert [loads(table, after(keys, plan.moves)).of(unit) for unit in range(4)] == [20, 20, 20, 20]
+    assert plan.table.place(RIGHT, sk1).holds == (0, 1)
+
+
+def test_a_whole_key_leaves_where_that_is_enough():
+    """H1 before H2; the least cost of those that do."""
+    strategy = strategy_of("djb", 0.1)
+    table = strategy.first(4, 4)
+    big, small = (key_at(table, LEFT, 0, nth=nth) for nth in (0, 1))
+    keys: Keys = {(LEFT, big): {0: 25}, (LEFT, small): {0: 5}, (LEFT, key_at(table, LEFT, 2)): {2: 20}}
+    keys |= {(RIGHT, 1): {1: 25}, (RIGHT, 2): {3: 25}}
+    plan = strategy.plan(table, loads(table, keys), 4)
+    assert told(plan) == [("move-out", small, 5, 0, 2)]
+    assert plan.table.place(LEFT, small).units == (2,)
+
+
+def test_the_cost_is_the_weighted_sum():
+    """Each weight counts for its own cost alone."""
+    assert all(sum((one.routing, one.duplication, one.migration)) == pytest.approx(1) for one in PAPER_WEIGHTS)
+    costs = Costs(0.2, 0.3, 0.5)
+    assert costs.of(1000, 100) == pytest.approx(0.05)
+    assert costs.of(1000, 100, entries=1, doubled=500) == pytest.approx(0.0002 + 0.15 + 0.05)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    counts=st.lists(st.integers(0, 60), min_size=8, max_size=8),
+    away=st.lists(st.tuples(st.integers(0, 7), st.integers(1, 30)), max_size=3),
+    theta=st.sampled_from([0.0, 0.1, 0.3]),
+)
+def test_djb_keeps_the_bound_where_it_can_be_kept(counts, away, theta):
+    """All tuples are of known keys, so it can, but for rounding; none is made or lost; H3 comes before H1 and H2."""
+    strategy = strategy_of("djb", theta)
+    table = strategy.first(8, 8)
+    keys: Keys = {
+        (LEFT, key_at(table, LEFT, 2 * (at % 4), nth=at // 4)): {2 * (at % 4): n} for at, n in enumerate(counts)
+    }
+    draft = Draft(table)
+    for at, more in away:
+        side, key = list(keys)[at]
+        unit = (2 * (at % 4) + 2) % 8
+        keys[side, key][unit] = more
+        draft.route_key(side, key, Place.at({one: count for one, count in keys[side, key].items() if count}))
+    total = sum(sum(parts.values()) for parts in keys.values())
+    keys |= {(RIGHT, key_at(table, RIGHT, unit)): {unit: total // 4} for unit in (1, 3, 5, 7)}
+    table = draft.table()
+    plan = strategy.plan(table, loads(table, keys), 8)
+    moves = plan.moves if plan else ()
+    done = after(keys, moves)
+    assert {key: sum(parts.values()) for key, parts in done.items()} == {k: sum(p.values()) for k, p in keys.items()}
+    found = loads(table, done)
+    mean = found.mean(table.units)
+    assert all(found.of(unit) <= (1 + theta) * max(mean, found.mean((0, 2, 4, 6))) + 8 for unit in (0, 2, 4, 6))
+    for parity in (0, 1):  # the units of a side
+        first = [move.kind == "move-in" for move in moves if "ISM" in move.reason and move.giver % 2 == parity]
+        assert first == sorted(first, reverse=True)
+    for move in moves:
+        if move.kind == "move-in":
+            assert move.receiver == table.home(move.side, move.key).units[0]
+
+
+# ---- all
+
+
+@pytest.mark.parametrize("name", sorted(STRATEGIES))
+def test_nothing_is_planned_while_units_are_level(name):
+    """Even counts of many keys."""
+    strategy = strategy_of(name)
+    table = strategy.first(8, 8)
+    assert strategy.plan(table, Loads(dict.fromkeys(range(8), (1000, 1000))), 8) is None
+
+
+@pytest.mark.parametrize(("name", "moved"), [("hash", 4096), ("heavy-split", 4096), ("djb", 4096)])
+def test_twice_the_units_take_half_of_the_buckets(name, moved):
+    """From 4 to 8 units: no bucket goes that could stay."""
+    strategy = strategy_of(name)
+    table = strategy.first(8, 4)
+    plan = strategy.plan(table, Loads(dict.fromkeys(range(4), (1000, 1000))), 8)
+    assert sum(len(move.buckets) for move in plan.moves) == pytest.approx(moved, rel=0.05)
+    assert {move.receiver for move in plan.moves} == {4, 5, 6, 7}
+
+
+def test_what_cannot_be_is_refused():
+    """With what can be."""
+    with pytest.raises(BadRouting, match="known: heavy-split"):
+        strategy_of("best")
+    with pytest.raises(BadRouting, match="from 0 to below 1"):
+        strategy_of("djb", 1.0)
+    with pytest.raises(BadRouting, match="room for 1 to 4"):
+        strategy_of("hash").first(4, 5)
+
+
+# ---- our own
+
+
+def test_a_key_that_fits_nowhere_is_split_over_the_fewest_units():
+    """Half of all tuples, on 8 units: 2 for the left part and 2 for the right one; no other key has an entry."""
+    strategy = strategy_of("heavy-split")
+    table = strategy.first(8, 8)
+    home = table.home(LEFT, 7).units[0]
+    stored = dict.fromkeys(range(8), (5000, 5000))
+    stored[home] = (45_000, 45_000)
+    heavy = [Heavy(side, 7, {home: 40_000}, 40_000) for side in SIDES]
+    plan = strategy.plan(table, Loads(stored, heavy), 8)
+    assert [sorted(own) for own in plan.table.entries] == [[7], [7]]
+    left, right = (plan.table.place(side, 7).units for side in SIDES)
+    assert len(left) <= 3 and len(right) <= 3 and len({*left} & {*right}) <= 1
+
+
+def test_buckets_that_are_left_stay_together_on_both_sides():
+    """So a key that is not split is stored and probed at one unit."""
+    strategy = strategy_of("heavy-split")
+    table = strategy.first(8, 8)
+    keys = np.arange(40)
+    owner = [table.buckets[LEFT][bucket].units[0] for bucket in bucket_of(keys)]
+    heavy = [
+        Heavy(side, int(key), {unit: 100 * (40 - int(key))})
+        for side in SIDES
+        for key, unit in zip(keys, owner, strict=True)
+    ]
+    stored = {unit: tuple(sum(h.parts.get(unit, 0) for h in heavy if h.side is s) for s in SIDES) for unit in range(8)}
+    plan = strategy.plan(table, Loads(stored, heavy), 8)
+    assert plan.moves and not plan.table.entries[LEFT]
+    assert all(a.units == b.units for a, b in zip(*plan.table.buckets, strict=True))
+
+
+# ---- the controller
+
+
+def seen(course: Course, epoch: int, copied: dict[int, tuple[int, int, int]] | None = None) -> Seen:
+    """One router; unit 0 has nearly all, and half of that is of key 7."""
+    home = course.table.home(LEFT, 7).units[0]
+    sketch = Sketch(np.array([7]), np.array([40_000]), 80_000)
+    stored = dict.fromkeys(range(8), (5000, 5000)) | {home: (45_000, 45_000)}
+    return Seen({0: epoch}, (sketch, sketch), stored, copied or {})
+
+
+def test_the_next_epoch_waits_for_routers():
+    """Orders of an epoch that no round names would be lost."""
+    course = begun(Control(8), 8)
+    decision = decide(course, seen(course, 0), Control(8), 1)
+    assert decision.table is None and "epoch 1 is not in force at routers [0]" in decision.reasons[0]
+
+
+def test_copies_come_first_and_givers_go_on_holding_until_the_switch():
+    """A giver leaves the holders in the epoch that switches, with the last piece."""
+    control = Control(8, piece=15_000)
+    course = begun(control, 8)
+    first = decide(course, seen(course, 1), control, 1)
+    assert first.table is not None and first.table.orders.copies and not first.table.orders.switches
+    assert all(one.tuples <= control.piece for one in first.course.copying)
+    mine = [one for one in first.course.copying if one.whole and not one.piece.buckets]
+    giver = mine[0].piece.giver
+    assert giver in first.table.place(mine[0].piece.side, 7).holds
+    ready = {one.piece.id: (0, 1, one.tuples) for one in first.course.copying}
+    waiting = decide(first.course, seen(course, 2), control, 1)
+    assert waiting.table is None or not waiting.table.orders.switches
+    second = decide(first.course, seen(course, 2, ready), control, 1)
+    assert {switch.piece.id for switch in second.table.orders.switches} == set(ready)
+    done = second
+    while done.course.copying or done.course.waiting:
+        ready = {one.piece.id: (0, 1, one.tuples) for one in done.course.copying}
+        done = decide(done.course, seen(course, done.course.table.epoch, ready), control, 1)
+    place = done.course.table.place(mine[0].piece.side, 7)
+    assert place.holds == place.units
+
+
+def test_what_it_sees_and_would_do_can_be_told():
+    """Before it acts: the moves that it would make, with reasons and costs; then those under way."""
+    control = Control(8)
+    course = begun(control, 8)
+    told = explain(course, seen(course, 1), control, {"messages": 30, "tuples": 20})
+    assert told.messages == 1.5 and told.imbalance > 3 and told.heavy[0]["key"] == 7 and not told.entries
+    assert "keys split" in told.would[0] and told.moves[0]["cost"] > 0 and "key 7" in told.moves[0]["words"]
+    after_ = decide(course, seen(course, 1), control, 1).course
+    told = explain(after_, seen(after_, 2), control)
+    assert told.under_way and told.entries and "wait for" in told.would[0] and not told.moves
+    assert json.loads(json.dumps(told.as_json()))["epoch"] == 2

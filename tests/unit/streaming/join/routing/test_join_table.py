@@ -1,0 +1,166 @@
+"""The routing table, its look-up against a slow one, and sketches of heavy keys."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.streaming.join.buckets import BUCKETS, bucket_of, chosen, part_of
+from spark_jobs.streaming.join.forms import GREATEST, LEAST, PARTS, Orders, Piece, Reach, Side, Switch
+from spark_jobs.streaming.join.routing.errors import BadRouting
+from spark_jobs.streaming.join.routing.routes import Routes
+from spark_jobs.streaming.join.routing.sketch import COUNTERS, Sketch, merged
+from spark_jobs.streaming.join.routing.strategies import strategy_of
+from spark_jobs.streaming.join.routing.table import SIDES, Draft, Place, Table, block_for
+
+LEFT, RIGHT = SIDES
+WIDE = Reach(-5000, 5000)
+REACHES = [Reach(0, 0), Reach(-1, 1), Reach(2, 5), Reach(-9, -3), Reach(1, None), Reach(None, 0), WIDE]
+
+
+def a_table(name: str = "hash", block: int = 0) -> Table:
+    """Eight units, of which two keys lie elsewhere than their buckets, and a bucket is on its way."""
+    draft = Draft(strategy_of(name).first(8, 8, block))
+    draft.route_key(LEFT, 5, Place.at({1: 3, 6: 1}))
+    draft.route_key(RIGHT, 5, Place.at([2]))
+    draft.route_key(RIGHT, 9, Place.at([0, 7]))
+    draft.route_bucket(LEFT, 17, Place.at([3]))
+    return draft.table()
+
+
+def slowly(table: Table, side: Side, reach: Reach, key: int) -> set[int]:
+    """All units that may hold a key that matches, key by key."""
+    seen, other = reach.seen_from(side), side.other
+    if not seen.is_bounded:
+        return set(table.holders(other))
+    keys = range(max(key + seen.low, LEAST), min(key + seen.high, GREATEST) + 1)
+    buckets = set(bucket_of(list(set(keys) - table.entries[other].keys()), table.block).tolist())
+    places = [table.buckets[other][bucket] for bucket in buckets]
+    places += [place for own, place in table.entries[other].items() if own in keys]
+    return {unit for place in places for unit in place.holds}
+
+
+@pytest.mark.parametrize("name", ["hash", "jb", "jb6"])
+@pytest.mark.parametrize("reach", REACHES, ids=str)
+@pytest.mark.parametrize("side", SIDES)
+def test_every_unit_that_may_hold_a_partner_is_probed(name, reach, side):
+    """And no other one where keys are in no blocks; the extremes of keys included."""
+    for block in {0, block_for(reach)}:
+        table = a_table(name, block)
+        keys = np.array([*range(-3, 20), LEAST, LEAST + 1, GREATEST, GREATEST - 2, 1 << 40])
+        found = Routes.of(table, side, reach).look_up(keys, np.arange(keys.size))
+        for at, key in enumerate(keys.tolist()):
+            probed = found.probed[found.starts[at] : found.starts[at + 1]].tolist()
+            assert len(probed) == len(set(probed))
+            wanted = slowly(table, side, reach, key)
+            exact = not (block or table.everywhere or reach == WIDE)
+            assert set(probed) >= wanted and (not exact or set(probed) == wanted)
+            assert found.stored[at] in table.place(side, key).units
+
+
+def test_shares_are_kept_and_a_seq_always_goes_to_the_same_unit():
+    """Three quarters and a quarter."""
+    routes = Routes.of(a_table(), LEFT, Reach(0, 0))
+    seqs = np.arange(100_000)
+    stored = routes.look_up(np.full(seqs.size, 5), seqs).stored
+    assert np.mean(stored == 1) == pytest.approx(0.75, abs=0.01) and set(stored.tolist()) == {1, 6}
+    assert (routes.look_up(np.full(10, 5), seqs[50:60]).stored == stored[50:60]).all()
+
+
+def test_a_store_and_a_probe_at_one_unit_are_one_message():
+    """By hash, every tuple is one message; rows of a target are in their order."""
+    routes = Routes.of(strategy_of("hash").first(4, 4), LEFT, Reach(0, 0))
+    keys = np.arange(1000)
+    grouped = routes.grouped(keys, keys)
+    assert grouped.messages == 1000
+    sizes = np.diff(grouped.bounds).reshape(4, 3)
+    assert (sizes[:, :2] == 0).all() and (sizes[:, 2] > 0).all()
+    assert all((np.diff(grouped.rows[a:b]) > 0).all() for a, b in pairwise(grouped.bounds))
+
+
+def test_a_table_survives_json_and_is_small():
+    """With orders; a table of 48 units by hash is below 20 kB."""
+    piece = Piece(3, RIGHT, 1, 2, (LEAST, GREATEST), buckets=(1, 2), block=4, without=(9,))
+    part = Piece(4, LEFT, 1, 2, (5, 5), part=(0, 77), salt=4)
+    table = replace(a_table(block=3), orders=Orders(2, (piece,), (Switch(part, 5, 9),)))
+    assert Table.from_json(json.loads(json.dumps(table.as_json()))) == table
+    assert len(json.dumps(strategy_of("hash").first(48, 48).as_json())) < 20_000
+
+
+def test_who_held_goes_on_holding():
+    """Until that is taken back; who stores holds."""
+    table = a_table()
+    assert set(table.place(LEFT, 5).holds) == {1, 6} | set(table.home(LEFT, 5).units)
+    assert table.place(LEFT, 5).holding(without=range(8)).holds == (1, 6)
+
+
+def test_entries_of_keys_at_home_are_cleared():
+    """Not those of others."""
+    draft = Draft(a_table())
+    home = draft.home(LEFT, 5)
+    draft.entries[LEFT][5] = home
+    assert draft.tidy() == 1 and 5 not in draft.entries[LEFT] and draft.entries[RIGHT].keys() == {5, 9}
+
+
+def test_units_without_room_are_refused():
+    """And places where nothing is stored."""
+    with pytest.raises(BadRouting, match="room for units 0 to 3"):
+        replace(a_table(), room=4)
+    with pytest.raises(BadRouting, match="needs a unit"):
+        Place.at({})
+
+
+# ---- pieces
+
+
+def test_pieces_part_what_there_is():
+    """Buckets without keys that have entries; parts of one salt do not overlap and leave nothing out."""
+    keys, seqs = np.repeat(np.arange(50), 200), np.arange(10_000)
+    buckets = tuple(set(bucket_of([3, 4]).tolist()))
+    mask = chosen(Piece(1, LEFT, 0, 1, (LEAST, GREATEST), buckets=buckets, without=(4,)), keys, seqs)
+    assert set(keys[mask].tolist()) == {3}
+    ends = [0, PARTS // 3, PARTS]
+    parts = [chosen(Piece(1, LEFT, 0, 1, (7, 7), part=two, salt=9), keys, seqs) for two in pairwise(ends)]
+    assert (parts[0] ^ parts[1] == (keys == 7)).all() and 40 < parts[0].sum() < 95
+
+
+def test_parts_of_different_salts_know_nothing_of_each_other():
+    """A part of a part is as big as a part of the whole."""
+    seqs = np.arange(100_000)
+    first, second = part_of(seqs, 1) < PARTS // 2, part_of(seqs, 2) < PARTS // 2
+    assert np.mean(second[first]) == pytest.approx(0.5, abs=0.01)
+    assert np.bincount(bucket_of(seqs), minlength=BUCKETS).max() < 60
+
+
+# ---- sketches
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 1000), cuts=st.integers(1, 4))
+def test_counts_are_too_small_by_what_is_missed_at_most(seed, cuts):
+    """Over rounds and routers, with many more keys than counters."""
+    random = np.random.default_rng(seed)
+    keys = random.zipf(1.3, 120_000) % 60_000
+    parts = np.array_split(keys, cuts)
+    found = merged(Sketch.empty().counted(part) for part in parts)
+    truth = Counter(keys.tolist())
+    assert found.total == keys.size and found.keys.size <= COUNTERS
+    assert found.missed <= keys.size / COUNTERS
+    told = dict(zip(found.keys.tolist(), found.counts.tolist(), strict=True))
+    assert all(count - found.missed <= told.get(key, 0) <= count for key, count in truth.items())
+
+
+def test_a_sketch_is_the_same_each_time():
+    """Keys in their order; the heaviest first when it is told."""
+    keys = np.random.default_rng(1).zipf(1.5, 200_000)
+    one, two = (Sketch.empty().counted(keys) for _ in range(2))
+    assert one.batch().equals(two.batch()) and one.top(3) == two.top(3)
+    assert [key for key, _ in one.top(3)] == [1, 2, 3]
+    assert Sketch.from_json(json.loads(json.dumps(one.as_json()))).top() == one.top()
