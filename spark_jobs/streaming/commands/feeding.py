@@ -14,7 +14,8 @@ from spark_jobs.streaming.settings import StreamSettings
 
 def feed(
     source: Annotated[
-        Source, typer.Argument(help="flights: those of 2013; drawn at random: flows, net-flow rows; lines, text")
+        Source,
+        typer.Argument(help="flights: those of 2013; drawn at random: flows, net-flow rows; lines; orders, items"),
     ],
     topic: Annotated[str, typer.Option(help="Where to; default: the source's name")] = "",
     rows: Annotated[int | None, typer.Option(min=1, help="So many; default: all flights, or a million")] = None,

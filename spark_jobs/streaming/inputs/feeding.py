@@ -1,4 +1,4 @@
-"""Sends rows to a topic: the flights of 2013 at a chosen speed, net flows or lines of text at a chosen rate."""
+"""Sends rows to a topic: the flights of 2013 at a chosen speed, what is drawn at random at a chosen rate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 
-from spark_jobs.streaming.inputs import flights, lines
+from spark_jobs.streaming.inputs import flights, lines, orders
 from spark_jobs.streaming.inputs.flights import Due
 from spark_jobs.streaming.inputs.flows import Flows
 from spark_jobs.streaming.unitlog.log import Letter, Log
@@ -21,6 +21,11 @@ class Source(StrEnum):
     FLIGHTS = "flights"
     FLOWS = "flows"
     LINES = "lines"
+    ORDERS = "orders"
+    ITEMS = "items"
+
+
+_DRAWN = {Source.LINES: lines.messages, Source.ORDERS: orders.order_messages, Source.ITEMS: orders.item_messages}
 
 
 def messages_of(source: Source, *, rows: int | None, size: int, speed: float) -> Iterator[Due]:
@@ -29,8 +34,8 @@ def messages_of(source: Source, *, rows: int | None, size: int, speed: float) ->
         for due in flights.messages(size=size, speed=speed or 1.0, rows=rows):
             yield Due(due.seconds if speed else 0.0, due.value)
         return
-    if source is Source.LINES:
-        values = lines.messages(rows=rows or _ROWS, size=size)
+    if source in _DRAWN:
+        values = _DRAWN[source](rows=rows or _ROWS, size=size)
     else:
         start = time.time() if speed else Flows(0).start
         values = Flows(rows or _ROWS, rate=speed or Flows(0).rate, start=start).messages(size=size)

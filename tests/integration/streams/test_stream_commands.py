@@ -1,4 +1,4 @@
-"""The commands that docs/streams.md, docs/tracking.md and the README show, on the real Kafka."""
+"""The commands that docs/streams.md, docs/tracking.md, docs/joins.md and the README show, on the real Kafka."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def run(environment: dict[str, str], command: str) -> str:
 
 
 def shown(document: str) -> list[str]:
-    """The commands about streams and tracking in a document."""
+    """The commands about streams in a document."""
     text = (checkout() / document).read_text()
-    return re.findall(r"^python -m spark_jobs (?:streams|tracking).*$", text, re.MULTILINE)
+    return re.findall(r"^python -m spark_jobs (?:streams|tracking|join).*$", text, re.MULTILINE)
 
 
 def test_the_commands_that_are_shown_work(environment: dict[str, str]) -> None:
@@ -68,6 +68,19 @@ def test_the_commands_of_tracking_that_are_shown_work(environment: dict[str, str
     everything = "".join(told)
     for words in ("running", "all through", "no record was given up", "epoch 2 of the ring: ackers 0, 1", '"word"'):
         assert words in everything, words
+
+
+def test_the_commands_of_joins_that_are_shown_work(environment: dict[str, str]) -> None:
+    """In the order in which they stand; the job is stopped at the end."""
+    told = {}
+    try:
+        for command in (each for each in shown("docs/joins.md") if " stop " not in each):
+            told[command.split()[4]] = run(environment, command)
+    finally:
+        run(environment, "python -m spark_jobs streams stop shipping")
+    assert "heavy-split, 2 units" in told["explain"] and "imbalance" in told["explain"]
+    assert "3 units are wanted" in told["units"]
+    assert all("customer" in json.loads(line) for line in told["results"].splitlines()) and told["results"]
 
 
 def test_a_wrong_query_is_told_with_its_place_and_changes_nothing(environment: dict[str, str]) -> None:
