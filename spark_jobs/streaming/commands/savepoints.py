@@ -17,7 +17,9 @@ from persistence.wording import say_bytes
 from spark_jobs.streaming.commands.arguments import JobName, Json, job_named
 from spark_jobs.streaming.commands.tables import print_rows
 from spark_jobs.streaming.errors import NoSavepoint
+from spark_jobs.streaming.join.job import JoinJob
 from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.parts import Job
 from spark_jobs.streaming.savepoints import Savepoints, orders_of
 from spark_jobs.streaming.saving import SavedStates
 from spark_jobs.streaming.settings import StreamSettings
@@ -33,7 +35,8 @@ def savepoint(
     patience: Annotated[float, typer.Option(help="Seconds to wait until it is made")] = 60.0,
 ) -> None:
     """Make a savepoint of a job that runs: the states of all its stages, to go back to later."""
-    _, folder = job_named(job)
+    declared, folder = job_named(job)
+    _check(declared)
     if not folder.runs():
         raise NoSavepoint(f"{job}: it does not run; a savepoint is made while it does")
     folder.ask_savepoint(name)
@@ -75,6 +78,8 @@ def rewind(
     """Let a job that is stopped go on from a savepoint; its results since then are told again."""
     settings = StreamSettings()
     declared, folder = job_named(job)
+    if to:
+        _check(declared)
     with (
         folder.held(),
         closing(open_platform(Settings(), runner=NoRunner())) as platform,
@@ -84,11 +89,20 @@ def rewind(
         stages = [part.stage for part in parts]
         point = Savepoints(platform, declared.name).load(to) if to else BEGINNING
         incarnation = go_back(stages, log, point, time.time())
+        if isinstance(declared, JoinJob):
+            declared.begin_anew(folder)
         states = SavedStates(platform)
         for stage in stages:
             for unit in point[stage.name].units if to else ():
                 states.save(stage, unit)
     print(f"{job}: goes on from {to or 'the beginning'} when it is started, as incarnation {incarnation}")
+
+
+def _check(job: Job) -> None:
+    if isinstance(job, JoinJob):
+        raise NoSavepoint(
+            f"{job.name}: a join goes back to its beginning alone, since where its tuples were before is not kept"
+        )
 
 
 def _rounds(savepoint: Dataset) -> str:

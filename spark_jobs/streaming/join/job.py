@@ -42,7 +42,7 @@ from spark_jobs.streaming.join.routing.controller import Control
 from spark_jobs.streaming.join.routing.errors import BadRouting
 from spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from spark_jobs.streaming.join.routing.strategies.costs import Costs
-from spark_jobs.streaming.join.steering import ROUTING, prepare_routing
+from spark_jobs.streaming.join.steering import ROUTING, begin_routing_anew, prepare_routing
 from spark_jobs.streaming.parts import Part
 from spark_jobs.streaming.sums import sum_of
 from spark_jobs.streaming.tracking.tracked import Tracked
@@ -139,6 +139,10 @@ class JoinJob:
     def prepare(self, folder: JobFolder) -> None:
         """Make the routing that it begins with, where there is none."""
         prepare_routing(folder, self.control, self.room, self.condition.reach)
+
+    def begin_anew(self, folder: JobFolder) -> None:
+        """Forget where tuples are: the job goes back to the beginning of its topics."""
+        begin_routing_anew(folder, self.control, self.room, self.condition.reach)
 
 
 def declared_join(told: Declared) -> JoinJob:

@@ -46,6 +46,17 @@ def prepare_routing(folder: JobFolder, control: Control, room: int, reach: Reach
         write_json(folder.path / ROUTING, course.table.as_json())
 
 
+def begin_routing_anew(folder: JobFolder, control: Control, room: int, reach: Reach) -> None:
+    """Go on with an empty table, as nothing is stored any more; epochs and pieces go on being counted."""
+    with folder.locked(_LOCK):
+        before = course_of(folder)
+        if before is not None:
+            first = begun(control, room, block_for(reach))
+            table = replace(first.table, epoch=before.table.epoch + 1)
+            _write_course(folder, replace(first, table=table, next_id=before.next_id))
+            write_json(folder.path / ROUTING, table.as_json())
+
+
 def course_of(folder: JobFolder) -> Course | None:
     """What is under way, and the table; None before the job first started."""
     told = read_json(folder.path / _COURSE)
