@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from spark_jobs.streaming.errors import Fenced, MessagesGone
+from spark_jobs.streaming.sums import place_of, together, topics_of
 from spark_jobs.streaming.unitlog.log import Letter, Order
 from spark_jobs.streaming.unitlog.rounds import Extent
 from spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
@@ -19,7 +20,10 @@ class Killed(Exception):
 
 
 class MemoryLog:
-    """Topics as lists of messages; every second message leaves a gap behind, as a commit marker would."""
+    """Topics as lists of messages; every second message leaves a gap behind, as a commit marker would.
+
+    What is read may be the sum of several topics, as on Kafka.
+    """
 
     def __init__(self, topics: Mapping[str, int]) -> None:
         self.topics = {name: [[] for _ in range(units)] for name, units in topics.items()}
@@ -33,6 +37,9 @@ class MemoryLog:
         self._append(Letter(topic, unit, value), at)
 
     def extents(self, topic: str) -> dict[int, Extent]:
+        return together(self._extents(part) for part in topics_of(topic))
+
+    def _extents(self, topic: str) -> dict[int, Extent]:
         return {
             unit: Extent(self.lows[topic, unit], self._next[topic, unit]) for unit in range(len(self.topics[topic]))
         }
@@ -45,6 +52,7 @@ class MemoryLog:
 
     def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
         self._call()
+        topic, unit = place_of(topic, unit, lambda name: range(len(self.topics[name])))
         if start < self.lows[topic, unit]:
             raise MessagesGone(f"{topic}[{unit}]: the messages from offset {start} on are not there any more")
         yield from [message for message in self.topics[topic][unit] if start <= message.offset < to]

@@ -125,43 +125,18 @@ class Copies:
         }
 
 
-class Steering(threading.Thread):
-    """Does it for the stages of a join, every so many seconds; `trouble` says what went wrong last."""
+class Helm:
+    """Looks once when it is asked to: at what units tell and where copies lie; decides, and writes what comes of it."""
 
-    def __init__(
-        self, control: Control, every: float, folder: JobFolder, parts: Sequence[Part], cluster: Cluster
-    ) -> None:
-        super().__init__(name="steering", daemon=True)
-        self.trouble = ""
+    def __init__(self, control: Control, folder: JobFolder, parts: Sequence[Part], log: Log) -> None:
         self._control = control
-        self._every = every
         self._folder = folder
         self._route, self._join = parts
-        self._cluster = cluster
+        self._copies = Copies(log, self._join.stage.told)
         self._history: list[Any] = (explained(folder) or {}).get("history", [])
-        self._over = threading.Event()
 
-    def __enter__(self) -> Steering:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self.join()
-
-    def run(self) -> None:
-        with closing(Kafka(self._cluster)) as log:
-            copies, pause = Copies(log, self._join.stage.told), 0.0
-            while not self._over.wait(pause):
-                try:
-                    moving = self._look(copies)
-                    self.trouble = ""
-                except (OSError, ValueError, StreamError, BadRouting) as error:  # a full disk, a broker: they come back
-                    self.trouble, moving = f"loads are not looked after: {error}", False
-                pause = min(_LOOK_SECONDS, self._every) if moving else self._every
-
-    def _look(self, copies: Copies) -> bool:
-        """Decide once; whether pieces are under way."""
+    def look(self) -> bool:
+        """Decide once; whether pieces are under way. Raises `BadRouting`, OSError, and what the log raises."""
         routers, units = _reports(self._route), _reports(self._join)
         if len(routers) < self._route.units or len(units) < self._join.units:
             return True  # the first rounds are not through
@@ -170,7 +145,7 @@ class Steering(threading.Thread):
         seen = Seen.of_gauges(
             {unit: report.gauges for unit, report in routers.items()},
             {unit: report.gauges for unit, report in units.items()},
-            copies.whole(one.piece.giver for one in course.copying) if course.copying else {},
+            self._copies.whole(one.piece.giver for one in course.copying) if course.copying else {},
         )
         control = replace(self._control, units=wanted_units(self._folder, self._control.units))
         decision = decide(course, seen, control, self._route.units)
@@ -188,6 +163,41 @@ class Steering(threading.Thread):
             self._folder.path / _EXPLAIN, {**told, "at": time.time(), "reasons": reasons, "history": self._history}
         )
         return bool(after.copying or after.waiting or decision.table)
+
+
+class Steering(threading.Thread):
+    """Does it for the stages of a join, every so many seconds; `trouble` says what went wrong last."""
+
+    def __init__(
+        self, control: Control, every: float, folder: JobFolder, parts: Sequence[Part], cluster: Cluster
+    ) -> None:
+        super().__init__(name="steering", daemon=True)
+        self.trouble = ""
+        self._control = control
+        self._every = every
+        self._folder = folder
+        self._parts = parts
+        self._cluster = cluster
+        self._over = threading.Event()
+
+    def __enter__(self) -> Steering:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.join()
+
+    def run(self) -> None:
+        with closing(Kafka(self._cluster)) as log:
+            helm, pause = Helm(self._control, self._folder, self._parts, log), 0.0
+            while not self._over.wait(pause):
+                try:
+                    moving = helm.look()
+                    self.trouble = ""
+                except (OSError, ValueError, StreamError, BadRouting) as error:  # a full disk, a broker: they come back
+                    self.trouble, moving = f"loads are not looked after: {error}", False
+                pause = min(_LOOK_SECONDS, self._every) if moving else self._every
 
 
 def _reports(part: Part) -> dict[int, Report]:

@@ -43,9 +43,9 @@ class Place:
         stores = tuple((unit, share) for unit, share in zip(units, shares_, strict=True) if share)
         return Place(stores, tuple(sorted({*holds, *(unit for unit, _ in stores)})))
 
-    @property
+    @cached_property
     def units(self) -> tuple[int, ...]:
-        """The units that store."""
+        """The units that store; asked for by the thousand, since buckets are as many."""
         return tuple(unit for unit, _ in self.stores)
 
     def share(self, unit: int) -> float:

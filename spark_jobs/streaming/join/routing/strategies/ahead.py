@@ -30,14 +30,15 @@ class Ahead:
 
     @staticmethod
     def of(table: Table, loads: Loads, units: int) -> Ahead:
-        """By what is known now, for so many units."""
+        """By what is known now, for so many units. Routers may have told of more than units have stored yet."""
+        total = max(loads.total, sum(one.count for one in loads.heavy))
         rest = np.stack(bucket_weights(table, loads)) * (1 + GROWTH)
         items = {
             (one.side, one.key): Item(one.side, one.key, dict(one.parts), one.count * GROWTH) for one in loads.heavy
         }
         keys = sorted({key for _, key in items} | set(table.entries[0]) | set(table.entries[1]))
         buckets = dict(zip(keys, bucket_of(keys, table.block).tolist() if keys else [], strict=True))
-        return Ahead(units, loads.total * (1 + GROWTH) / units, table.room, rest, items, buckets)
+        return Ahead(units, total * (1 + GROWTH) / units, table.room, rest, items, buckets)
 
     def item(self, side: Side, key: int) -> Item:
         """One side of a key; empty where nothing is known of it."""
@@ -46,6 +47,10 @@ class Ahead:
     def size(self, key: int) -> float:
         """All that there will be of a key."""
         return sum(self.item(side, key).amount for side in SIDES)
+
+    def of_mean(self, key: int) -> float:
+        """The same beside the mean of units."""
+        return self.size(key) / self.mean if self.mean else 0.0
 
     def split_keys(self, table: Table, cap: float) -> list[int]:
         """The keys that no unit has room for, the biggest first."""

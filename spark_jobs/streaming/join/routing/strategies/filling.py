@@ -139,12 +139,15 @@ def rebucketed(owners: Sequence[int], weights: Floats, room: Floats, slack: floa
 
     def shed(unit: int, spare: float, below: float) -> None:
         """The heaviest that the unit must do without."""
-        own = np.flatnonzero(found == unit)
+        target = max(room[unit] - spare, 0.0)
+        # Only those that may go are looked at: there are thousands, and this is done thousands of times.
+        most = np.inf if room[unit] < 0 else (load[unit] - target) * 1.0001
+        own = np.flatnonzero((found == unit) & (weights < below) & (weights <= most))
         for bucket in own[np.lexsort((own, -weights[own]))].tolist():
-            excess = load[unit] - max(room[unit] - spare, 0.0)
+            excess = load[unit] - target
             if excess <= 0 and room[unit] >= 0:
                 break
-            if weights[bucket] < below and (weights[bucket] <= excess * 1.0001 or room[unit] < 0):
+            if weights[bucket] <= excess * 1.0001 or room[unit] < 0:
                 heappush(pool, (-weights[bucket], bucket))
                 found[bucket] = -1
                 load[unit] -= weights[bucket]

@@ -83,7 +83,7 @@ class HeavySplit:
         after = _drafted(table, ahead, owners, items, filled(items, level))
 
         def reason(side: Side, key: int | None) -> str:
-            return why if key is None else f"{why}; all tuples of the key will be {ahead.size(key) / ahead.mean:.2f}"
+            return why if key is None else f"{why}; all tuples of the key will be {ahead.of_mean(key):.2f}"
 
         moves = gathering(table, after, loads, reason, self.costs)
         return Plan(after, moves, (f"{why}: {len(keys)} keys split, {len(moves)} moves",))

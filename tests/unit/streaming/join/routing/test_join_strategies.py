@@ -182,6 +182,18 @@ def test_twice_the_units_take_half_of_the_buckets(name, moved):
     assert {move.receiver for move in plan.moves} == {4, 5, 6, 7}
 
 
+@pytest.mark.parametrize("name", sorted(STRATEGIES))
+def test_routers_may_know_of_keys_before_units_have_stored_any(name):
+    """Reports come when they come; the units are changed all the same."""
+    strategy = strategy_of(name)
+    table = strategy.first(8, 4)
+    early = Loads(dict.fromkeys(range(8), (0, 0)), [Heavy(side, key, {3: 9}) for side in SIDES for key in range(9)])
+    plan = strategy.plan(table, early, 2)
+    assert plan is not None and plan.table.units == (0, 1)
+    json.dumps([move.words() for move in plan.moves])
+    strategy.plan(table, early, 4)
+
+
 def test_what_cannot_be_is_refused():
     """With what can be."""
     with pytest.raises(BadRouting, match="known: heavy-split"):

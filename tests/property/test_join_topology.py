@@ -1,0 +1,106 @@
+"""A join's routers, units and controller together: each pair comes out once, whatever moves, dies, is lost or late."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.streaming.join.routing.controller import Control
+from spark_jobs.streaming.join.routing.strategies import STRATEGIES
+from spark_jobs.streaming.join.steering import course_of
+from tests.support.join_world import JoinWorld, Row, join_of
+
+JOINS: dict[str, Callable[[Row, Row], bool]] = {
+    "l.k = r.k": lambda one, two: one[1] == two[1],
+    "l.k = r.k AND l.v <= r.v": lambda one, two: one[1] == two[1] and one[2] <= two[2],
+    "abs(l.k - r.k) <= 1": lambda one, two: abs(one[1] - two[1]) <= 1,
+    "l.k < r.k AND l.v = 1": lambda one, two: one[1] < two[1] and one[2] == 1,
+}
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["die", "die", "lose all", "lose route", "lose join", "lose a unit", "second driver", "units", "units"]
+        ),
+        st.integers(0, 120),
+    ),
+    max_size=6,
+)
+UNITS = (1, 2, 3, 4)
+KEYS = (0, 1, 2, 3, 100, 101, 102, 205, 206, 310, 311, 415)  # neighbours, and such as are in other buckets for a band
+
+
+def rows_of(chance: random.Random, many: int, first: int) -> list[Row]:
+    """Rows of which many have the same key, another one after a while."""
+    hot = chance.choices(KEYS, k=2)
+    return [
+        (first + at, chance.choice([hot[at * 2 // many], chance.choice(KEYS)]), chance.randrange(4))
+        for at in range(many)
+    ]
+
+
+def world_of(folder: str, on: str, strategy: str, chance: random.Random, *, itself: bool, most: int) -> Any:
+    """A world that is fed, and the pairs that are to come of it."""
+    control = Control(2, strategy, 0.0, piece=chance.choice([4, 20, 1000]), flight=chance.choice([10, 1000]), least=1)
+    world = JoinWorld(join_of(on, control, itself=itself), Path(folder), chance, chance.choice([1, 2]), most)
+    left = rows_of(chance, 60, 0)
+    right = left if itself else rows_of(chance, 60, 1000)
+    for source, rows in zip(world.job.sources, (left, right), strict=False):
+        world.feed(source, rows, chance.choice([1, 2, 4]))
+    return world, Counter((one[0], two[0]) for one in left for two in right if JOINS[on](one, two))
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    seed=st.integers(0, 1 << 20),
+    strategy=st.sampled_from(["heavy-split", "heavy-split", *STRATEGIES]),
+    on=st.sampled_from(sorted(JOINS)),
+    itself=st.booleans(),
+    most=st.sampled_from([40, 1_000_000]),
+    events=EVENTS,
+)
+def test_each_pair_comes_out_once_whatever_moves_dies_or_is_lost(
+    seed: int, strategy: str, on: str, itself: bool, most: int, events: Sequence[tuple[str, int]]
+) -> None:
+    """Under every strategy: processes die at any call, states are lost, others take over, units come and go."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        world, wanted = world_of(folder, on, strategy, random.Random(seed), itself=itself, most=most)
+        world.run(2)
+        for what, number in (("units", seed), *events):
+            if what == "units":
+                world.want_units(UNITS[number % len(UNITS)])
+                world.run(number % 3)
+            elif what == "second driver":
+                world.run(number % 4)
+                world.take_over()
+            else:
+                world.run(1 + number // 10, number, what.removeprefix("lose "))
+        world.finish()
+        event(f"pieces were switched to: {bool(world.switched())}")
+        event(f"tuples moved: {bool(world.counts('join')['taken in'])}")
+        assert world.pairs() == wanted
+
+
+@pytest.mark.parametrize(("strategy", "on"), zip([*STRATEGIES, "heavy-split"], itertools.cycle(JOINS)))
+def test_tuples_do_move_while_rows_come_and_units_die(strategy: str, on: str) -> None:
+    """From 2 units to 4, then to 3: pieces are switched to under every strategy, and the fourth unit is empty."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        chance = random.Random(f"{strategy} {on}")
+        world, wanted = world_of(folder, on, strategy, chance, itself=False, most=1_000_000)
+        for units, loses in ((2, ""), (4, "join"), (3, "all")):
+            world.want_units(units)
+            world.run(4, 150, loses)
+        world.finish()
+        world.settle()
+        assert world.switched() and world.counts("join")["taken in"] > 0
+        assert course_of(world.folder).table.units == (0, 1, 2)
+        assert not world.stored()[3]
+        assert world.pairs() == wanted

@@ -1,0 +1,245 @@
+"""A join as one process without Kafka and Spark: real routers, units and controller, which may die at any call.
+
+Rounds of both stages and looks of the controller overlap at random, as they do on Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from spark_jobs.streaming.errors import Fenced
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.join import steering
+from spark_jobs.streaming.join.condition import Condition
+from spark_jobs.streaming.join.job import JoinJob
+from spark_jobs.streaming.join.predicate import Relation
+from spark_jobs.streaming.join.reading import Source
+from spark_jobs.streaming.join.routing.controller import Control
+from spark_jobs.streaming.json_files import read_json, write_json
+from spark_jobs.streaming.parts import Part
+from spark_jobs.streaming.unitlog.planner import Content, Planner, read_history
+from spark_jobs.streaming.unitlog.recovery import recover
+from spark_jobs.streaming.unitlog.report import Report
+from spark_jobs.streaming.unitlog.rounds import Plan
+from spark_jobs.streaming.unitlog.unit import Units
+from tests.support.memory_log import Killed, MemoryLog
+
+ROOM = 4
+FIELDS = {"id": "int", "k": "int", "v": "int"}
+Row = tuple[int, int, int]  # id, k, v
+
+
+def join_of(on: str, control: Control, *, itself: bool = False, room: int = ROOM) -> JoinJob:
+    """The join of topics `left` and `right`, or of `left` with itself; its results are the ids of pairs."""
+    left, right = Relation("l", FIELDS), Relation("r", FIELDS)
+    condition = Condition.of(left, right, on, ["l.id AS l", "r.id AS r"])
+    sources = Source("left", left), Source("left" if itself else "right", right)
+    return JoinJob("j", *sources, condition, control, room, admitted=2)
+
+
+class JoinWorld:
+    """A join's driver, workers and helm, and what outlives them; `chance` says what comes before what."""
+
+    def __init__(
+        self, job: JoinJob, folder: Path, chance: random.Random, partitions: int = 2, most_pairs: int = 1_000_000
+    ) -> None:
+        self.chance = chance
+        self.log = MemoryLog(dict.fromkeys(job.sources, partitions))
+        self.job = job.counted(self.log)
+        units = len(self.log.extents(job.topic))
+        self.log = MemoryLog({**dict.fromkeys(job.sources, partitions), **job.topics(units)})
+        self.folder = JobFolder(folder / "job")
+        self.states = folder / "states"
+        route, join = self.job.parts(units, self.states)
+        arguments = {**join.stage.arguments, "most_pairs": most_pairs}
+        self.parts = (route, replace(join, stage=replace(join.stage, arguments=arguments)))
+        self.rows = 0
+        self.clock = 1.0
+        self.looks = 0
+        self._late: list[Any] = []  # rounds of units that zombies have worked out, and not sent yet
+        self.start()
+
+    def start(self) -> None:
+        """A driver and workers without memory."""
+        self.job.prepare(self.folder)
+        for part in self.parts:
+            recover(part.stage, self.log, lambda stage, unit, until: None)
+        self.planners = {part.stage.name: self._planner(part) for part in self.parts}
+        self.units = {part.stage.name: Units(part.stage, self.log) for part in self.parts}
+        self.helm = steering.Helm(self.job.control, self.folder, self.parts, self.log)
+        self.last: dict[str, Plan] = {}
+        self._running: dict[str, Iterator[None]] = {}
+
+    def feed(self, topic: str, rows: Sequence[Row], in_a_message: int) -> None:
+        """Rows in messages of so many lines, to the partitions in turn."""
+        self.rows += len(rows)
+        for number, first in enumerate(range(0, len(rows), in_a_message)):
+            lines = [",".join(map(str, row)) for row in rows[first : first + in_a_message]]
+            self.log.put(topic, number % len(self.log.topics[topic]), "\n".join(lines).encode())
+
+    def turn(self, steps: int = 12) -> None:
+        """So many steps: a unit's part of a round of either stage, a look, what a zombie sends at last."""
+        for _ in range(steps):
+            what = self.chance.random()
+            if what < 0.1:
+                self.look()
+            elif what < 0.13 and self._late:
+                units, done = self._late.pop(self.chance.randrange(len(self._late)))
+                units._send(done)
+            else:
+                self._step(self.chance.choice(self.parts))
+
+    def look(self) -> None:
+        """A look of the controller; writing a file is a call that the process may die at."""
+
+        def counted(path: Path, told: Any) -> None:
+            self.log._call()
+            write_json(path, told)
+
+        self.looks += 1
+        with patch.object(steering, "write_json", counted):
+            self.helm.look()
+
+    def run(self, turns: int, dies_in: int | None = None, loses: str = "") -> bool:
+        """Go on, and die after so many calls, if they come to that; whether the process died.
+
+        One that dies may die once more while it starts. `loses` is a stage whose states are lost then, or `all`.
+        """
+        self.log.dies_in = dies_in
+        try:
+            for _ in range(turns):
+                self.turn()
+        except Killed:
+            self._lose(loses)
+            self.log.dies_in = self.chance.choice([None, 0, 1, 2, 5, 10, 30])
+            try:
+                self.start()
+            except Killed:
+                self.log.dies_in = None
+                self.start()
+            self.log.dies_in = None
+            return True
+        self.log.dies_in = None
+        return False
+
+    def take_over(self) -> None:
+        """A second driver starts while the first one lives, which then plans nothing, and what it runs harms nobody."""
+        planners, units, last = self.planners, self.units, dict(self.last)
+        self.start()
+        for part in self.parts:
+            name = part.stage.name
+            if name in last and (plan := self.planners[name].after(last[name])) is not None:
+                for unit in sorted(plan.ranges):
+                    units[name].run(plan, self.planners[name].contents_of(plan), unit)
+                try:
+                    planners[name].after(plan)
+                except Fenced:
+                    continue
+
+    def want_units(self, units: int) -> None:
+        """As the command does."""
+        steering.want_units(self.folder, units, self.job.room)
+
+    def finish(self, turns: int = 600) -> None:
+        """Go on until all rows are through, and probes answered; fails after so many turns."""
+        for _ in range(turns):
+            self.turn()
+            if self.counts("route")["rows"] == self.rows:
+                break
+        else:
+            raise AssertionError(f"rows are left: {self.counts('route')}")
+        last = max(self._reports("route").values(), key=lambda report: report.round).round
+        for _ in range(turns):
+            self.turn()
+            gauges = [report.gauges for report in self._reports("join").values()]
+            if all(
+                told["round"] > last or (told["round"] == last and not told["pending"]["probes"]) for told in gauges
+            ):
+                break
+        else:
+            raise AssertionError(f"probes are left after router round {last}: {gauges}")
+
+    def settle(self, turns: int = 600) -> None:
+        """Go on until nothing is under way any more, as many units are used as are wanted, and none is late."""
+        for _ in range(turns):
+            self.turn()
+            course = steering.course_of(self.folder)
+            wanted = steering.wanted_units(self.folder, self.job.control.units)
+            still = course is not None and not (course.copying or course.waiting) and len(course.table.units) == wanted
+            if still and all(told.gauges["epoch"] == course.table.epoch for told in self._reports("join").values()):
+                return
+        raise AssertionError(f"still under way: {course}")
+
+    def counts(self, stage: str) -> Counter[str]:
+        """What all units of a stage have counted."""
+        found: Counter[str] = Counter()
+        for report in self._reports(stage).values():
+            found.update(report.counts)
+        return found
+
+    def stored(self) -> dict[int, int]:
+        """How many tuples each unit stores."""
+        return {unit: sum(report.gauges["stored"].values()) for unit, report in self._reports("join").items()}
+
+    def switched(self) -> set[int]:
+        """The pieces that rounds of routers told units to switch to."""
+        tables = read_history(self.parts[0].stage, self.log).contents.values()
+        return {switch["piece"]["id"] for told in tables for switch in told["orders"]["switches"]}
+
+    def pairs(self) -> Counter[tuple[int, int]]:
+        """All lines of the topic of results, as a plain reader sees them."""
+        found: Counter[tuple[int, int]] = Counter()
+        for message in (message for unit in self.log.topics[self.job.results] for message in unit):
+            found.update((told["l"], told["r"]) for told in map(json.loads, bytes(message.value).splitlines()))
+        return found
+
+    def _step(self, part: Part) -> None:
+        """One unit of the round that is under way, or of the next one."""
+        name = part.stage.name
+        if name not in self._running:
+            self._running[name] = self._round(part)
+        if next(self._running[name], "over") == "over":
+            del self._running[name]
+
+    def _round(self, part: Part) -> Iterator[None]:
+        stage = part.stage
+        planner = self.planners[stage.name]
+        self.clock += 1.0
+        plan = planner.after(self.last.get(stage.name) or planner.begin())
+        if plan is None:
+            return
+        for unit in self.chance.sample(sorted(plan.ranges), len(plan.ranges)):
+            contents = planner.contents_of(plan)
+            if self.chance.random() < 0.05:  # Spark takes the worker for dead, and it goes on
+                zombie = Units(stage, self.log)
+                self._late.append((zombie, zombie._stepped(plan, contents, unit)))
+            self.units[stage.name].run(plan, contents, unit)
+            yield
+        self.last[stage.name] = plan
+
+    def _planner(self, part: Part) -> Planner:
+        def contents() -> dict[str, Content]:
+            return {name: Content.of(read_json(self.folder.path / file)) for name, file in part.contents.items()}
+
+        return Planner(part.stage, self.log, lambda: self.clock, contents)
+
+    def _reports(self, name: str) -> Mapping[int, Report]:
+        part = next(part for part in self.parts if part.stage.name == name)
+        found = {unit: Report.read(part.stage.folder(unit)) for unit in range(part.units)}
+        return {unit: report for unit, report in found.items() if report is not None}
+
+    def _lose(self, what: str) -> None:
+        stages = [part.stage for part in self.parts if what in (part.stage.name, "all")]
+        for stage in stages:
+            shutil.rmtree(stage.folder(0).parent, ignore_errors=True)
+        if what == "a unit":
+            part = self.chance.choice(self.parts)
+            shutil.rmtree(part.stage.folder(self.chance.randrange(part.units)), ignore_errors=True)
