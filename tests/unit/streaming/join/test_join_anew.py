@@ -1,0 +1,66 @@
+"""A join that goes back to its beginning, and the savepoints that it does not have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.streaming.commands.savepoints import rewind, savepoint
+from spark_jobs.streaming.errors import NoSavepoint
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.join.forms import Reach
+from spark_jobs.streaming.join.routing.controller import Control
+from spark_jobs.streaming.join.steering import (
+    ROUTING,
+    _write_course,
+    begin_routing_anew,
+    course_of,
+    prepare_routing,
+)
+from spark_jobs.streaming.json_files import read_json
+
+CONTROL, EQUALITY = Control(2), Reach(0, 0)
+DECLARED = """
+[pairs]
+kind = "join"
+on = "l.k = r.k"
+[pairs.left]
+topic = "one"
+fields = [["k", "int"]]
+[pairs.right]
+topic = "two"
+fields = [["k", "int"]]
+"""
+
+
+def test_epochs_and_pieces_go_on_being_counted(tmp_path: Path) -> None:
+    """So that no copy of before is taken for one of after."""
+    folder = JobFolder(tmp_path)
+    prepare_routing(folder, CONTROL, 4, EQUALITY)
+    first = course_of(folder)
+    assert first is not None
+    _write_course(folder, replace(first, table=replace(first.table, epoch=7), next_id=12))
+    begin_routing_anew(folder, CONTROL, 4, EQUALITY)
+    found = course_of(folder)
+    assert found is not None
+    assert (found.table.epoch, found.next_id, found.copying, found.waiting) == (8, 12, (), ())
+    assert read_json(tmp_path / ROUTING) == found.table.as_json()
+    assert replace(found.table, epoch=1) == replace(first.table, epoch=1)
+
+
+def test_a_join_that_never_ran_has_nothing_to_forget(tmp_path: Path) -> None:
+    """It begins with its first epoch later."""
+    begin_routing_anew(JobFolder(tmp_path), CONTROL, 4, EQUALITY)
+    assert course_of(JobFolder(tmp_path)) is None
+
+
+def test_a_join_has_no_savepoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither is one made, nor gone back to; the words say what can be done."""
+    (tmp_path / "streams.toml").write_text(DECLARED)
+    monkeypatch.setenv("SPRINGLINE_STREAMS", str(tmp_path / "streams.toml"))
+    monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
+    for command in (lambda: savepoint("pairs", "monday"), lambda: rewind("pairs", "monday")):
+        with pytest.raises(NoSavepoint, match="pairs: a join goes back to its beginning alone"):
+            command()
