@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
 
 from services.java import find_java
 from services.known import make_servers
@@ -28,6 +31,15 @@ class Place:
     def kafka(self) -> str:
         """The broker's address."""
         return f"127.0.0.1:{self.settings.kafka_port}"
+
+    def forget(self, job: str) -> None:
+        """Delete all topics and states of a job that has ended: they are held in memory."""
+        admin = AdminClient({"bootstrap.servers": self.kafka})
+        own = [topic for topic in admin.list_topics(timeout=30).topics if topic.startswith(f"{job}.")]
+        for done in admin.delete_topics(own).values() if own else ():
+            done.result()
+        for folder in (self.folder / job, self.folder / "state" / job):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -62,7 +62,7 @@ def forget(where: Place, case: Case) -> None:
 
 def measure(where: Place, case: Case, *, warm: float, turn: int = 0) -> Measured:
     """Run a job over the case's topic; a share `warm` of the rows goes before the clock starts."""
-    name = f"w{abs(hash((case.name, case.topic))) % 10**8}_{turn}_{os.getpid()}"
+    name = f"w{abs(hash((case.name, case.topic, case.tracked))) % 10**8}_{turn}_{os.getpid()}"
     per_round = max(1, min(1_600_000, case.flows.rows // 6) // case.size)
     job = WindowsJob(name, case.topic, declared(case.form), case.queries, reducers=case.units, admitted=per_round)
     if case.tracked:
@@ -71,4 +71,6 @@ def measure(where: Place, case: Case, *, warm: float, turn: int = 0) -> Measured
         home=where.folder / name, kafka=where.kafka, stream_state=where.folder / "state", stream_master="local[8,4]"
     )
     path = (Step("map", case.units), Step("reduce", case.units))
-    return run_timed(job, settings, path, case.flows.rows, warm)
+    found = run_timed(job, settings, path, case.flows.rows, warm)
+    where.forget(name)
+    return found
