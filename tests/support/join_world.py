@@ -96,9 +96,9 @@ class JoinWorld:
                 self.log.put(*self._coming.pop(0))
         for _ in range(steps):
             what = self.chance.random()
-            if what < 0.15:
+            if what < 0.1:
                 self.look()
-            elif what < 0.18 and self._late:
+            elif what < 0.13 and self._late:
                 units, done = self._late.pop(self.chance.randrange(len(self._late)))
                 units._send(done)
             else:
@@ -191,7 +191,7 @@ class JoinWorld:
         else:
             raise AssertionError(f"probes are left after router round {last}: {gauges}")
 
-    def settle(self, turns: int = 600) -> None:
+    def settle(self, turns: int = 300) -> None:
         """Go on until nothing is under way any more, as many units are used as are wanted, and none is late."""
         for _ in range(turns):
             self.turn()
