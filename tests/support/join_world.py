@@ -11,6 +11,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -64,6 +65,7 @@ class JoinWorld:
         self.rows = 0
         self.clock = 1.0
         self.looks = 0
+        self._coming: list[tuple[str, int, bytes]] = []  # messages that nobody has written yet
         self._late: list[Any] = []  # rounds of units that zombies have worked out, and not sent yet
         self.start()
 
@@ -79,14 +81,19 @@ class JoinWorld:
         self._running: dict[str, Iterator[None]] = {}
 
     def feed(self, topic: str, rows: Sequence[Row], in_a_message: int) -> None:
-        """Rows in messages of so many lines, to the partitions in turn."""
+        """Rows in messages of so many lines, to the partitions in turn; they come one by one while turns are made."""
         self.rows += len(rows)
+        own = []
         for number, first in enumerate(range(0, len(rows), in_a_message)):
             lines = [",".join(map(str, row)) for row in rows[first : first + in_a_message]]
-            self.log.put(topic, number % len(self.log.topics[topic]), "\n".join(lines).encode())
+            own.append((topic, number % len(self.log.topics[topic]), "\n".join(lines).encode()))
+        self._coming = [one for two in zip_longest(self._coming, own) for one in two if one is not None]
 
-    def turn(self, steps: int = 12) -> None:
-        """So many steps: a unit's part of a round of either stage, a look, what a zombie sends at last."""
+    def turn(self, steps: int = 9) -> None:
+        """Some messages, and so many steps: a unit of a round of either stage, a look, what a zombie sends at last."""
+        for _ in range(self.chance.randrange(5)):
+            if self._coming:
+                self.log.put(*self._coming.pop(0))
         for _ in range(steps):
             what = self.chance.random()
             if what < 0.1:
@@ -98,9 +105,11 @@ class JoinWorld:
                 self._step(self.chance.choice(self.parts))
 
     def look(self) -> None:
-        """A look of the controller; writing a file is a call that the process may die at."""
+        """A look of the controller, while rounds go on; writing a file is a call that the process may die at."""
 
         def counted(path: Path, told: Any) -> None:
+            if self.chance.random() < 0.5:
+                self._step(self.chance.choice(self.parts))
             self.log._call()
             write_json(path, told)
 
@@ -119,16 +128,31 @@ class JoinWorld:
                 self.turn()
         except Killed:
             self._lose(loses)
-            self.log.dies_in = self.chance.choice([None, 0, 1, 2, 5, 10, 30])
-            try:
-                self.start()
-            except Killed:
-                self.log.dies_in = None
-                self.start()
-            self.log.dies_in = None
+            self._start_again()
             return True
-        self.log.dies_in = None
+        finally:
+            self.log.dies_in = None
         return False
+
+    def die_looking(self, calls: int, looks: int = 6) -> None:
+        """Go on, and die after so many calls within a look."""
+        try:
+            for _ in range(looks):
+                self.turn(4)
+                self.log.dies_in = calls
+                self.look()
+                self.log.dies_in = None
+        except Killed:
+            self._start_again()
+
+    def _start_again(self) -> None:
+        self.log.dies_in = self.chance.choice([None, 0, 1, 2, 5, 10, 30])
+        try:
+            self.start()
+        except Killed:
+            self.log.dies_in = None
+            self.start()
+        self.log.dies_in = None
 
     def take_over(self) -> None:
         """A second driver starts while the first one lives, which then plans nothing, and what it runs harms nobody."""
@@ -152,7 +176,7 @@ class JoinWorld:
         """Go on until all rows are through, and probes answered; fails after so many turns."""
         for _ in range(turns):
             self.turn()
-            if self.counts("route")["rows"] == self.rows:
+            if not self._coming and self.counts("route")["rows"] == self.rows:
                 break
         else:
             raise AssertionError(f"rows are left: {self.counts('route')}")
@@ -167,7 +191,7 @@ class JoinWorld:
         else:
             raise AssertionError(f"probes are left after router round {last}: {gauges}")
 
-    def settle(self, turns: int = 600) -> None:
+    def settle(self, turns: int = 300) -> None:
         """Go on until nothing is under way any more, as many units are used as are wanted, and none is late."""
         for _ in range(turns):
             self.turn()

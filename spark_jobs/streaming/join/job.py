@@ -39,7 +39,6 @@ from spark_jobs.streaming.join.predicate import Relation
 from spark_jobs.streaming.join.reading import FORMS, Source
 from spark_jobs.streaming.join.router import TABLE
 from spark_jobs.streaming.join.routing.controller import Control
-from spark_jobs.streaming.join.routing.errors import BadRouting
 from spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from spark_jobs.streaming.join.routing.strategies.costs import Costs
 from spark_jobs.streaming.join.steering import ROUTING, begin_routing_anew, prepare_routing
@@ -149,7 +148,7 @@ def declared_join(told: Declared) -> JoinJob:
     """A job from its table; raises `BadJob`."""
     told.check(_KEYS, topic=False)
     left, right = _side(told, "left", "l"), _side(told, "right", "r")
-    if left.topic == right.topic and replace(left, relation=right.relation) != right:
+    if left.topic == right.topic and not _same(left, right):
         raise BadJob(f"{told.where}: left and right read the same topic, and declare it in different ways")
     units = told.number("units", 4, most=_MOST_UNITS)
     room = told.number("room", max(units, 8), most=_MOST_UNITS)
@@ -158,12 +157,18 @@ def declared_join(told: Declared) -> JoinJob:
     try:
         condition = Condition.of(left.relation, right.relation, _text(told, "on"), _texts(told, "select"))
         control = Control(units, told.choice("strategy", tuple(STRATEGIES)), _theta(told), _weights(told))
-    except (BadCondition, BadRelation, BadRouting) as error:
+    except (BadCondition, BadRelation) as error:
         raise BadJob(f"{told.where}: {error}") from error
     return JoinJob(
         told.name, left, right, condition, control, room, told.seconds("every", 5.0), told.number("admitted", 200),
         told.latest,
     )  # fmt: skip
+
+
+def _same(left: Source, right: Source) -> bool:
+    """Whether the two read the same rows; CSV has the fields in their order."""
+    fields = [list(side.relation.fields.items()) for side in (left, right)]
+    return fields[0] == fields[1] and (left.form, left.delimiter) == (right.form, right.delimiter)
 
 
 def _side(told: Declared, name: str, alias: str) -> Source:
@@ -176,6 +181,8 @@ def _side(told: Declared, name: str, alias: str) -> Source:
     pairs = isinstance(fields, list) and all(isinstance(one, list) and len(one) == 2 for one in fields)
     if not pairs or not all(isinstance(text, str) for one in fields for text in one):
         raise BadJob(f'{own.where}: fields must be a list such as [["orderkey", "int"], ["price", "float"]]')
+    if not isinstance(table.get("alias", alias), str):
+        raise BadJob(f"{own.where}: {table['alias']!r} cannot be the alias of a side: write a name such as {alias}")
     delimiter = table.get("delimiter", ",")
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
         raise BadJob(f"{own.where}: {delimiter!r} cannot separate fields")
@@ -201,7 +208,7 @@ def _texts(told: Declared, key: str) -> list[str]:
 
 def _theta(told: Declared) -> float:
     value = told.table.get("theta", 0.05)
-    if not isinstance(value, int | float) or isinstance(value, bool):
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
         raise BadJob(f"{told.where}: theta must be a number from 0 to below 1")
     return float(value)
 

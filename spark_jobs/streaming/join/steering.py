@@ -21,7 +21,6 @@ from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.join.forms import Reach
 from spark_jobs.streaming.join.pieces import part_of
 from spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
-from spark_jobs.streaming.join.routing.errors import BadRouting
 from spark_jobs.streaming.join.routing.explain import explain
 from spark_jobs.streaming.join.routing.table import Table, block_for
 from spark_jobs.streaming.json_files import read_json, write_json
@@ -37,9 +36,14 @@ _KEPT = 50  # epochs of which explain.json tells why they are
 
 
 def prepare_routing(folder: JobFolder, control: Control, room: int, reach: Reach) -> None:
-    """Make the first epoch, where there is none; what rounds name is what the course says."""
+    """Make the first epoch, where there is none; what rounds name is what the course says. Raises `BadJob`."""
     with folder.locked(_LOCK):
         course = course_of(folder)
+        if course is not None and course.table.room != room:
+            raise BadJob(
+                f"{folder.path.name}: room = {room}, and it began with room for {course.table.room} units, which cannot "
+                f"be changed: write room = {course.table.room}, or give a new job another name"
+            )
         if course is None:
             course = begun(control, room, block_for(reach))
             _write_course(folder, course)
@@ -134,6 +138,7 @@ class Helm:
         self._route, self._join = parts
         self._copies = Copies(log, self._join.stage.told)
         self._history: list[Any] = (explained(folder) or {}).get("history", [])
+        self._out = 0  # the epoch that routing.json is known to have
 
     def look(self) -> bool:
         """Decide once; whether pieces are under way. Raises `BadRouting`, OSError, and what the log raises."""
@@ -150,13 +155,14 @@ class Helm:
         control = replace(self._control, units=wanted_units(self._folder, self._control.units))
         decision = decide(course, seen, control, self._route.units)
         after = decision.course
+        if after != course:
+            _write_course(self._folder, after)
+        if after.table.epoch != self._out:  # also one that a look before could not write
+            write_json(self._folder.path / ROUTING, after.table.as_json())
+            self._out = after.table.epoch
         if decision.table is not None:
             self._history.append({"at": time.time(), "epoch": decision.table.epoch, "reasons": list(decision.reasons)})
             del self._history[:-_KEPT]
-        if after != course:
-            _write_course(self._folder, after)
-        if decision.table is not None:
-            write_json(self._folder.path / ROUTING, after.table.as_json())
         told = explain(after, seen, control, _counts(routers)).as_json()
         reasons = list(decision.reasons)
         write_json(
@@ -195,8 +201,10 @@ class Steering(threading.Thread):
                 try:
                     moving = helm.look()
                     self.trouble = ""
-                except (OSError, ValueError, StreamError, BadRouting) as error:  # a full disk, a broker: they come back
+                except (OSError, ValueError, StreamError) as error:  # a full disk, a broker: they come back
                     self.trouble, moving = f"loads are not looked after: {error}", False
+                except Exception as error:  # nobody would hear of it if this thread ended
+                    self.trouble, moving = f"loads are not looked after: {type(error).__name__}: {error}", False
                 pause = min(_LOOK_SECONDS, self._every) if moving else self._every
 
 

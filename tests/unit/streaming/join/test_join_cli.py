@@ -1,0 +1,117 @@
+"""What the commands of joins print."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from spark_jobs.streaming.commands.join import app
+from spark_jobs.streaming.errors import BadJob, UnknownJob
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.join.routing.controller import Control
+from spark_jobs.streaming.join.steering import wanted_units
+from tests.support.join_world import JoinWorld, join_of
+
+DECLARED = """
+[j]
+kind = "join"
+on = "l.k = r.k"
+units = 2
+room = 4
+[j.left]
+topic = "left"
+fields = [["id", "int"], ["k", "int"], ["v", "int"]]
+[j.right]
+topic = "right"
+fields = [["id", "int"], ["k", "int"], ["v", "int"]]
+[words]
+kind = "wordcount"
+topic = "lines"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
+    """The folder of the job `j`, which never ran."""
+    (tmp_path / "streams.toml").write_text(DECLARED)
+    for name, value in (("HOME", tmp_path), ("STREAMS", tmp_path / "streams.toml")):
+        monkeypatch.setenv(f"SPRINGLINE_{name}", str(value))
+    monkeypatch.setenv("COLUMNS", "200")
+    return JobFolder(tmp_path / "streams" / "j")
+
+
+@pytest.fixture
+def ran(folder: JobFolder, tmp_path: Path) -> JoinWorld:
+    """The same, with a heavy key: from two units to three."""
+    world = JoinWorld(join_of("l.k = r.k", Control(2, theta=0.0, least=1)), tmp_path, random.Random(3))
+    world.folder = folder
+    world.start()
+    for topic in ("left", "right"):
+        world.feed(topic, [(number, 1 if number % 2 else number, 0) for number in range(60)], 3)
+    world.want_units(3)
+    world.finish()
+    world.settle()
+    world.helm.look()
+    return world
+
+
+def told(*arguments: str) -> str:
+    """What a command prints."""
+    done = CliRunner().invoke(app, list(arguments))
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def refused(*arguments: str) -> BaseException | None:
+    """Why a command does not do it."""
+    done = CliRunner().invoke(app, list(arguments))
+    assert done.exit_code
+    return done.exception
+
+
+def test_a_join_that_never_ran_explains_nothing(folder: JobFolder) -> None:
+    """It says what to do."""
+    error = refused("explain", "j")
+    assert isinstance(error, UnknownJob) and "nothing is known of it yet: start it first" in str(error)
+
+
+def test_loads_keys_and_reasons_are_explained(ran: JoinWorld) -> None:
+    """In words, and as JSON."""
+    words = told("explain", "j")
+    for word in (
+        "heavy-split, 3 units,",
+        "messages a tuple",
+        "imbalance",
+        "heavy key",
+        "3 units instead of 2",
+        "now: ",
+    ):
+        assert word in words, word
+    found = json.loads(told("explain", "j", "--json"))
+    assert found["units"] == 3 and sum(map(sum, found["loads"].values())) == 120
+
+
+def test_other_units_are_wanted_by_a_command(folder: JobFolder) -> None:
+    """Also of a job that does not run."""
+    assert "j: 3 units are wanted" in told("units", "j", "3")
+    assert wanted_units(folder, 2) == 3
+
+
+def test_more_units_than_there_is_room_for_are_refused(folder: JobFolder) -> None:
+    """And none at all; what was wanted stays."""
+    error = refused("units", "j", "5")
+    assert isinstance(error, BadJob) and str(error) == "j: 5 units; there is room for 1 to 4"
+    refused("units", "j", "0")
+    assert wanted_units(folder, 2) == 2
+
+
+@pytest.mark.parametrize("command", [("explain",), ("units", "3")])
+def test_a_job_that_joins_nothing_is_named(folder: JobFolder, command: tuple[str, ...]) -> None:
+    """And one that is not declared."""
+    name, *rest = command
+    assert "words: it joins nothing" in str(refused(name, "words", *rest))
+    assert "no job 'none'" in str(refused(name, "none", *rest))

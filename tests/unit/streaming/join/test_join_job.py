@@ -1,0 +1,95 @@
+"""What can be declared of a join, and what a wrong declaration is told."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs.streaming.errors import BadJob
+from spark_jobs.streaming.jobs import read_jobs
+from spark_jobs.streaming.join.job import JoinJob
+from tests.support.declarations import written
+from tests.support.memory_log import MemoryLog
+
+LEFT = [["id", "int"], ["k", "int"], ["name", "text"]]
+RIGHT = [["id", "int"], ["k", "int"], ["x", "float"]]
+
+
+def declared(
+    folder: Path, *, left: dict[str, Any] | None = None, right: dict[str, Any] | None = None, **told: Any
+) -> Any:
+    """The join `j` with these lines in its tables; None leaves one out."""
+    lines = ["[j]", 'kind = "join"']
+    own = {"on": "l.k = r.k", **told}
+    lines += [f"{key} = {json.dumps(value)}" for key, value in own.items() if value is not None]
+    sides = {
+        "left": {"topic": "a", "fields": LEFT, **(left or {})},
+        "right": {"topic": "b", "fields": RIGHT, **(right or {})},
+    }
+    for name, side in sides.items():
+        lines += [f"[j.{name}]", *(f"{key} = {json.dumps(value)}" for key, value in side.items() if value is not None)]
+    return read_jobs(written(folder, "\n".join(lines)))["j"]
+
+
+def test_a_join_is_declared_by_two_topics_and_a_predicate(tmp_path: Path) -> None:
+    """All else has a default; its topics are its own."""
+    job = declared(tmp_path)
+    assert isinstance(job, JoinJob)
+    assert (job.sources, job.topic, job.room, job.control.units, job.control.strategy) == (
+        ("a", "b"), "a+b", 8, 4, "heavy-split",
+    )  # fmt: skip
+    assert job.topics(3) == {
+        "j.tuples": 8, "j.copies": 8, "j.results": 8, "j.dead": 3, "j.route.rounds": 1, "j.join.rounds": 1,
+    }  # fmt: skip
+    assert job.counted(MemoryLog({"a": 2, "b": 1})).left_units == 2
+    assert all(part.stage.make_step() for part in job.parts(3, tmp_path))
+
+
+def test_a_topic_may_be_joined_with_itself(tmp_path: Path) -> None:
+    """Declared twice in the same words, but for the alias."""
+    assert declared(tmp_path, right={"topic": "a", "fields": LEFT}).sources == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"on": None}, 'it needs on = "…", a predicate over both sides'),
+        ({"on": " "}, 'it needs on = "…", a predicate over both sides'),
+        ({"on": "l.k = r.z"}, "there is no field 'z' in r (it has id, k, x)"),
+        ({"on": "l.k = q.k"}, "no side is called 'q'; the sides are l and r"),
+        ({"on": "l.k <> r.k"}, "l.k <> r.k"),
+        ({"on": "l.k = 1"}, "l.k = 1"),
+        ({"on": "l.k ="}, "not SQL"),
+        ({"select": ["l.z"]}, "there is no field 'z' in l"),
+        ({"select": "l.k"}, "select must be a list of columns"),
+        ({"theta": 1}, "theta must be a number from 0 to below 1"),
+        ({"theta": -0.1}, "theta must be a number from 0 to below 1"),
+        ({"theta": "low"}, "theta must be a number from 0 to below 1"),
+        ({"weights": [0.5, 0.5]}, "weights must be three numbers that add up to 1"),
+        ({"weights": [0.5, 0.5, 0.5]}, "weights must be three numbers that add up to 1"),
+        ({"weights": [-0.5, 1, 0.5]}, "weights must be three numbers that add up to 1"),
+        ({"room": 2}, "room = 2, and there are 4 units; room is how many there can be"),
+        ({"units": 300}, "units = 300; 256 at most"),
+        ({"strategy": "best"}, "strategy = 'best'; write heavy-split or djb"),
+        ({"topic": "a"}, "topic"),
+        ({"left": {"topic": None}}, "[j.left]: it needs a topic"),
+        ({"left": {"fields": [["k", "whole"]]}}, "k is 'whole'; write int, float or text"),
+        ({"left": {"fields": ["k"]}}, "fields must be a list such as"),
+        ({"left": {"fields": [["k", "int"], ["k", "int"]]}}, "k declared twice"),
+        ({"left": {"alias": "r"}}, "both sides of the join are called 'r'"),
+        ({"left": {"alias": 5}}, "5 cannot be the alias of a side"),
+        ({"left": {"delimiter": "||"}}, "'||' cannot separate fields"),
+        ({"left": {"form": "xml"}}, "form = 'xml'; write csv or"),
+        ({"right": {"topic": "a"}}, "the same topic, and declare it in different ways"),
+        ({"right": {"topic": "a", "fields": LEFT[::-1]}}, "the same topic, and declare it in different ways"),
+        ({"right": {"topic": "a", "fields": LEFT, "form": "json"}}, "the same topic, and declare it in different ways"),
+    ],
+)
+def test_a_wrong_declaration_is_named(tmp_path: Path, wrong: dict[str, Any], told: str) -> None:
+    """With the file, the job, and what is known or wanted instead."""
+    with pytest.raises(BadJob, match=rf"streams\.toml, job 'j'.*{re.escape(told)}"):
+        declared(tmp_path, **wrong)
