@@ -41,8 +41,8 @@ def prepare_routing(folder: JobFolder, control: Control, room: int, reach: Reach
         course = course_of(folder)
         if course is not None and course.table.room != room:
             raise BadJob(
-                f"{folder.path.name}: room = {room}, and it began with room for {course.table.room} units, which cannot "
-                f"be changed: write room = {course.table.room}, or give a new job another name"
+                f"{folder.path.name}: room = {room}, and it began with room for {course.table.room} units, which "
+                f"cannot be changed: write room = {course.table.room}, or give a new job another name"
             )
         if course is None:
             course = begun(control, room, block_for(reach))
