@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from spark_jobs.streaming.unitlog.report import Report
 from spark_jobs.streaming.unitlog.versions import Versions
 
 _PATIENCE = 300.0
+_POLL = 0.01
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,9 @@ class Measured:
     """What was seen of a job.
 
     Rows a second once it is warm; at the end the bytes of the last stage's states, and of JVM and workers in memory;
-    acks that its ackers took a second until the last root was complete, and seconds from the last row to that.
+    acks that its ackers took a second until the last root was complete, and seconds from the last row to that. And
+    for a row that was through while the clock ran, microseconds of CPU: of broker, JVM, workers and this process
+    together, and of each unit of the last stage.
     """
 
     rate: float
@@ -43,20 +46,42 @@ class Measured:
     memory: int
     acks: float = 0.0
     behind: float = 0.0
+    cpu: float = 0.0
+    cpu_of_units: Sequence[float] = ()
 
 
 def run_timed(
-    job: Job, settings: StreamSettings, path: Sequence[Step], rows: int, warm: float, ackers: int = 0, roots: int = 0
+    job: Job,
+    settings: StreamSettings,
+    path: Sequence[Step],
+    rows: int,
+    warm: float,
+    ackers: int = 0,
+    roots: int = 0,
+    answered: Callable[[Report], bool] = lambda report: True,
 ) -> Measured:
-    """Run a job until so many rows are through the first and the last stage of `path`, and, with ackers, until so many
-    roots are complete; a share `warm` of the rows goes before the clock starts.
+    """Run a job until so many rows are through the first and the last stage of `path`, every unit of the last has
+    `answered`, and, with ackers, until so many roots are complete; a share `warm` of the rows goes before the clock
+    starts.
 
     Raises RuntimeError if it does not come to its end.
     """
-    watch = _Watch(settings.folder(job.name), settings.state_folder / job.name, path, rows, warm, ackers, roots)
+    state = settings.state_folder / job.name
+    watch = _Watch(settings.folder(job.name), state, path, rows, warm, ackers, roots, answered)
     watch.start()
     run_job(job, settings)
     return watch.measured()
+
+
+def _cpu() -> float:
+    """CPU seconds of this process and all that it has started, those that have ended too."""
+    own = psutil.Process()
+    spent = 0.0
+    for process in (own, *own.children(recursive=True)):
+        with suppress(psutil.Error):
+            times = process.cpu_times()
+            spent += times.user + times.system + times.children_user + times.children_system
+    return spent
 
 
 def _held(process: psutil.Process) -> int:
@@ -68,24 +93,35 @@ def _held(process: psutil.Process) -> int:
 
 @dataclass(frozen=True)
 class _Mark:
-    """A moment: rows through the first stage, acks taken."""
+    """A moment: rows through the first stage, acks taken, CPU seconds of all processes, and of the last units."""
 
     at: float
     rows: int
     acks: int
+    cpu: float
+    cpu_of_units: Sequence[float]
 
 
 class _Watch(threading.Thread):
     """Notes when a share `warm` of the rows, and when all of them, were through; then lets the job stop."""
 
     def __init__(
-        self, folder: JobFolder, state: Path, path: Sequence[Step], rows: int, warm: float, ackers: int, roots: int
+        self,
+        folder: JobFolder,
+        state: Path,
+        path: Sequence[Step],
+        rows: int,
+        warm: float,
+        ackers: int,
+        roots: int,
+        answered: Callable[[Report], bool],
     ) -> None:
         super().__init__(daemon=True)
         self._folder, self._state = folder, state
         self._first, self._last = path[0], path[-1]
         self._rows, self._warm = rows, warm
         self._ackers, self._roots = ackers, roots
+        self._answered = answered
         self._marks: list[_Mark] = []
         self._complete, self._acks = 0.0, 0
         self._memory = 0
@@ -100,10 +136,10 @@ class _Watch(threading.Thread):
                 self._mark(through)
             if last is None and through >= self._rows:
                 last = max(report.round for report in reports)
-            time.sleep(0.005)
+            time.sleep(_POLL)
         self._mark(through)
         while self._ackers and time.monotonic() < until and self._told("completed") < self._roots:
-            time.sleep(0.005)
+            time.sleep(_POLL)
         self._complete = time.monotonic()
         self._acks = self._count("acks") if self._ackers else 0
         self._memory = sum(_held(process) for process in psutil.Process().children(recursive=True))
@@ -119,10 +155,19 @@ class _Watch(threading.Thread):
         state = sum(report.state_bytes for report in self._reports(self._last))
         seconds = ended.at - begun.at
         acks = (self._acks - begun.acks) / (self._complete - begun.at)
-        return Measured((ended.rows - begun.rows) / seconds, state, self._memory, acks, self._complete - ended.at)
+        rows = ended.rows - begun.rows
+        of_units = [
+            (after - before) * 1e6 / rows
+            for before, after in zip(begun.cpu_of_units, ended.cpu_of_units, strict=True)
+        ]  # fmt: skip
+        cpu = (ended.cpu - begun.cpu) * 1e6 / rows
+        return Measured(rows / seconds, state, self._memory, acks, self._complete - ended.at, cpu, of_units)
 
     def _mark(self, rows: int) -> None:
-        self._marks.append(_Mark(time.monotonic(), rows, self._count("acks") if self._ackers else 0))
+        acks = self._count("acks") if self._ackers else 0
+        spent = {report.unit: report.cpu for report in self._reports(self._last)}
+        of_units = [spent.get(unit, 0.0) for unit in range(self._last.units)]
+        self._marks.append(_Mark(time.monotonic(), rows, acks, _cpu(), of_units))
 
     def _reports(self, step: Step) -> list[Report]:
         found = (Report.read(self._state / step.stage / str(unit)) for unit in range(step.units))
@@ -145,4 +190,4 @@ class _Watch(threading.Thread):
             first = [taken.get(str(sender)) for sender in range(self._first.units)]
             if any(told is None or told[0] < last or not told[2] for told in first):
                 return False
-        return True
+        return all(map(self._answered, self._reports(self._last)))

@@ -18,7 +18,7 @@ class Report:
 
     `behind` is how many messages the stage had not admitted yet, `newest` when the newest message that it has read was
     appended (0: the round had none), `seconds` what the parts of the round took, `at` when it ended (both since 1970),
-    `gauges` what the step told.
+    `gauges` what the step told, `cpu` the seconds of CPU that rounds of the unit took, with those of earlier reports.
     """
 
     unit: int
@@ -30,6 +30,7 @@ class Report:
     seconds: Mapping[str, float] = field(default_factory=dict)
     at: float = 0.0
     gauges: Mapping[str, Any] = field(default_factory=dict)
+    cpu: float = 0.0
 
     def write(self, folder: Path) -> None:
         """Leave it in a unit's folder, in place of the one before."""

@@ -43,7 +43,7 @@ class Units:
         """
         if Versions(self.stage.folder(unit)).whole(*plan.order):
             return False
-        begun = time.monotonic()
+        begun, spent = time.monotonic(), time.process_time()
         done = self._stepped(plan, contents, unit)
         stepped = time.monotonic()
         self._send(done)
@@ -53,10 +53,12 @@ class Units:
             done.versions.prune((), before=(plan.incarnation, plan.number - _KEPT_ROUNDS))
         seconds = {"step": stepped - begun, "send": arrived - stepped, "save": time.monotonic() - arrived}
         counts = after.notes["counts"]
-        gauges = done.output.gauges
-        Report(unit, plan.number, counts, after.bytes, plan.behind, done.newest, seconds, time.time(), gauges).write(
-            done.versions.folder
-        )
+        folder = done.versions.folder
+        earlier = Report.read(folder)
+        cpu = (earlier.cpu if earlier else 0.0) + time.process_time() - spent
+        Report(
+            unit, plan.number, counts, after.bytes, plan.behind, done.newest, seconds, time.time(), done.output.gauges, cpu
+        ).write(folder)  # fmt: skip
         return True
 
     def replay(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 import numpy as np
@@ -43,6 +43,30 @@ def kept(items: Sequence[Item], room: int) -> Floats:
         for unit in item.units:
             found[unit] += item.parts.get(unit, 0)
     return found
+
+
+def relieved(
+    items: Sequence[Item], level: Floats, bound: float, cap: float
+) -> tuple[list[Item], Floats, dict[tuple[Side, int, int], float]]:
+    """What units give away that would have more than the bound even if nothing more came: down to the cap.
+
+    The items and the level without it, and how many tuples of which (side, key, unit) that is, of the biggest part
+    first.
+    """
+    found, after, given = list(items), level.copy(), dict[tuple[Side, int, int], float]()
+    for unit in np.flatnonzero(level > bound).tolist():
+        mine = [place for place, item in enumerate(found) if unit in item.units and len(item.units) > 1]
+        for place in sorted(mine, key=lambda place: (-found[place].parts.get(unit, 0), place)):
+            item = found[place]
+            gives = min(item.parts.get(unit, 0), int(after[unit] - cap))
+            if gives <= 0:
+                break
+            # It counts as what is to come: it gets its place with that.
+            parts = {**item.parts, unit: item.parts[unit] - gives}
+            found[place] = replace(item, parts=parts, future=item.future + gives)
+            given[item.side, item.key, unit] = gives
+            after[unit] -= gives
+    return found, after, given
 
 
 def filled(items: Sequence[Item], base: Floats, *, anew: bool = False) -> list[Floats]:

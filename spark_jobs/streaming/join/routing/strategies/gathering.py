@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from spark_jobs.streaming.join.buckets import BUCKETS, bucket_of
 from spark_jobs.streaming.join.forms import Side
-from spark_jobs.streaming.join.routing.loads import Loads, Move, bucket_weights
+from spark_jobs.streaming.join.routing.loads import Floats, Loads, Move, bucket_weights
 from spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
+from spark_jobs.streaming.join.routing.strategies.filling import Item
 from spark_jobs.streaming.join.routing.table import SIDES, Place, Table
 
 
@@ -77,6 +78,40 @@ def gathering(
         *sorted(keys, key=lambda move: (-sizes[move.side, move.key or 0], move.side, move.key, move.giver, move.start)),
         *buckets,
     )
+
+
+def easing(
+    items: Sequence[Item],
+    poured: Sequence[Floats],
+    given: Mapping[tuple[Side, int, int], float],
+    loads: Loads,
+    reason: Callable[[Side, int | None], str],
+    costs: Costs,
+) -> tuple[Move, ...]:
+    """Moves of a part of what units hold of split keys, which they go on to store, to the key's other units.
+
+    `given` says how many tuples of (side, key, unit), `poured` what each unit is to get of each item.
+    """
+    moves: list[Move] = []
+    for item, own in zip(items, poured, strict=True):
+        for giver in item.units:
+            gives = given.get((item.side, item.key, giver), 0)
+            if not gives:
+                continue
+            weights = {unit: float(own[unit]) for unit in item.units if unit != giver and own[unit] > 0}
+            whole, start = gives / (item.parts[giver] + gives), 0.0
+            for unit, weight in weights.items():
+                share = whole * weight / sum(weights.values())
+                tuples = int(gives * weight / sum(weights.values()))
+                cost = costs.of(loads.total, tuples, entries=1)
+                moves.append(
+                    Move(
+                        item.side, giver, unit, tuples, "split", reason(item.side, item.key), item.key,
+                        share=share, start=start, whole=False, cost=cost,
+                    )  # fmt: skip
+                )
+                start += share
+    return tuple(moves)
 
 
 def _shared(place: Place) -> list[tuple[int, float, float]]:

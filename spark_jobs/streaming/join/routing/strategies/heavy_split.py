@@ -17,13 +17,14 @@ from spark_jobs.streaming.join.forms import Side
 from spark_jobs.streaming.join.routing.loads import Floats, Loads, Plan
 from spark_jobs.streaming.join.routing.strategies.ahead import Ahead
 from spark_jobs.streaming.join.routing.strategies.costs import Costs
-from spark_jobs.streaming.join.routing.strategies.filling import Item, filled, kept, rebucketed, shares, units_for
+from spark_jobs.streaming.join.routing.strategies.filling import Item, filled, kept, rebucketed, relieved, shares, units_for
 from spark_jobs.streaming.join.routing.strategies.fixed import Hash, checked
-from spark_jobs.streaming.join.routing.strategies.gathering import gathering
+from spark_jobs.streaming.join.routing.strategies.gathering import easing, gathering
 from spark_jobs.streaming.join.routing.table import SIDES, Draft, Place, Table
 
 MARGIN = 0.1  # of the bound, kept free when planning
 _MORE = 3  # units that a split key is given more before it is placed anew
+FEW = 20_000  # tuples a unit: while there are fewer, those that come level units, whatever one holds too much
 MOVABLE = 0.01  # of all tuples: if more would have to make room for keys, keys are spread beside them
 
 
@@ -44,7 +45,7 @@ class HeavySplit:
         active = checked(table.room, units)
         ahead = Ahead.of(table, loads, units)
         if active != table.units:
-            return self._placed(table, loads, ahead, f"{units} units instead of {len(table.units)}", making_room=True)
+            return self._placed(table, loads, ahead, f"{units} units instead of {len(table.units)}", making_room=True).plan
         worst = ahead.worst(table)
         if worst <= 1 + self.theta:
             return None
@@ -53,16 +54,16 @@ class HeavySplit:
         if ahead.worst(shared) <= 1 + self.theta:
             return Plan(shared, (), (f"{why}: other shares of split keys level it",))
         best = self._placed(table, loads, ahead, why, making_room=True)
-        if best.moved > MOVABLE * loads.total:
+        if best.gathered > MOVABLE * loads.total:
             beside = self._placed(table, loads, ahead, why, making_room=False)
-            best = min((best, beside), key=lambda one: (self._steps(ahead.worst(one.table)), one.moved))
-        return best if ahead.worst(best.table) < worst - 0.001 else None
+            best = min((best, beside), key=lambda one: (self._steps(one.worst), one.gathered))
+        return best.plan if best.worst < worst - 0.001 else None
 
     def _steps(self, worst: float) -> int:
         """How far over the bound that is, in steps that are worth a migration."""
         return int(max(worst - 1 - self.theta, 0) / max(self.theta / 2, 0.01) + 0.99)
 
-    def _placed(self, table: Table, loads: Loads, ahead: Ahead, why: str, *, making_room: bool) -> Plan:
+    def _placed(self, table: Table, loads: Loads, ahead: Ahead, why: str, *, making_room: bool) -> _Placed:
         """Split keys on units, then buckets where there is room."""
         cap = ahead.mean * (1 + self.theta * (1 - MARGIN))
         keys = ahead.split_keys(table, cap)
@@ -80,13 +81,29 @@ class HeavySplit:
         if making_room:
             owners = rebucketed(owners, weights, room, ahead.mean * self.theta / 2)
         level = np.bincount(owners, weights, minlength=table.room) + kept(items, table.room)
-        after = _drafted(table, ahead, owners, items, filled(items, level))
+        bound = ahead.mean * (1 + self.theta) if loads.total > FEW * ahead.units else np.inf
+        items, level, given = relieved(items, level, bound, cap)
+        poured = filled(items, level)
+        after = _drafted(table, ahead, owners, items, poured)
 
         def reason(side: Side, key: int | None) -> str:
             return why if key is None else f"{why}; all tuples of the key will be {ahead.of_mean(key):.2f}"
 
-        moves = gathering(table, after, loads, reason, self.costs)
-        return Plan(after, moves, (f"{why}: {len(keys)} keys split, {len(moves)} moves",))
+        eased = easing(items, poured, given, loads, reason, self.costs)
+        gathered = gathering(table, after, loads, reason, self.costs)
+        moves = (*eased, *gathered)
+        worst = float((level + np.sum(poured, axis=0)).max() / ahead.mean) if given else ahead.worst(after)
+        plan = Plan(after, moves, (f"{why}: {len(keys)} keys split, {len(moves)} moves",))
+        return _Placed(plan, worst, sum(move.tuples for move in gathered))
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A plan; the load of the unit that will then be the fullest, beside the mean; tuples that have to go elsewhere."""
+
+    plan: Plan
+    worst: float
+    gathered: int
 
 
 def _seated(

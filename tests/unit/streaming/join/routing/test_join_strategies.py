@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import numpy as np
@@ -219,6 +220,23 @@ def test_a_key_that_fits_nowhere_is_split_over_the_fewest_units():
     assert [sorted(own) for own in plan.table.entries] == [[7], [7]]
     left, right = (plan.table.place(side, 7).units for side in SIDES)
     assert len(left) <= 3 and len(right) <= 3 and len({*left} & {*right}) <= 1
+
+
+def test_a_unit_that_holds_far_too_much_of_a_split_key_gives_away_a_part():
+    """Though it goes on storing the key: what came before the first look may be more than it will ever have room for."""
+    strategy = strategy_of("heavy-split")
+    table = strategy.first(24, 24)
+    home = table.home(RIGHT, 7).units[0]
+    stored = dict.fromkeys(range(24), (1000, 5000)) | {home: (1000, 405_000)}
+    plan = strategy.plan(table, Loads(stored, [Heavy(RIGHT, 7, {home: 400_000})]), 24)
+    moves = [move for move in plan.moves if (move.side, move.key) == (RIGHT, 7)]
+    given = sum(move.tuples for move in moves)
+    final = 3 * sum(map(sum, stored.values())) / 24
+    assert home in plan.table.place(RIGHT, 7).units
+    assert all(move.giver == home and not move.whole for move in moves)
+    assert 400_000 - given <= 1.05 * final
+    ends = sorted((move.start, move.start + move.share) for move in moves)
+    assert all(one[1] == pytest.approx(two[0]) for one, two in itertools.pairwise(ends))
 
 
 def test_buckets_that_are_left_stay_together_on_both_sides():
