@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -11,7 +12,8 @@ import pyarrow as pa
 
 from benchmarks.broker import Place
 from benchmarks.join_inputs import fields_of
-from benchmarks.running_job import Measured, Step, run_timed
+from benchmarks.running_job import Measured, Pause, Step, run_timed
+from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.inputs.feeding import send
 from spark_jobs.streaming.inputs.flights import Due
 from spark_jobs.streaming.join.condition import Condition
@@ -19,32 +21,27 @@ from spark_jobs.streaming.join.job import JoinJob
 from spark_jobs.streaming.join.predicate import Relation
 from spark_jobs.streaming.join.reading import Source
 from spark_jobs.streaming.join.routing.controller import Control
+from spark_jobs.streaming.join.steering import explained
 from spark_jobs.streaming.kafka import Cluster, Kafka
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.unitlog.report import Report
 
-_PARTITIONS = 2
+PARTITIONS = 2  # of each topic
 _ROUNDS = 40  # in which a topic is read, about
+_EVERY = 0.25  # seconds between two looks of the controller
+_STILL = 3.0  # seconds without anything to do, after which the controller is done
+_WARM = 0.3
 
 
 @dataclass(frozen=True)
 class Case:
-    """Two tables, or one with itself, as topics in Arrow, `size` rows a message, and what joins them.
-
-    `peer` is the same in SQL over tables `l` and `r`; `shown` are the columns of a pair.
-    """
+    """Two tables, or one with itself, as topics in Arrow, `size` rows a message, and what joins them."""
 
     name: str
     tables: Sequence[pa.Table] = field(repr=False)
     on: str
     shown: Sequence[str]
     size: int = 5_000
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """Of the left and of the right side."""
-        names = [f"{self.name}-{side}".replace(" ", "-").replace(",", "") for side in ("left", "right")]
-        return (names[0], names[len(self.tables) - 1])
 
     @property
     def rows(self) -> int:
@@ -56,40 +53,50 @@ class Case:
         """The join in SQL over tables `l` and `r`."""
         return f"SELECT {', '.join(self.shown)} FROM l JOIN r ON {self.on}"
 
+    def topics(self, name: str) -> tuple[str, ...]:
+        """Of a job's tables."""
+        return tuple(f"{name}.in-{side}" for side in ("left", "right")[: len(self.tables)])
+
     def job(self, name: str, control: Control, every: float) -> JoinJob:
         """The join as a job."""
-        sides = [
+        topics = self.topics(name)
+        left, right = (
             Source(topic, Relation(alias, fields_of(table)), "arrow")
-            for topic, alias, table in zip(self.topics, "lr", (self.tables[0], self.tables[-1]), strict=True)
+            for topic, alias, table in zip(
+                (topics[0], topics[-1]), "lr", (self.tables[0], self.tables[-1]), strict=True
+            )
+        )
+        condition = Condition.of(left.relation, right.relation, self.on, list(self.shown))
+        messages = max(table.num_rows for table in self.tables) // self.size // PARTITIONS
+        admitted = max(messages // _ROUNDS, 1)
+        return JoinJob(name, left, right, condition, control, control.units, every=every, admitted=admitted)
+
+    def messages(self) -> list[list[bytes]]:
+        """The messages of each table."""
+        return [
+            [_message(table.slice(first, self.size)) for first in range(0, table.num_rows, self.size)]
+            for table in self.tables
         ]
-        condition = Condition.of(sides[0].relation, sides[1].relation, self.on, list(self.shown))
-        messages = max(table.num_rows for table in self.tables) // self.size // _PARTITIONS
-        return JoinJob(
-            name, sides[0], sides[1], condition, control, control.units, every=every, admitted=max(messages // _ROUNDS, 1)
-        )  # fmt: skip
 
 
-def feed(where: Place, case: Case) -> None:
-    """Fill the case's topics."""
+def _message(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows.combine_chunks())
+    return bytes(sink.getvalue())
+
+
+def feed(where: Place, topics: Sequence[str], messages: Sequence[Sequence[bytes]]) -> None:
+    """Send messages to topics, which are made where they are not there."""
     with closing(Kafka(Cluster(where.kafka))) as log:
-        for topic, table in zip(case.topics, case.tables, strict=False):
-            log.create({topic: _PARTITIONS})
-            send(log, topic, (Due(0.0, value) for value in _messages(table, case.size)))
-
-
-def _messages(table: pa.Table, size: int) -> list[bytes]:
-    found = []
-    for first in range(0, table.num_rows, size):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table.slice(first, size).combine_chunks())
-        found.append(sink.getvalue().to_pybytes())
-    return found
+        log.create(dict.fromkeys(topics, PARTITIONS))
+        for topic, own in zip(topics, messages, strict=True):
+            send(log, topic, (Due(0.0, value) for value in own))
 
 
 @dataclass(frozen=True)
 class Joined:
-    """What was seen of a join: as a job, the pairs that it told, and its tuples and pieces by unit."""
+    """What was seen of a join: as a job; pairs told; tuples stored by unit, moved, and sent to units."""
 
     measured: Measured
     pairs: int
@@ -98,29 +105,51 @@ class Joined:
     sent: int
 
 
-def measure(where: Place, case: Case, control: Control, *, warm: float, every: float, turn: int = 0) -> Joined:
-    """Run the join; a share `warm` of the rows goes before the clock starts."""
-    name = f"j{control.strategy.replace('-', '')}_{turn}_{os.getpid()}"
-    job = case.job(name, control, every)
+def measure(where: Place, case: Case, control: Control, *, turn: int = 0) -> Joined:
+    """Run the join: a tenth of the rows, until nothing is to be moved any more, then all others; three tenths of the
+    rows go before the clock starts.
+    """
+    name = f"j{turn}_{control.strategy.replace('-', '')}_{os.getpid()}"
     settings = StreamSettings(
         home=where.folder / name, kafka=where.kafka, stream_state=where.folder / "state", stream_master="local[8,4]"
     )
-    routers = _PARTITIONS * len(case.tables)
-    path = (Step("route", routers), Step("join", control.units))
-    found = run_timed(job, settings, path, case.rows, warm, answered=_answered)
+    topics, messages = case.topics(name), case.messages()
+    early = [-(-len(own) // 10) for own in messages]
+    feed(where, topics, [own[:few] for own, few in zip(messages, early, strict=True)])
+    later = [own[few:] for own, few in zip(messages, early, strict=True)]
+    ready = sum(few * case.size for few in early)
+    pause = Pause(ready, _Stillness(settings.folder(name)), lambda: feed(where, topics, later))
+    path = (Step("route", PARTITIONS * len(topics)), Step("join", control.units))
+    job = case.job(name, control, _EVERY)
+    found = run_timed(job, settings, path, case.rows, _WARM, answered=_answered, pause=pause)
     reports = [Report.read(settings.state_folder / name / "join" / str(unit)) for unit in range(control.units)]
-    joined = Joined(
-        found,
-        sum(report.counts.get("pairs", 0) for report in reports if report),
-        {report.unit: sum(report.gauges["stored"].values()) for report in reports if report},
-        sum(report.counts.get("taken in", 0) for report in reports if report),
-        sum(report.counts.get("rows", 0) for report in reports if report),
-    )
     where.forget(name)
-    return joined
+    seen = [report for report in reports if report is not None]
+    return Joined(
+        found,
+        sum(report.counts.get("pairs", 0) for report in seen),
+        {report.unit: sum(report.gauges["stored"].values()) for report in seen},
+        sum(report.counts.get("taken in", 0) for report in seen),
+        sum(report.counts.get("rows", 0) for report in seen),
+    )
 
 
 def _answered(report: Report) -> bool:
     """Whether a unit has nothing left to answer."""
     pending = report.gauges["pending"]
     return not (pending["rounds"] or pending["probes"])
+
+
+class _Stillness:
+    """Whether a join's controller has had nothing to do for a second, and nothing is under way."""
+
+    def __init__(self, folder: JobFolder) -> None:
+        self._folder = folder
+        self._since = time.monotonic()
+        self._epoch = -1
+
+    def __call__(self) -> bool:
+        told = explained(self._folder)
+        if told is None or told["epoch"] != self._epoch or told["under_way"]:
+            self._since, self._epoch = time.monotonic(), -1 if told is None else told["epoch"]
+        return time.monotonic() - self._since > _STILL

@@ -32,6 +32,15 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Pause:
+    """After so many rows, when it is over, what is to be done then."""
+
+    rows: int
+    over: Callable[[], bool]
+    then: Callable[[], None]
+
+
+@dataclass(frozen=True)
 class Measured:
     """What was seen of a job.
 
@@ -59,15 +68,16 @@ def run_timed(
     ackers: int = 0,
     roots: int = 0,
     answered: Callable[[Report], bool] = lambda report: True,
+    pause: Pause | None = None,
 ) -> Measured:
     """Run a job until so many rows are through the first and the last stage of `path`, every unit of the last has
     `answered`, and, with ackers, until so many roots are complete; a share `warm` of the rows goes before the clock
-    starts.
+    starts, with a pause if one is wanted.
 
     Raises RuntimeError if it does not come to its end.
     """
     state = settings.state_folder / job.name
-    watch = _Watch(settings.folder(job.name), state, path, rows, warm, ackers, roots, answered)
+    watch = _Watch(settings.folder(job.name), state, path, rows, warm, ackers, roots, answered, pause)
     watch.start()
     run_job(job, settings)
     return watch.measured()
@@ -115,6 +125,7 @@ class _Watch(threading.Thread):
         ackers: int,
         roots: int,
         answered: Callable[[Report], bool],
+        pause: Pause | None,
     ) -> None:
         super().__init__(daemon=True)
         self._folder, self._state = folder, state
@@ -122,6 +133,7 @@ class _Watch(threading.Thread):
         self._rows, self._warm = rows, warm
         self._ackers, self._roots = ackers, roots
         self._answered = answered
+        self._pause = pause
         self._marks: list[_Mark] = []
         self._complete, self._acks = 0.0, 0
         self._memory = 0
@@ -132,6 +144,9 @@ class _Watch(threading.Thread):
         while time.monotonic() < until and not (last is not None and self._taken(last)):
             reports = self._reports(self._first)
             through = sum(report.counts.get("rows", 0) for report in reports)
+            if self._pause is not None and through >= self._pause.rows and self._pause.over():
+                self._pause.then()
+                self._pause = None
             if not self._marks and through >= self._rows * self._warm:
                 self._mark(through)
             if last is None and through >= self._rows:

@@ -18,6 +18,7 @@ from spark_jobs.streaming.join.job import JoinJob
 from spark_jobs.streaming.join.steering import explained, want_units
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
+_REASONS = 3
 _SHOWN = 10  # lines of a table
 
 
@@ -42,11 +43,17 @@ def explain(job: JobName, as_json: Json = False) -> None:
     _heavy(console, told["heavy"])
     _entries(console, told["entries"])
     _pieces(console, told["under_way"])
-    console.print("now: " + "; ".join(told["reasons"]))
-    console.print("next: " + "; ".join(told["would"]))
+    console.print("now: " + _some(told["reasons"]))
+    console.print("next: " + _some(told["would"]))
     for each in told["history"][-_SHOWN:]:
         at = time.strftime("%H:%M:%S", time.localtime(each["at"]))
-        console.print(f"{at}  epoch {each['epoch']}: " + "; ".join(each["reasons"]), highlight=False)
+        console.print(f"{at}  epoch {each['epoch']}: {_some(each['reasons'])}", highlight=False)
+
+
+def _some(reasons: Sequence[str]) -> str:
+    """The first reasons, and how many more there are."""
+    more = len(reasons) - _REASONS
+    return "; ".join(reasons[:_REASONS]) + (f"; and {more} more" if more > 0 else "")
 
 
 @app.command()

@@ -7,7 +7,7 @@ a topic with itself, every row is a tuple of both sides: row i is the left tuple
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -77,6 +77,8 @@ class Router:
             rows=found.table.num_rows, dead=len(found.dead), filtered=0, unjoinable=0, tuples=0, messages=0
         )
         sketches = _sketches(state)
+        anew = state.scalars.get("epoch") != table.epoch
+        begun = [one.as_json() for one in sketches] if anew else state.scalars["begun"]
         parts: list[list[Sent]] = [[] for _ in range(self._units)]
         for place, side in enumerate(sides):
             kept, keys = self._keyed(side, rows, counts)
@@ -86,14 +88,19 @@ class Router:
             counts.update(tuples=keys.size, messages=grouped.messages)
             tuples = self._condition.tuples(side, keys, seqs, _taken(rows, kept))
             _send(parts, grouped, Sent(given.round.number, tuples, side))
-        if state.scalars.get("epoch") != table.epoch:
+        if anew:
             parts = [_ordered(sent, given.round.number, table.orders) for sent in parts]
         return Output(
-            _after(state, table.epoch, sketches, held),
+            _after(state, {"epoch": table.epoch, "begun": begun}, sketches, held),
             {unit: [one.batch() for one in sent] for unit, sent in enumerate(parts) if sent},
             dead=found.dead,
             counts=counts,
-            gauges={"epoch": table.epoch, "held": held.num_rows, "sketch": [one.as_json() for one in sketches]},
+            gauges={
+                "epoch": table.epoch,
+                "held": held.num_rows,
+                "sketch": [one.as_json() for one in sketches],
+                "begun": begun,
+            },
         )
 
     def _keyed(self, side: Side, rows: pa.RecordBatch, counts: Counter[str]) -> tuple[Ints, Ints]:
@@ -151,7 +158,7 @@ def _sketches(state: State) -> list[Sketch]:
     return [Sketch.of_batch(state.runs[side.name][0], *told[side]) for side in SIDES]
 
 
-def _after(state: State, epoch: int, sketches: Sequence[Sketch], held: pa.RecordBatch) -> State:
+def _after(state: State, of_epoch: Mapping[str, Any], sketches: Sequence[Sketch], held: pa.RecordBatch) -> State:
     """The state after a round; runs that say the same are the same objects."""
     told = [[one.total, one.missed] for one in sketches]
     before = state.scalars.get("sketch", [None, None])
@@ -160,4 +167,4 @@ def _after(state: State, epoch: int, sketches: Sequence[Sketch], held: pa.Record
     }
     if held.num_rows:
         runs[_HELD] = (held,)
-    return State({"epoch": epoch, "sketch": told}, runs)
+    return State({**of_epoch, "sketch": told}, runs)

@@ -56,9 +56,8 @@ class Units:
         folder = done.versions.folder
         earlier = Report.read(folder)
         cpu = (earlier.cpu if earlier else 0.0) + time.process_time() - spent
-        Report(
-            unit, plan.number, counts, after.bytes, plan.behind, done.newest, seconds, time.time(), done.output.gauges, cpu
-        ).write(folder)  # fmt: skip
+        report = Report(unit, plan.number, counts, after.bytes, plan.behind, done.newest, seconds, time.time())
+        replace(report, gauges=done.output.gauges, cpu=cpu).write(folder)
         return True
 
     def replay(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> None:

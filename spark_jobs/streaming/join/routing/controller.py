@@ -47,13 +47,15 @@ class Control:
 class Seen:
     """What was told last: the epoch that each router is in, and their sketches; tuples and copies of units.
 
-    `copied` has by a piece's id where its copy lies (offsets [start, to)) and how many tuples it has.
+    `begun` are the sketches as they were when the routers' epochs began; `copied` has by a piece's id where its copy
+    lies (offsets [start, to)) and how many tuples it has.
     """
 
     epochs: Mapping[int, int]
     sketches: tuple[Sketch, Sketch]
     stored: Mapping[int, tuple[int, int]]
     copied: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
+    begun: tuple[Sketch, Sketch] | None = None
 
     @staticmethod
     def of_gauges(
@@ -61,27 +63,36 @@ class Seen:
         units: Mapping[int, Mapping[str, Any]],
         copied: Mapping[int, tuple[int, int, int]],
     ) -> Seen:
-        """From what reports tell: of routers `epoch` and `sketch`, of units `stored`; and from where copies lie."""
-        left, right = (
-            merged(Sketch.from_json(told["sketch"][side]) for _, told in sorted(routers.items())) for side in SIDES
-        )
+        """From what reports tell: of routers `epoch`, `sketch` and `begun`, of units `stored`; and where copies lie."""
+
+        def sketches(name: str) -> tuple[Sketch, Sketch]:
+            left, right = (
+                merged(Sketch.from_json(told[name][side]) for _, told in sorted(routers.items())) for side in SIDES
+            )
+            return left, right
+
         return Seen(
             {router: told["epoch"] for router, told in routers.items()},
-            (left, right),
+            sketches("sketch"),
             {unit: (told["stored"]["left"], told["stored"]["right"]) for unit, told in units.items()},
             copied,
+            sketches("begun"),
         )
 
 
 @dataclass(frozen=True)
 class Course:
-    """What the controller remembers: the table in force, copies that were ordered, pieces that wait, parts of keys."""
+    """What the controller remembers: the table in force, copies that were ordered, pieces that wait, parts of keys.
+
+    `earlier` is the table before it, while tuples that went by that are not accounted for yet.
+    """
 
     table: Table
     copying: tuple[Pending, ...] = ()
     waiting: tuple[Pending, ...] = ()
     recollection: Recollection = field(default_factory=Recollection)
     next_id: int = 1
+    earlier: Table | None = None
 
     def as_json(self) -> dict[str, Any]:
         """A form for the job's folder; the table has a file of its own, which rounds name."""
@@ -91,13 +102,15 @@ class Course:
             "parts": self.recollection.as_json(),
             "next_id": self.next_id,
             "epoch": self.table.epoch,
+            "earlier": None if self.earlier is None else self.earlier.as_json(),
         }
 
     @staticmethod
     def from_json(table: Table, told: Mapping[str, Any]) -> Course:
         """What `as_json` gave, with the table."""
         copying, waiting = (tuple(Pending.from_json(one) for one in told[name]) for name in ("copying", "waiting"))
-        return Course(table, copying, waiting, Recollection.from_json(told["parts"]), told["next_id"])
+        earlier = None if told["earlier"] is None else Table.from_json(told["earlier"])
+        return Course(table, copying, waiting, Recollection.from_json(told["parts"]), told["next_id"], earlier)
 
 
 @dataclass(frozen=True)
@@ -120,7 +133,7 @@ def decide(course: Course, seen: Seen, control: Control, routers: int) -> Decisi
     late = sorted(unit for unit in range(routers) if seen.epochs.get(unit, 0) < table.epoch)
     if late:
         return Decision(course, (f"epoch {table.epoch} is not in force at routers {late} yet",))
-    course = replace(course, recollection=course.recollection.learnt(table, seen.sketches))
+    course = _learnt(course, seen)
     course, switches = _switched(course, seen)
     reasons = [f"piece {one.piece.id} is copied: switch to it" for one in switches]
     if not (course.copying or course.waiting or switches):
@@ -138,12 +151,22 @@ def decide(course: Course, seen: Seen, control: Control, routers: int) -> Decisi
         tuple(Switch(one.piece, *seen.copied[one.piece.id][:2]) for one in switches),
     )
     after = replace(course.table, epoch=table.epoch + 1, orders=orders)
-    return Decision(replace(course, table=after), tuple(reasons), after)
+    return Decision(replace(course, table=after, earlier=table), tuple(reasons), after)
+
+
+def _learnt(course: Course, seen: Seen) -> Course:
+    """With the tuples that came since: those before the epoch in force went by the table before."""
+    known = course.recollection
+    if course.earlier is not None and seen.begun is not None:
+        known = known.learnt(course.earlier, seen.begun)
+    return replace(course, recollection=known.learnt(course.table, seen.sketches), earlier=None)
 
 
 def loads_of(course: Course, seen: Seen) -> Loads:
     """What strategies are told."""
-    return Loads(seen.stored, course.recollection.heavy(seen.sketches))
+    stored = [sum(two[side] for two in seen.stored.values()) for side in SIDES]
+    left, right = (min(stored[side] / max(seen.sketches[side].total, 1), 1.0) for side in SIDES)
+    return Loads(seen.stored, course.recollection.heavy(seen.sketches), (left, right))
 
 
 def _switched(course: Course, seen: Seen) -> tuple[Course, list[Pending]]:

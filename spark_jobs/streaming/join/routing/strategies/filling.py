@@ -8,10 +8,12 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from spark_jobs.streaming.join.evaluating import Ints
 from spark_jobs.streaming.join.forms import Side
 from spark_jobs.streaming.join.routing.loads import Floats
 
 _SWEEPS = 40
+_LIGHT = 2.0  # times the median: so much a bucket may weigh whose place another may take
 _LEAST_SHARE = 1e-3  # of a unit that holds a part already: it goes on, since it is probed anyhow
 
 
@@ -186,5 +188,24 @@ def rebucketed(owners: Sequence[int], weights: Floats, room: Floats, slack: floa
         load[unit] -= weight
         if load[unit] > room[unit]:
             shed(unit, 0.0, -weight)
-    result: list[int] = found.tolist()
+    result: list[int] = paired(np.array(owners), found, weights).tolist()
     return result
+
+
+def paired(owners: Ints, found: Ints, weights: Floats) -> Ints:
+    """The same loads with fewer pairs of givers and receivers: each pair is a piece to be copied, however small.
+
+    Light buckets that move are dealt out anew: those of one giver after those of another, to one receiver after
+    another.
+    """
+    moving = np.flatnonzero(owners != found)
+    light = moving[weights[moving] <= _LIGHT * np.median(weights[moving])] if moving.size else moving
+    if not light.size:
+        return found
+    after = found.copy()
+    light = light[np.argsort(owners[light], kind="stable")]
+    receivers, wanted = np.unique(found[light], return_inverse=True)
+    ends = np.cumsum(np.bincount(wanted, weights[light]))
+    middles = np.cumsum(weights[light]) - weights[light] / 2
+    after[light] = receivers[np.minimum(np.searchsorted(ends, middles), receivers.size - 1)]
+    return after

@@ -108,8 +108,8 @@ def easing(
                     Move(
                         item.side, giver, unit, tuples, "split", reason(item.side, item.key), item.key,
                         share=share, start=start, whole=False, cost=cost,
-                    )  # fmt: skip
-                )
+                    )
+                )  # fmt: skip
                 start += share
     return tuple(moves)
 

@@ -17,14 +17,22 @@ from spark_jobs.streaming.join.forms import Side
 from spark_jobs.streaming.join.routing.loads import Floats, Loads, Plan
 from spark_jobs.streaming.join.routing.strategies.ahead import Ahead
 from spark_jobs.streaming.join.routing.strategies.costs import Costs
-from spark_jobs.streaming.join.routing.strategies.filling import Item, filled, kept, rebucketed, relieved, shares, units_for
+from spark_jobs.streaming.join.routing.strategies.filling import (
+    Item,
+    filled,
+    kept,
+    rebucketed,
+    relieved,
+    shares,
+    units_for,
+)
 from spark_jobs.streaming.join.routing.strategies.fixed import Hash, checked
 from spark_jobs.streaming.join.routing.strategies.gathering import easing, gathering
 from spark_jobs.streaming.join.routing.table import SIDES, Draft, Place, Table
 
 MARGIN = 0.1  # of the bound, kept free when planning
 _MORE = 3  # units that a split key is given more before it is placed anew
-FEW = 20_000  # tuples a unit: while there are fewer, those that come level units, whatever one holds too much
+FEW = 5_000  # tuples a unit: while there are fewer, those that come level units, whatever one holds too much
 MOVABLE = 0.01  # of all tuples: if more would have to make room for keys, keys are spread beside them
 
 
@@ -45,7 +53,9 @@ class HeavySplit:
         active = checked(table.room, units)
         ahead = Ahead.of(table, loads, units)
         if active != table.units:
-            return self._placed(table, loads, ahead, f"{units} units instead of {len(table.units)}", making_room=True).plan
+            return self._placed(
+                table, loads, ahead, f"{units} units instead of {len(table.units)}", making_room=True
+            ).plan
         worst = ahead.worst(table)
         if worst <= 1 + self.theta:
             return None

@@ -19,6 +19,7 @@ from spark_jobs.streaming.join.routing.loads import Heavy, Loads, Move, Plan
 from spark_jobs.streaming.join.routing.sketch import Sketch
 from spark_jobs.streaming.join.routing.strategies import STRATEGIES, strategy_of
 from spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
+from spark_jobs.streaming.join.routing.strategies.filling import paired
 from spark_jobs.streaming.join.routing.table import SIDES, Draft, Place, Table
 
 LEFT, RIGHT = SIDES
@@ -213,9 +214,9 @@ def test_a_key_that_fits_nowhere_is_split_over_the_fewest_units():
     strategy = strategy_of("heavy-split")
     table = strategy.first(8, 8)
     home = table.home(LEFT, 7).units[0]
-    stored = dict.fromkeys(range(8), (5000, 5000))
-    stored[home] = (45_000, 45_000)
-    heavy = [Heavy(side, 7, {home: 40_000}, 40_000) for side in SIDES]
+    stored = dict.fromkeys(range(8), (500, 500))
+    stored[home] = (4_500, 4_500)
+    heavy = [Heavy(side, 7, {home: 4_000}, 4_000) for side in SIDES]
     plan = strategy.plan(table, Loads(stored, heavy), 8)
     assert [sorted(own) for own in plan.table.entries] == [[7], [7]]
     left, right = (plan.table.place(side, 7).units for side in SIDES)
@@ -223,7 +224,7 @@ def test_a_key_that_fits_nowhere_is_split_over_the_fewest_units():
 
 
 def test_a_unit_that_holds_far_too_much_of_a_split_key_gives_away_a_part():
-    """Though it goes on storing the key: what came before the first look may be more than it will ever have room for."""
+    """Though it goes on storing the key: what came before the first look may be more than it ever has room for."""
     strategy = strategy_of("heavy-split")
     table = strategy.first(24, 24)
     home = table.home(RIGHT, 7).units[0]
@@ -254,6 +255,19 @@ def test_buckets_that_are_left_stay_together_on_both_sides():
     plan = strategy.plan(table, Loads(stored, heavy), 8)
     assert plan.moves and not plan.table.entries[LEFT]
     assert all(a.units == b.units for a, b in zip(*plan.table.buckets, strict=True))
+
+
+def test_light_buckets_that_move_go_from_few_givers_to_few_receivers():
+    """As many to each unit as before, heavy ones to where they were to go."""
+    drawn = np.random.default_rng(1)
+    owners = drawn.integers(0, 24, 4096)
+    moved = drawn.random(4096) < 0.4
+    found = np.where(moved, drawn.integers(0, 24, 4096), owners)
+    weights = np.where(np.arange(4096) == 9, 500.0, 1.0)
+    after = paired(owners, found, weights)
+    assert np.abs(np.bincount(after, weights) - np.bincount(found, weights)).max() <= 1
+    assert after[9] == found[9] and (after[found == owners] == owners[found == owners]).all()
+    assert len({(one, two) for one, two in zip(owners, after, strict=True) if one != two}) <= 24 + 24
 
 
 # ---- the controller
