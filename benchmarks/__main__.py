@@ -15,6 +15,8 @@ NAMES = {
     "alluxio": "beside Alluxio's own write types on real servers: run time, what is at risk, recovery",
     "catalog": "what single calls take with a million datasets recorded",
     "dataset_calls": "what the API's calls about datasets take with 100,000 of them recorded",
+    "join": "a join of skewed streams from Kafka to Kafka: every strategy, Spark's own join, DuckDB",
+    "join_unit": "one unit of a join on one core: what a tuple costs as its state grows, what moving a quarter costs",
     "join_routing": "messages a tuple, load and migration of every strategy of the join, by simulation on counts",
     "links": "the same over a slow and a fast link",
     "persistence": "the paper's workload under each strategy: run time, bytes, memory",

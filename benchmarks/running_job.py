@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -83,9 +84,9 @@ def run_timed(
     return watch.measured()
 
 
-def _cpu() -> float:
-    """CPU seconds of this process and all that it has started, those that have ended too."""
-    own = psutil.Process()
+def cpu_of(pid: int) -> float:
+    """CPU seconds of a process and all that it has started, those that have ended too."""
+    own = psutil.Process(pid)
     spent = 0.0
     for process in (own, *own.children(recursive=True)):
         with suppress(psutil.Error):
@@ -182,7 +183,7 @@ class _Watch(threading.Thread):
         acks = self._count("acks") if self._ackers else 0
         spent = {report.unit: report.cpu for report in self._reports(self._last)}
         of_units = [spent.get(unit, 0.0) for unit in range(self._last.units)]
-        self._marks.append(_Mark(time.monotonic(), rows, acks, _cpu(), of_units))
+        self._marks.append(_Mark(time.monotonic(), rows, acks, cpu_of(os.getpid()), of_units))
 
     def _reports(self, step: Step) -> list[Report]:
         found = (Report.read(self._state / step.stage / str(unit)) for unit in range(step.units))
