@@ -17,7 +17,7 @@ from persistence.platform import Platform
 from spark_jobs.streaming.errors import MissingVersion
 from spark_jobs.streaming.stored import read_files, write_files
 from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.versions import Packed, Versions
+from spark_jobs.streaming.unitlog.versions import Packed
 
 _TRIES = 3  # a version may be pruned while it is copied
 
@@ -40,7 +40,7 @@ class SavedStates:
     def save(self, stage: Stage, unit: int) -> Dataset | None:
         """Save a unit's newest state; None if there is none, or it was saved before. Raises `PersistenceError`."""
         for _ in range(_TRIES):
-            newest = Versions(stage.folder(unit)).newest()
+            newest = stage.versions(unit).newest()
             if newest is None or any(saved.order >= newest for saved, _ in self._saved(stage, unit)):
                 return None
             with suppress(MissingVersion, FileNotFoundError):
@@ -49,7 +49,7 @@ class SavedStates:
 
     def fetch(self, stage: Stage, unit: int, until: tuple[int, int]) -> tuple[int, int] | None:
         """Put the newest state back that was saved not after the round `until`; returns its round, or None."""
-        versions = Versions(stage.folder(unit))
+        versions = stage.versions(unit)
         for saved, dataset in self._saved(stage, unit):
             if saved.order > until:
                 continue
@@ -68,7 +68,7 @@ class SavedStates:
         return found
 
     def _save(self, stage: Stage, unit: int, order: tuple[int, int]) -> Dataset:
-        version = Versions(stage.folder(unit)).packed(*order)
+        version = stage.versions(unit).packed(*order)
         report = {"incarnation": order[0], "round": order[1], "offset": version.notes["offset"]}
         origin = Origin(f"stream_{stage.job}", task_id=f"{stage.name}-{unit}")
         written = Written(version.rows, version.digest, 0.0, report)

@@ -39,6 +39,7 @@ EVENTS = st.lists(
                 "lose join",
                 "lose a unit",
                 "second driver",
+                "full",
                 "units",
             ]
         ),
@@ -89,7 +90,7 @@ def world_of(folder: str, on: str, strategy: str, chance: random.Random, *, itse
 def test_each_pair_comes_out_once_whatever_moves_dies_or_is_lost(
     seed: int, strategy: str, on: str, itself: bool, most: int, events: Sequence[tuple[str, int]]
 ) -> None:
-    """Under every strategy: processes die at any call, states are lost, others take over, units come and go."""
+    """Under every strategy: processes die, states are lost, places are full, others take over, units come and go."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         world, wanted = world_of(folder, on, strategy, random.Random(seed), itself=itself, most=most)
         world.run(2)
@@ -99,6 +100,8 @@ def test_each_pair_comes_out_once_whatever_moves_dies_or_is_lost(
                 world.run(number % 3)
             elif what == "die looking":
                 world.die_looking(number % 3)
+            elif what == "full":
+                world.run_full(1 + number // 10)
             elif what == "second driver":
                 world.run(number % 4)
                 world.take_over()

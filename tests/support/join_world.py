@@ -10,13 +10,14 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from spark_jobs.streaming.errors import Fenced
+from spark_jobs.streaming.errors import Fenced, NoRoom
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.join import steering
 from spark_jobs.streaming.join.condition import Condition
@@ -30,6 +31,7 @@ from spark_jobs.streaming.unitlog.planner import Content, Planner, read_history
 from spark_jobs.streaming.unitlog.recovery import recover
 from spark_jobs.streaming.unitlog.report import Report
 from spark_jobs.streaming.unitlog.rounds import Plan
+from spark_jobs.streaming.unitlog.run_files import RunFiles
 from spark_jobs.streaming.unitlog.unit import Units
 from tests.support.memory_log import Killed, MemoryLog
 
@@ -61,7 +63,12 @@ class JoinWorld:
         self.states = folder / "states"
         route, join = self.job.parts(units, self.states)
         arguments = {**join.stage.arguments, "most_pairs": most_pairs}
-        self.parts = (route, replace(join, stage=replace(join.stage, arguments=arguments)))
+        # Some runs lie on disk, or all of them, or none.
+        spill = {"spill": str(folder / "disk"), "spill_bytes": chance.choice([0, 2_000, 1 << 40])}
+        self.parts = (
+            replace(route, stage=replace(route.stage, **spill)),
+            replace(join, stage=replace(join.stage, arguments=arguments, **spill)),
+        )
         self.rows = 0
         self.clock = 1.0
         self.looks = 0
@@ -144,6 +151,13 @@ class JoinWorld:
                 self.log.dies_in = None
         except Killed:
             self._start_again()
+
+    def run_full(self, turns: int) -> None:
+        """Go on while there is no room for any run, and start again when there is."""
+        with patch.object(RunFiles, "_placed", side_effect=NoRoom("memory and disk are full")), suppress(NoRoom):
+            for _ in range(turns):
+                self.turn()
+        self._start_again()
 
     def _start_again(self) -> None:
         self.log.dies_in = self.chance.choice([None, 0, 1, 2, 5, 10, 30])
