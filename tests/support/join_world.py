@@ -32,6 +32,7 @@ from spark_jobs.streaming.unitlog.recovery import recover
 from spark_jobs.streaming.unitlog.report import Report
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.run_files import RunFiles
+from spark_jobs.streaming.unitlog.step import Message
 from spark_jobs.streaming.unitlog.unit import Units
 from tests.support.memory_log import Killed, MemoryLog
 
@@ -95,6 +96,11 @@ class JoinWorld:
             lines = [",".join(map(str, row)) for row in rows[first : first + in_a_message]]
             own.append((topic, number % len(self.log.topics[topic]), "\n".join(lines).encode()))
         self._coming = [one for two in zip_longest(self._coming, own) for one in two if one is not None]
+
+    def put(self, topic: str, value: bytes, rows: int) -> None:
+        """A message that is to come, with so many rows that can be used."""
+        self.rows += rows
+        self._coming.append((topic, len(self._coming) % len(self.log.topics[topic]), value))
 
     def turn(self, steps: int = 9) -> None:
         """Some messages, and so many steps: a unit of a round of either stage, a look, what a zombie sends at last."""
@@ -233,11 +239,20 @@ class JoinWorld:
         return {switch["piece"]["id"] for told in tables for switch in told["orders"]["switches"]}
 
     def pairs(self) -> Counter[tuple[int, int]]:
+        """The ids of all pairs that are told."""
+        return Counter((told["l"], told["r"]) for told in self.results())
+
+    def results(self) -> list[dict[str, Any]]:
         """All lines of the topic of results, as a plain reader sees them."""
-        found: Counter[tuple[int, int]] = Counter()
-        for message in (message for unit in self.log.topics[self.job.results] for message in unit):
-            found.update((told["l"], told["r"]) for told in map(json.loads, bytes(message.value).splitlines()))
-        return found
+        return [
+            json.loads(line)
+            for message in self.messages(self.job.results)
+            for line in bytes(message.value).split(b"\n")[:-1]
+        ]
+
+    def messages(self, topic: str) -> list[Message]:
+        """All messages of a topic."""
+        return [message for unit in self.log.topics[topic] for message in unit]
 
     def _step(self, part: Part) -> None:
         """One unit of the round that is under way, or of the next one."""

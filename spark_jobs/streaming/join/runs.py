@@ -60,6 +60,15 @@ class Run:
         low, high = keys
         return slice(int(np.searchsorted(self.keys, low)), int(np.searchsorted(self.keys, high, "right")))
 
+    def text_bytes(self, rows: npt.NDArray[np.integer]) -> Ints:
+        """How many bytes of text each of the given rows has."""
+        found = np.zeros(rows.size, np.int64)
+        for column in self.batch.columns:
+            if pa.types.is_string(column.type):
+                ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset :]
+                found += ends[rows + 1] - ends[rows]
+        return found
+
     def taken(self, rows: npt.NDArray[np.integer], names: Sequence[str]) -> dict[str, pa.Array]:
         """Columns, with the given rows alone."""
         chosen = pa.array(rows)
