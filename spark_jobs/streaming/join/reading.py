@@ -105,7 +105,8 @@ def _parsed(
 
 
 def _csv(lines: Sequence[_Line], source: Source, schema: pa.Schema) -> pa.Table:
-    content = b"\n".join([line.content for line in lines])
+    # With a line end behind the last line too: without, Arrow takes an empty field there for a quoted one.
+    content = b"\n".join([*(line.content for line in lines), b""])
     if content.count(b'"') % 2 and any(_is_open(line.content, source.delimiter) for line in lines):
         raise pa.ArrowInvalid("a quote is open at the end of the line")
     declared, wanted = source.schema, schema.names

@@ -190,6 +190,19 @@ def test_lines_that_cannot_be_used_are_dead_letters_and_those_around_them_are_jo
     assert world.counts("route")["dead"] == len(lines)
 
 
+def test_a_null_at_the_end_of_a_message_is_one(tmp_path: Path) -> None:
+    """Also behind a quoted text, and where the line ends with a delimiter."""
+    fields = {"id": "int", "t": "text", "x": "float"}
+    left, right = Relation("l", fields), Relation("r", fields)
+    condition = Condition.of(left, right, "l.id = r.id", ["l.id AS l", "r.id AS r", "l.t", "r.x"])
+    job = JoinJob("j", Source("left", left), Source("right", right), condition, CONTROL, 4, admitted=2)
+    world = JoinWorld(job, tmp_path, random.Random(1), partitions=1)
+    world.put("left", b'1,"a",', 1)
+    world.put("right", b'1,"a",,', 1)
+    world.finish()
+    assert world.results() == [{"l": 1, "r": 1, "t": "a", "x": None}]
+
+
 def test_arrow_messages_that_cannot_be_used_are_dead_letters(tmp_path: Path) -> None:
     """As a whole: bytes that are none, cut ones, columns that are missing or of another type, texts that are none."""
     world = world_of(tmp_path, "l.k = r.k AND l.t <> ''", "arrow")
