@@ -27,13 +27,17 @@ from spark_jobs.streaming.join.reading import Source
 from spark_jobs.streaming.join.routing.controller import Control
 from spark_jobs.streaming.json_files import read_json, write_json
 from spark_jobs.streaming.parts import Part
+from spark_jobs.streaming.saving import Saved, told_needed_from
+from spark_jobs.streaming.unitlog.log import Order
 from spark_jobs.streaming.unitlog.planner import Content, Planner, read_history
 from spark_jobs.streaming.unitlog.recovery import recover
 from spark_jobs.streaming.unitlog.report import Report
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.run_files import RunFiles
+from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.step import Message
 from spark_jobs.streaming.unitlog.unit import Units
+from spark_jobs.streaming.unitlog.versions import Packed
 from tests.support.memory_log import Killed, MemoryLog
 
 ROOM = 4
@@ -73,6 +77,8 @@ class JoinWorld:
         self.rows = 0
         self.clock = 1.0
         self.looks = 0
+        self.saved: dict[str, dict[int, tuple[Saved, Packed]]] = {}  # the persisted states of stages, by unit
+        self.cut: Counter[str] = Counter()  # messages that were deleted, by topic
         self._coming: list[tuple[str, int, bytes]] = []  # messages that nobody has written yet
         self._late: list[Any] = []  # rounds of units that zombies have worked out, and not sent yet
         self.start()
@@ -81,7 +87,7 @@ class JoinWorld:
         """A driver and workers without memory."""
         self.job.prepare(self.folder)
         for part in self.parts:
-            recover(part.stage, self.log, lambda stage, unit, until: None)
+            recover(part.stage, self.log, self._fetch)
         self.planners = {part.stage.name: self._planner(part) for part in self.parts}
         self.units = {part.stage.name: Units(part.stage, self.log) for part in self.parts}
         self.helm = steering.Helm(self.job.control, self.folder, self.parts, self.log)
@@ -164,6 +170,34 @@ class JoinWorld:
             for _ in range(turns):
                 self.turn()
         self._start_again()
+
+    def save(self) -> None:
+        """Persist the states of units, one after another, and delete what none of them needs, as a job does."""
+        for part in self.parts:
+            stage, saved = part.stage, self.saved.setdefault(part.stage.name, {})
+            for unit in range(part.units):
+                if (newest := stage.versions(unit).newest()) is not None:
+                    packed = stage.versions(unit).packed(*newest)
+                    needs = {int(giver): offset for giver, offset in packed.notes.get("needs", {}).items()}
+                    saved[unit] = Saved(newest, packed.notes["offset"], True, needs), packed
+                self._step(self.chance.choice(self.parts))
+            if len(saved) == part.units:
+                states = [state for state, _ in saved.values()]
+                if stage.inside:
+                    self._delete(stage.topic, {unit: state.offset for unit, (state, _) in saved.items()})
+                self._delete(stage.told, told_needed_from(states))
+
+    def _delete(self, topic: str, before: Mapping[int, int]) -> None:
+        for unit, offset in before.items():
+            self.cut[topic] += sum(message.offset < offset for message in self.log.topics[topic][unit])
+        self.log.delete(topic, before)
+
+    def _fetch(self, stage: Stage, unit: int, until: Order) -> Order | None:
+        found = self.saved.get(stage.name, {}).get(unit)
+        if found is None or found[0].order > until:
+            return None
+        stage.versions(unit).unpack(*found[0].order, found[1])
+        return found[0].order
 
     def _start_again(self) -> None:
         self.log.dies_in = self.chance.choice([None, 0, 1, 2, 5, 10, 30])

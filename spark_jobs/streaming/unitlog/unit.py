@@ -107,6 +107,8 @@ class Units:
             "sent": done.sent,
             "counts": dict(sorted(counts.items())),
         }
+        if done.output.needs:
+            notes["needs"] = {str(unit): done.output.needs[unit] for unit in sorted(done.output.needs)}
         after = done.versions.save(done.before, done.output.state, done.plan.order, notes)
         self._kept[done.unit] = after
         return after
