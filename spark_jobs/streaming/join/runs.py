@@ -6,7 +6,7 @@ greatest seq; the least and the greatest key are the first and the last.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -69,10 +69,10 @@ class Run:
                 found += ends[rows + 1] - ends[rows]
         return found
 
-    def taken(self, rows: npt.NDArray[np.integer], names: Sequence[str]) -> dict[str, pa.Array]:
-        """Columns, with the given rows alone."""
+    def taken(self, rows: npt.NDArray[np.integer], names: Mapping[str, str]) -> dict[str, pa.Array]:
+        """Columns under other names, with the given rows alone."""
         chosen = pa.array(rows)
-        return {name: self.batch.column(name).take(chosen) for name in names}
+        return {name: self.batch.column(stored).take(chosen) for name, stored in names.items()}
 
 
 def bytes_of(batch: pa.RecordBatch) -> int:
