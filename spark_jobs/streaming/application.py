@@ -118,7 +118,7 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         units = len(log.extents(job.topic))
         log.create(job.topics(units))
         job.prepare(folder)
-        parts = job.parts(units, settings.state_folder)
+        parts = settings.parts(job, units)
         stages = tuple((part.stage, part.units) for part in parts)
         chosen = Settings(sync_patience=_PATIENCE)  # a stop does not wait for ever for the under-store
         platform = open_platform(chosen, runner=NoRunner(), who=f"stream {job.name}")
@@ -157,7 +157,7 @@ def run_apart(job: Job, settings: StreamSettings) -> None:
     """Run the stages of a job that are apart, beside its application that has started this process, until that ends."""
     folder, parent = settings.folder(job.name), os.getppid()
     with closing(Kafka(settings.cluster)) as log:
-        parts = job.parts(len(log.extents(job.topic)), settings.state_folder)
+        parts = settings.parts(job, len(log.extents(job.topic)))
 
     def beat() -> None:
         if os.getppid() != parent:

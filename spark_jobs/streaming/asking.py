@@ -39,7 +39,7 @@ def ask(job: WindowsJob, registry: Registry, state: Path, sql: str, planners: Pl
     """
     plan = (planners or Planners()).of(job.name, registry).plan(sql)
     _, reducing = job.stages(1, state)
-    return answer(plan, [_newest(Versions(reducing.folder(unit))) for unit in range(job.reducers)])
+    return answer(plan, [_newest(reducing.versions(unit)) for unit in range(job.reducers)])
 
 
 def _newest(versions: Versions) -> State:

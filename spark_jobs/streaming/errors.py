@@ -23,6 +23,10 @@ class Damaged(StreamError):
     """A version of a unit's state is there and cannot be read."""
 
 
+class NoRoom(StreamError, OSError):
+    """There is no room for a file; what was to write it can be run again once some is freed."""
+
+
 class NotDeterministic(StreamError):
     """A round that was run again came out otherwise."""
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
+from spark_jobs.streaming.half_files import half_in
+
 
 def write_json(path: Path, told: Any) -> None:
-    """Replace a file as a whole, so that nobody reads half of it."""
-    half = path.with_name(f".{path.name}.{os.getpid()}")
-    half.write_text(json.dumps(told))
-    half.replace(path)
+    """Replace a file as a whole, so that nobody reads half of it; raises `NoRoom`."""
+    with half_in(path.parent) as half:
+        half.write_text(json.dumps(told))
+        half.replace(path)
 
 
 def read_json(path: Path) -> Any:

@@ -7,9 +7,9 @@ Async&Sync it is in the under-store before it counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from persistence.errors import PersistenceError
 from persistence.model import Dataset, Origin, Phase, Strategy, Written
@@ -17,18 +17,22 @@ from persistence.platform import Platform
 from spark_jobs.streaming.errors import MissingVersion
 from spark_jobs.streaming.stored import read_files, write_files
 from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.versions import Packed, Versions
+from spark_jobs.streaming.unitlog.versions import Packed
 
 _TRIES = 3  # a version may be pruned while it is copied
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A state that was saved: after which round, and the first offset of its log that comes after it."""
+    """A state that was saved: after which round, and the first offset of its log that comes after it.
+
+    `needs` has from which offset on it may still read each unit of what its stage tells, where that is known.
+    """
 
     order: tuple[int, int]
     offset: int
     persisted: bool
+    needs: Mapping[int, int] = field(default_factory=dict)
 
 
 class SavedStates:
@@ -40,7 +44,7 @@ class SavedStates:
     def save(self, stage: Stage, unit: int) -> Dataset | None:
         """Save a unit's newest state; None if there is none, or it was saved before. Raises `PersistenceError`."""
         for _ in range(_TRIES):
-            newest = Versions(stage.folder(unit)).newest()
+            newest = stage.versions(unit).newest()
             if newest is None or any(saved.order >= newest for saved, _ in self._saved(stage, unit)):
                 return None
             with suppress(MissingVersion, FileNotFoundError):
@@ -49,7 +53,7 @@ class SavedStates:
 
     def fetch(self, stage: Stage, unit: int, until: tuple[int, int]) -> tuple[int, int] | None:
         """Put the newest state back that was saved not after the round `until`; returns its round, or None."""
-        versions = Versions(stage.folder(unit))
+        versions = stage.versions(unit)
         for saved, dataset in self._saved(stage, unit):
             if saved.order > until:
                 continue
@@ -68,8 +72,14 @@ class SavedStates:
         return found
 
     def _save(self, stage: Stage, unit: int, order: tuple[int, int]) -> Dataset:
-        version = Versions(stage.folder(unit)).packed(*order)
-        report = {"incarnation": order[0], "round": order[1], "offset": version.notes["offset"]}
+        version = stage.versions(unit).packed(*order)
+        notes = version.notes
+        report = {
+            "incarnation": order[0],
+            "round": order[1],
+            "offset": notes["offset"],
+            "needs": notes.get("needs", {}),
+        }
         origin = Origin(f"stream_{stage.job}", task_id=f"{stage.name}-{unit}")
         written = Written(version.rows, version.digest, 0.0, report)
         return write_files(
@@ -81,7 +91,14 @@ class SavedStates:
         for dataset in self._platform.catalog.find(path=_path(stage, unit), phase=Phase.COMMITTED, limit=20):
             told = dataset.report or {}
             order = (int(str(told["incarnation"])), int(str(told["round"])))
-            yield Saved(order, int(str(told["offset"])), dataset.persisted), dataset
+            needs = {int(unit): int(offset) for unit, offset in dict(told.get("needs", {})).items()}  # type: ignore[call-overload]
+            yield Saved(order, int(str(told["offset"])), dataset.persisted, needs), dataset
+
+
+def told_needed_from(states: Collection[Saved]) -> dict[int, int]:
+    """By unit of what a stage tells: the first offset that some of these states of all its units may still read."""
+    units = {unit for saved in states for unit in saved.needs}
+    return {unit: min(saved.needs.get(unit, 0) for saved in states) for unit in sorted(units)}
 
 
 def _path(stage: Stage, unit: int) -> str:

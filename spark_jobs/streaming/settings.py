@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import Field, field_validator
@@ -10,6 +11,7 @@ from persistence.platform import default_cache
 from persistence.profile import ProfiledSettings, checkout
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.kafka import Cluster
+from spark_jobs.streaming.parts import Job, Part
 
 
 class StreamSettings(ProfiledSettings):
@@ -25,6 +27,15 @@ class StreamSettings(ProfiledSettings):
     stream_state: Path | None = Field(
         default=None,
         description="Folder in memory for states of streams, shared by all workers; empty: in the cache",
+    )
+    stream_spill: Path | None = Field(
+        default=None,
+        description="Folder on disk for runs of states that are too large for memory; empty: spill in the home",
+    )
+    stream_spill_bytes: int = Field(
+        default=256 << 20,
+        ge=0,
+        description="Bytes from which on a run of a state lies on disk; smaller ones do while memory is nearly full",
     )
     stream_save: float = Field(
         default=60, ge=0, description="Seconds between two savings of a stream's states as datasets; 0: never"
@@ -46,7 +57,7 @@ class StreamSettings(ProfiledSettings):
         default_factory=dict, description="Further settings of a stream's Spark session, as a JSON object"
     )
 
-    @field_validator("streams", "stream_state", mode="before")
+    @field_validator("streams", "stream_state", "stream_spill", mode="before")
     @classmethod
     def _no_path(cls, value: object) -> object:
         return value or None
@@ -65,6 +76,17 @@ class StreamSettings(ProfiledSettings):
     def state_folder(self) -> Path:
         """Where the states of all jobs lie."""
         return (self.stream_state or default_cache(self.home) / ".streams").expanduser().resolve()
+
+    @property
+    def spill_folder(self) -> Path:
+        """Where those runs of states lie that memory is not for."""
+        return (self.stream_spill or self.home / "spill").expanduser().resolve()
+
+    def parts(self, job: Job, units: int) -> tuple[Part, ...]:
+        """The stages of a job whose topic has so many units, with their states where these settings want them."""
+        spill, least = str(self.spill_folder), self.stream_spill_bytes
+        found = job.parts(units, self.state_folder)
+        return tuple(replace(part, stage=replace(part.stage, spill=spill, spill_bytes=least)) for part in found)
 
     @property
     def jobs_folder(self) -> Path:

@@ -12,7 +12,7 @@ from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.kafka import Cluster, Kafka
 from spark_jobs.streaming.savepoints import Savepoints, make_asked
-from spark_jobs.streaming.saving import SavedStates
+from spark_jobs.streaming.saving import SavedStates, told_needed_from
 from spark_jobs.streaming.unitlog.planner import cut_before
 from spark_jobs.streaming.unitlog.stage import Stage
 
@@ -83,12 +83,14 @@ class Upkeep(threading.Thread):
         return ""
 
     def _cut(self, stage: Stage, units: int) -> None:
-        """Delete what no persisted state needs: of a log that is the job's own, and of the rounds log."""
+        """Delete what no persisted state needs: of a log that is the job's own, of what is told, of the rounds log."""
         persisted = self._states.needed_from(stage, range(units))
         if len(persisted) < units:
             return
         if stage.inside or stage.asked:
             self._log.delete(stage.topic, {unit: saved.offset for unit, saved in persisted.items()})
+        if told := told_needed_from(persisted.values()):
+            self._log.delete(stage.told, told)
         extent = self._log.extents(stage.rounds)[0]
         rounds = self._log.fetch(stage.rounds, 0, extent.low, extent.high)
         if offset := cut_before(rounds, min(saved.order for saved in persisted.values())):

@@ -39,6 +39,9 @@ EVENTS = st.lists(
                 "lose join",
                 "lose a unit",
                 "second driver",
+                "full",
+                "save",
+                "save",
                 "units",
             ]
         ),
@@ -89,7 +92,7 @@ def world_of(folder: str, on: str, strategy: str, chance: random.Random, *, itse
 def test_each_pair_comes_out_once_whatever_moves_dies_or_is_lost(
     seed: int, strategy: str, on: str, itself: bool, most: int, events: Sequence[tuple[str, int]]
 ) -> None:
-    """Under every strategy: processes die at any call, states are lost, others take over, units come and go."""
+    """Under every strategy: processes die, states are lost, places are full, others take over, units come and go."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         world, wanted = world_of(folder, on, strategy, random.Random(seed), itself=itself, most=most)
         world.run(2)
@@ -99,6 +102,11 @@ def test_each_pair_comes_out_once_whatever_moves_dies_or_is_lost(
                 world.run(number % 3)
             elif what == "die looking":
                 world.die_looking(number % 3)
+            elif what == "save":
+                world.run(number % 4)
+                world.save()
+            elif what == "full":
+                world.run_full(1 + number // 10)
             elif what == "second driver":
                 world.run(number % 4)
                 world.take_over()
@@ -108,6 +116,7 @@ def test_each_pair_comes_out_once_whatever_moves_dies_or_is_lost(
         world.want_units(1 + seed % 3)
         world.settle()
         event(f"pieces were switched to: {bool(world.switched())}")
+        event(f"copies were deleted: {bool(world.cut[world.job.copies])}")
         event(f"tuples moved: {bool(world.counts('join')['taken in'])}")
         assert world.pairs() == wanted
 
@@ -127,6 +136,28 @@ def test_tuples_do_move_while_rows_come_and_units_die(strategy: str, on: str) ->
         assert world.switched() and world.counts("join")["taken in"] > 0
         assert course_of(world.folder).table.units == (0, 1)
         assert not world.stored()[2] and not world.stored()[3]
+        assert world.pairs() == wanted
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_copies_that_every_state_is_done_with_are_deleted_and_nothing_is_missed(seed: int) -> None:
+    """States are persisted at any time, and lost; when all has moved and is persisted, no copy is left."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        world, wanted = world_of(folder, "l.k = r.k", "heavy-split", random.Random(seed), itself=False, most=40)
+        for units, loses in ((4, "join"), (2, "all"), (3, "join")):
+            world.want_units(units)
+            for _ in range(3):
+                world.run(2)
+                world.save()
+            world.run(4, 60, loses)
+        world.finish()
+        world.settle()
+        world.save()
+        assert world.switched() and world.cut[world.job.copies] and not world.messages(world.job.copies)
+        world._lose("all")
+        world.start()
+        world.want_units(1)
+        world.settle()
         assert world.pairs() == wanted
 
 

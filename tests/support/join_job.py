@@ -55,6 +55,11 @@ class JoinJob(Application):
             found.update((told["l"], told["r"]) for told in map(json.loads, value.splitlines()))
         return found
 
+    def copies_deleted(self) -> int:
+        """How many offsets of the topic of copies are not there any more."""
+        with closing(Kafka(Cluster(self.kafka.address))) as log:
+            return sum(extent.low for extent in log.extents(f"{self.name}.copies").values())
+
     def rows_through(self) -> int:
         """How many rows routers have read."""
         return int(self.look().stages.get("route", {}).get("counts", {}).get("rows", 0))

@@ -10,13 +10,14 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from spark_jobs.streaming.errors import Fenced
+from spark_jobs.streaming.errors import Fenced, NoRoom
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.join import steering
 from spark_jobs.streaming.join.condition import Condition
@@ -26,11 +27,17 @@ from spark_jobs.streaming.join.reading import Source
 from spark_jobs.streaming.join.routing.controller import Control
 from spark_jobs.streaming.json_files import read_json, write_json
 from spark_jobs.streaming.parts import Part
+from spark_jobs.streaming.saving import Saved, told_needed_from
+from spark_jobs.streaming.unitlog.log import Order
 from spark_jobs.streaming.unitlog.planner import Content, Planner, read_history
 from spark_jobs.streaming.unitlog.recovery import recover
 from spark_jobs.streaming.unitlog.report import Report
 from spark_jobs.streaming.unitlog.rounds import Plan
+from spark_jobs.streaming.unitlog.run_files import RunFiles
+from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.step import Message
 from spark_jobs.streaming.unitlog.unit import Units
+from spark_jobs.streaming.unitlog.versions import Packed
 from tests.support.memory_log import Killed, MemoryLog
 
 ROOM = 4
@@ -61,10 +68,17 @@ class JoinWorld:
         self.states = folder / "states"
         route, join = self.job.parts(units, self.states)
         arguments = {**join.stage.arguments, "most_pairs": most_pairs}
-        self.parts = (route, replace(join, stage=replace(join.stage, arguments=arguments)))
+        # Some runs lie on disk, or all of them, or none.
+        spill = {"spill": str(folder / "disk"), "spill_bytes": chance.choice([0, 2_000, 1 << 40])}
+        self.parts = (
+            replace(route, stage=replace(route.stage, **spill)),
+            replace(join, stage=replace(join.stage, arguments=arguments, **spill)),
+        )
         self.rows = 0
         self.clock = 1.0
         self.looks = 0
+        self.saved: dict[str, dict[int, tuple[Saved, Packed]]] = {}  # the persisted states of stages, by unit
+        self.cut: Counter[str] = Counter()  # messages that were deleted, by topic
         self._coming: list[tuple[str, int, bytes]] = []  # messages that nobody has written yet
         self._late: list[Any] = []  # rounds of units that zombies have worked out, and not sent yet
         self.start()
@@ -73,7 +87,7 @@ class JoinWorld:
         """A driver and workers without memory."""
         self.job.prepare(self.folder)
         for part in self.parts:
-            recover(part.stage, self.log, lambda stage, unit, until: None)
+            recover(part.stage, self.log, self._fetch)
         self.planners = {part.stage.name: self._planner(part) for part in self.parts}
         self.units = {part.stage.name: Units(part.stage, self.log) for part in self.parts}
         self.helm = steering.Helm(self.job.control, self.folder, self.parts, self.log)
@@ -88,6 +102,11 @@ class JoinWorld:
             lines = [",".join(map(str, row)) for row in rows[first : first + in_a_message]]
             own.append((topic, number % len(self.log.topics[topic]), "\n".join(lines).encode()))
         self._coming = [one for two in zip_longest(self._coming, own) for one in two if one is not None]
+
+    def put(self, topic: str, value: bytes, rows: int) -> None:
+        """A message that is to come, with so many rows that can be used."""
+        self.rows += rows
+        self._coming.append((topic, len(self._coming) % len(self.log.topics[topic]), value))
 
     def turn(self, steps: int = 9) -> None:
         """Some messages, and so many steps: a unit of a round of either stage, a look, what a zombie sends at last."""
@@ -144,6 +163,41 @@ class JoinWorld:
                 self.log.dies_in = None
         except Killed:
             self._start_again()
+
+    def run_full(self, turns: int) -> None:
+        """Go on while there is no room for any run, and start again when there is."""
+        with patch.object(RunFiles, "_placed", side_effect=NoRoom("memory and disk are full")), suppress(NoRoom):
+            for _ in range(turns):
+                self.turn()
+        self._start_again()
+
+    def save(self) -> None:
+        """Persist the states of units, one after another, and delete what none of them needs, as a job does."""
+        for part in self.parts:
+            stage, saved = part.stage, self.saved.setdefault(part.stage.name, {})
+            for unit in range(part.units):
+                if (newest := stage.versions(unit).newest()) is not None:
+                    packed = stage.versions(unit).packed(*newest)
+                    needs = {int(giver): offset for giver, offset in packed.notes.get("needs", {}).items()}
+                    saved[unit] = Saved(newest, packed.notes["offset"], True, needs), packed
+                self._step(self.chance.choice(self.parts))
+            if len(saved) == part.units:
+                states = [state for state, _ in saved.values()]
+                if stage.inside:
+                    self._delete(stage.topic, {unit: state.offset for unit, (state, _) in saved.items()})
+                self._delete(stage.told, told_needed_from(states))
+
+    def _delete(self, topic: str, before: Mapping[int, int]) -> None:
+        for unit, offset in before.items():
+            self.cut[topic] += sum(message.offset < offset for message in self.log.topics[topic][unit])
+        self.log.delete(topic, before)
+
+    def _fetch(self, stage: Stage, unit: int, until: Order) -> Order | None:
+        found = self.saved.get(stage.name, {}).get(unit)
+        if found is None or found[0].order > until:
+            return None
+        stage.versions(unit).unpack(*found[0].order, found[1])
+        return found[0].order
 
     def _start_again(self) -> None:
         self.log.dies_in = self.chance.choice([None, 0, 1, 2, 5, 10, 30])
@@ -219,11 +273,20 @@ class JoinWorld:
         return {switch["piece"]["id"] for told in tables for switch in told["orders"]["switches"]}
 
     def pairs(self) -> Counter[tuple[int, int]]:
+        """The ids of all pairs that are told."""
+        return Counter((told["l"], told["r"]) for told in self.results())
+
+    def results(self) -> list[dict[str, Any]]:
         """All lines of the topic of results, as a plain reader sees them."""
-        found: Counter[tuple[int, int]] = Counter()
-        for message in (message for unit in self.log.topics[self.job.results] for message in unit):
-            found.update((told["l"], told["r"]) for told in map(json.loads, bytes(message.value).splitlines()))
-        return found
+        return [
+            json.loads(line)
+            for message in self.messages(self.job.results)
+            for line in bytes(message.value).split(b"\n")[:-1]
+        ]
+
+    def messages(self, topic: str) -> list[Message]:
+        """All messages of a topic."""
+        return [message for unit in self.log.topics[topic] for message in unit]
 
     def _step(self, part: Part) -> None:
         """One unit of the round that is under way, or of the next one."""

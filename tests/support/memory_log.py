@@ -88,6 +88,12 @@ class MemoryLog:
         """Whether nobody else has opened the writer's log since."""
         return self._owners[writer] is by
 
+    def delete(self, topic: str, before: Mapping[int, int]) -> None:
+        """Delete the messages of each unit before an offset."""
+        for unit, offset in before.items():
+            self.topics[topic][unit] = [message for message in self.topics[topic][unit] if message.offset >= offset]
+            self.lows[topic, unit] = max(offset, self.lows[topic, unit])
+
     def cut(self, topic: str) -> None:
         """Delete all that is in a topic now."""
         for unit in range(len(self.topics[topic])):

@@ -85,7 +85,7 @@ def rewind(
         closing(open_platform(Settings(), runner=NoRunner())) as platform,
         closing(Kafka(settings.cluster)) as log,
     ):
-        parts = declared.parts(len(log.extents(declared.topic)), settings.state_folder)
+        parts = settings.parts(declared, len(log.extents(declared.topic)))
         stages = [part.stage for part in parts]
         point = Savepoints(platform, declared.name).load(to) if to else BEGINNING
         incarnation = go_back(stages, log, point, time.time())

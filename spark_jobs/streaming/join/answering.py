@@ -12,10 +12,12 @@ from spark_jobs.streaming.join.condition import Condition
 from spark_jobs.streaming.join.evaluating import Ints
 from spark_jobs.streaming.join.forms import Side
 from spark_jobs.streaming.join.kernels import expand, search
-from spark_jobs.streaming.join.runs import Run
+from spark_jobs.streaming.join.runs import Run, bytes_of
 from spark_jobs.streaming.join.store import Store
 
 _CHUNK = 1 << 16  # candidate pairs that are looked at together
+_CHUNK_BYTES = 64 << 20  # of texts, in what is looked at together; one pair may have more
+_MOST_BYTES = 256 << 20  # of texts, in the pairs of a round, about: so that its results are no more than memory has
 _TRIES = 16  # candidates for each pair that a round may emit: also what checks drop takes its time
 
 
@@ -46,13 +48,14 @@ class Answers:
         self._query = query
         self._most = most
         self._tries = 0
+        self._bytes = 0
         self._batches: list[pa.RecordBatch] = []
         self.pairs = 0
 
     @property
     def full(self) -> bool:
         """Whether this round has done enough."""
-        return self.pairs >= self._most or self._tries >= _TRIES * self._most
+        return self.pairs >= self._most or self._tries >= _TRIES * self._most or self._bytes >= _MOST_BYTES
 
     @property
     def results(self) -> list[pa.RecordBatch]:
@@ -84,6 +87,9 @@ class Answers:
                 return replace(place, probe=probe, skip=skip)
             probe, skip, count = expand(first, end, probe, skip, of_probe, of_store)
             ours, theirs = of_probe[:count], of_store[:count]
+            if (fits := _fitting(probes.text_bytes(ours) + run.text_bytes(theirs))) < count:
+                probe, skip = int(ours[fits]), int(theirs[fits] - first[ours[fits]])
+                ours, theirs, count = ours[:fits], theirs[:fits], fits
             self._tries += count
             if not ordered:
                 earlier = run.seqs[theirs] < probes.seqs[ours]
@@ -109,6 +115,7 @@ class Answers:
         if rows:
             columns = self._columns(side, ours, theirs, self._condition.shown)
             self._batches.append(self._condition.output(*columns, rows, self._query))
+            self._bytes += bytes_of(self._batches[-1])
             self.pairs += rows
 
     def _columns(self, side: Side, ours: tuple[Run, Any], theirs: tuple[Run, Any], names: Any) -> tuple[Any, Any]:
@@ -116,6 +123,13 @@ class Answers:
         own = ours[0].taken(ours[1], names(side))
         other = theirs[0].taken(theirs[1], names(side.other))
         return (own, other) if side is Side.LEFT else (other, own)
+
+
+def _fitting(sizes: Ints) -> int:
+    """How many of some candidates are looked at together, by the bytes of their texts: one at least."""
+    if int(sizes.sum()) <= _CHUNK_BYTES:
+        return sizes.size
+    return max(int(np.searchsorted(np.cumsum(sizes), _CHUNK_BYTES, "right")), 1)
 
 
 def _ranges(condition: Condition, side: Side, probes: Run, run: Run) -> tuple[Ints, Ints]:

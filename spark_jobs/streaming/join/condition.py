@@ -8,7 +8,7 @@ there is one, else a band, else an order; whatever the key does not say exactly 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -69,9 +69,12 @@ class Condition:
         return tuple(name for name in own.fields if own.full(name) in needed)
 
     def carried(self, side: Side) -> pa.Schema:
-        """The columns that go with a tuple besides its key and seq, by the full names of their fields (`l.name`)."""
+        """The columns that go with a tuple besides its key and seq, by the full names of their fields (`l.name`).
+
+        A field that is the key itself is not among them.
+        """
         own = self.names.of(side)
-        needed = self._carried(side)
+        needed = self._carried(side) - {self.by.field(side)}
         return pa.schema([(own.full(n), ARROW[kind]) for n, kind in own.fields.items() if own.full(n) in needed])
 
     def tuple_schema(self, side: Side) -> pa.Schema:
@@ -105,15 +108,13 @@ class Condition:
             mask &= holds(condition, columns, rows)
         return mask
 
-    def checked(self, side: Side) -> tuple[str, ...]:
-        """The carried columns that `residual` looks at; it need not be asked if there are none on either side."""
-        found = {name for condition in self.checks for name in condition.columns}
-        return tuple(name for name in self.carried(side).names if name in found)
+    def checked(self, side: Side) -> Mapping[str, str]:
+        """The columns that `residual` looks at, each with the one of tuples that it is."""
+        return self._stored(side, self.checks)
 
-    def shown(self, side: Side) -> tuple[str, ...]:
-        """The carried columns that `output` looks at."""
-        found = {name for expression in self.outputs.values() for name in expression.columns}
-        return tuple(name for name in self.carried(side).names if name in found)
+    def shown(self, side: Side) -> Mapping[str, str]:
+        """The columns that `output` looks at, each with the one of tuples that it is."""
+        return self._stored(side, self.outputs.values())
 
     def output(self, left: Columns, right: Columns, rows: int, query: str) -> pa.RecordBatch:
         """Pairs as results of a query, from the columns that `shown` names."""
@@ -131,6 +132,10 @@ class Condition:
         """The inverse of `as_json`."""
         sides = Relation.from_json(told["left"]), Relation.from_json(told["right"])
         return Condition.of(*sides, told["where"], told.get("select", ()))
+
+    def _stored(self, side: Side, expressions: Iterable[Expression]) -> Mapping[str, str]:
+        named = {name for expression in expressions for name in expression.columns} & self._carried(side)
+        return {name: KEY if name == self.by.field(side) else name for name in sorted(named)}
 
     def _carried(self, side: Side) -> frozenset[str]:
         prefix = f"{self.names.of(side).alias}."

@@ -33,3 +33,7 @@ class BadOrders(JoinError):
 
 class BadCopy(JoinError):
     """A copy of a piece that is not whole where its switch says that it lies."""
+
+
+class TooLong(JoinError):
+    """More text in a round of a router unit than a column can hold."""

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+from sqlglot import exp
 
 from spark_jobs.streaming.join.evaluating import Columns, Ints, Mask, floats, ints, values
 from spark_jobs.streaming.join.forms import GREATEST, Reach, Side
@@ -36,6 +37,9 @@ class Keys(Protocol):
     def names(self, side: Side) -> tuple[str, ...]:
         """The columns that keys of a side are made of."""
 
+    def field(self, side: Side) -> str | None:
+        """The column of a side that is its key, as it is; None where there is none."""
+
 
 @dataclass(frozen=True)
 class Whole:
@@ -51,6 +55,10 @@ class Whole:
     def names(self, side: Side) -> tuple[str, ...]:
         """The columns that keys of a side are made of."""
         return self.ends[side].columns
+
+    def field(self, side: Side) -> str | None:
+        """The column of a side that is its key, as it is; None where it is worked out."""
+        return self.ends[side].columns[0] if isinstance(self.ends[side].node, exp.Column) else None
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,10 @@ class Ordered:
     def names(self, side: Side) -> tuple[str, ...]:
         """The columns that keys of a side are made of."""
         return self.ends[side].columns
+
+    def field(self, side: Side) -> str | None:
+        """None: keys are not the values of a column."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -92,6 +104,10 @@ class Buckets:
     def names(self, side: Side) -> tuple[str, ...]:
         """The columns that keys of a side are made of."""
         return self.ends[side].columns
+
+    def field(self, side: Side) -> str | None:
+        """None: keys are not the values of a column."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -124,6 +140,10 @@ class Hashed:
     def names(self, side: Side) -> tuple[str, ...]:
         """The columns that keys of a side are made of."""
         return tuple(name for ends in self.pairs for name in ends[side].columns)
+
+    def field(self, side: Side) -> str | None:
+        """None: keys are not the values of a column."""
+        return None
 
 
 def in_order(numbers: np.ndarray) -> Ints:

@@ -1,8 +1,8 @@
 """A predicate in SQL over two relations, read and checked: the conditions that it joins by AND, and their sides.
 
 Fields are named with the alias of their relation (`l.orderkey`), or alone where only one side has them. Nulls are
-SQL's; NaN is equal to nothing and in no order. A whole number that does not fit 64 bits has no value, and a pair in
-which one comes up is none.
+SQL's; NaN is equal to nothing and in no order. Keys are compared exactly; in what is checked on candidates, a whole
+number that does not fit 64 bits has no value, and a pair in which one comes up is none.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,6 +22,8 @@ from spark_jobs.streaming.unitlog.step import DeadLetter, Message
 from spark_jobs.streaming.windows.expressions import ARROW
 
 FORMS = ("csv", "arrow", "json")
+_REASON = 500  # characters of why a line cannot be used, which may cite the line
+_MAYBE_NULL = re.compile(rb"\}\s*null")  # behind an object on its line; or in a text
 _ODD = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError)
 
 
@@ -95,33 +98,44 @@ def _parsed(
         trouble = str(error)
     if len(lines) == 1:
         ((message, content),) = lines
-        dead.append(DeadLetter(message.offset, content, _why(content, source) or trouble))
+        dead.append(DeadLetter(message.offset, content, (_why(content, source) or trouble)[:_REASON]))
         return []
     half = len(lines) // 2
     return [*_parsed(lines[:half], parse, source, dead), *_parsed(lines[half:], parse, source, dead)]
 
 
 def _csv(lines: Sequence[_Line], source: Source, schema: pa.Schema) -> pa.Table:
-    content = b"\n".join([line.content for line in lines])
-    names = list(source.relation.fields)
-    if lines[0].content.rstrip(b"\r").count(source.delimiter.encode()) == len(names):
-        names.append("")  # a delimiter at the end of each line, as TPC's generators write them
-    return pacsv.read_csv(
+    # With a line end behind the last line too: without, Arrow takes an empty field there for a quoted one.
+    content = b"\n".join([*(line.content for line in lines), b""])
+    if content.count(b'"') % 2 and any(_is_open(line.content, source.delimiter) for line in lines):
+        raise pa.ArrowInvalid("a quote is open at the end of the line")
+    declared, wanted = source.schema, schema.names
+    if lines[0].content.rstrip(b"\r").count(source.delimiter.encode()) == len(declared):
+        # A delimiter at the end of each line, as TPC's generators write them; there is nothing behind it.
+        declared, wanted = declared.append(pa.field("", pa.null())), [*wanted, ""]
+    table = pacsv.read_csv(
         pa.BufferReader(content),
-        pacsv.ReadOptions(use_threads=False, column_names=names, block_size=len(content) + 1),
+        pacsv.ReadOptions(use_threads=False, column_names=declared.names, block_size=len(content) + 1),
         pacsv.ParseOptions(delimiter=source.delimiter),
         pacsv.ConvertOptions(
-            column_types=source.schema, include_columns=schema.names, null_values=[""], strings_can_be_null=True,
+            column_types=declared, include_columns=wanted, null_values=[""], strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         ),
     )  # fmt: skip
+    return table.select(schema.names)
 
 
 def _json(lines: Sequence[_Line], source: Source, schema: pa.Schema) -> pa.Table:
     content = b"\n".join([line.content for line in lines])
+    # Arrow's parser does not survive a null where an object should be.
+    every = _MAYBE_NULL.search(content) is not None
+    if not all(_is_object(line.content) if every else line.content.lstrip()[:1] == b"{" for line in lines):
+        raise pa.ArrowInvalid("no JSON object")
     reading = pajson.ReadOptions(use_threads=False, block_size=len(content) + 1)
     options = pajson.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-    return pajson.read_json(pa.BufferReader(content), reading, options).select(schema.names)
+    table = pajson.read_json(pa.BufferReader(content), reading, options).select(schema.names)
+    table.validate(full=True)  # whether texts are UTF-8
+    return table
 
 
 def _arrow(message: Message, schema: pa.Schema, dead: list[DeadLetter]) -> pa.Table | None:
@@ -141,7 +155,9 @@ def _arrow(message: Message, schema: pa.Schema, dead: list[DeadLetter]) -> pa.Ta
         dead.append(DeadLetter(message.offset, bytes(message.value), reason))
         return None
     try:
-        return table.select(schema.names).cast(schema)
+        table = table.select(schema.names)
+        table.validate(full=True)
+        return table.cast(schema)
     except _ODD as error:
         dead.append(DeadLetter(message.offset, bytes(message.value), str(error)))
         return None
@@ -173,7 +189,10 @@ def _why(content: bytes, source: Source) -> str:
             if not _holds(told.get(name), kind)
         )
         return next((f"{name} is no {kind}: {json.dumps(value)}" for name, kind, value in odd), "")
-    cells = next(csv.reader([text], delimiter=source.delimiter), [])
+    try:
+        cells = next(csv.reader([text], delimiter=source.delimiter), [])
+    except csv.Error:  # a field that is too long for it
+        return ""
     if len(cells) == len(source.relation.fields) + 1 and not cells[-1]:
         cells = cells[:-1]
     if len(cells) != len(source.relation.fields):
@@ -182,6 +201,24 @@ def _why(content: bytes, source: Source) -> str:
         if kind != "text" and cell and not _is(cell, kind):
             return f"{name} is no {kind}: {cell!r}"
     return ""
+
+
+def _is_open(line: bytes, delimiter: str) -> bool:
+    """Whether a quoted field has no end; Arrow's parser takes the end of what it is given for that."""
+    if line.count(b'"') % 2 == 0:
+        return False
+    try:
+        next(csv.reader([line.decode("latin-1")], delimiter=delimiter, strict=True), [])
+    except csv.Error as error:
+        return "end of data" in str(error)
+    return False
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
 
 
 def _holds(value: Any, kind: str) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from spark_jobs.streaming.join.errors import TooLong
 from spark_jobs.streaming.join.forms import KEY, ROWS, SEQ, Orders, Reach, Sent, Side, first_seq
 from spark_jobs.streaming.join.reading import Source, read
 from spark_jobs.streaming.join.routing.routes import ACTS, Grouped, Routes
@@ -144,7 +145,13 @@ def _within(table: pa.Table, state: State, most: int) -> tuple[pa.RecordBatch, p
 def _whole(table: pa.Table) -> pa.RecordBatch:
     if table.num_columns == 0 or table.num_rows == 0:
         return pa.RecordBatch.from_pylist([], schema=table.schema)
-    return table.combine_chunks().to_batches()[0]
+    whole, *more = table.combine_chunks().to_batches()
+    if more:
+        raise TooLong(
+            f"{table.num_rows:,} rows of {table.nbytes:,} bytes in a round, and a column of texts holds 2 GB: "
+            "declare a smaller `admitted`, and let the job begin anew"
+        )
+    return whole
 
 
 def _taken(rows: pa.RecordBatch, kept: Ints) -> pa.RecordBatch:

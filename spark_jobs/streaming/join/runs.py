@@ -6,7 +6,7 @@ greatest seq; the least and the greatest key are the first and the last.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -60,10 +60,19 @@ class Run:
         low, high = keys
         return slice(int(np.searchsorted(self.keys, low)), int(np.searchsorted(self.keys, high, "right")))
 
-    def taken(self, rows: npt.NDArray[np.integer], names: Sequence[str]) -> dict[str, pa.Array]:
-        """Columns, with the given rows alone."""
+    def text_bytes(self, rows: npt.NDArray[np.integer]) -> Ints:
+        """How many bytes of text each of the given rows has."""
+        found = np.zeros(rows.size, np.int64)
+        for column in self.batch.columns:
+            if pa.types.is_string(column.type):
+                ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset :]
+                found += ends[rows + 1] - ends[rows]
+        return found
+
+    def taken(self, rows: npt.NDArray[np.integer], names: Mapping[str, str]) -> dict[str, pa.Array]:
+        """Columns under other names, with the given rows alone."""
         chosen = pa.array(rows)
-        return {name: self.batch.column(name).take(chosen) for name in names}
+        return {name: self.batch.column(stored).take(chosen) for name, stored in names.items()}
 
 
 def bytes_of(batch: pa.RecordBatch) -> int:

@@ -113,7 +113,8 @@ class Copies:
         """Where (offsets [start, to)) each piece lies, and its tuples; looks for new ones of these units."""
         extents = self._log.extents(self._topic)
         for unit in sorted(set(units)):
-            start, to = self._at.get(unit, extents[unit].low), extents[unit].high
+            low, to = extents[unit].low, extents[unit].high
+            start = max(self._at.get(unit, low), low)
             for message in self._log.fetch(self._topic, unit, start, to):
                 piece, part, parts, batch = part_of(message.value)
                 copy = self._found.setdefault(piece, _Copy(message.offset, 0, parts))

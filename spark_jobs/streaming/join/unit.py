@@ -17,6 +17,7 @@ from spark_jobs.streaming.join.answering import Answers, Place
 from spark_jobs.streaming.join.condition import Condition
 from spark_jobs.streaming.join.errors import BadOrders
 from spark_jobs.streaming.join.forms import Orders, Side, Switch, first_seq
+from spark_jobs.streaming.join.needing import Needing
 from spark_jobs.streaming.join.pieces import Copied, parts_of, taken_in
 from spark_jobs.streaming.join.runs import Run, bytes_of
 from spark_jobs.streaming.join.store import Store
@@ -55,7 +56,7 @@ class JoinUnit:
         work.counts["pairs"] = answers.pairs
         return Output(
             work.state(), results=answers.results, tells=work.tells, counts=dict(sorted(work.counts.items())),
-            gauges=work.gauges(),
+            gauges=work.gauges(), needs=work.needing.since,
         )  # fmt: skip
 
 
@@ -71,6 +72,7 @@ class _Work:
         self.epoch: int = told.get("epoch", 0)
         self.place = Place.from_json(told["place"]) if told.get("place") else None
         self._copied = {each["piece"]["id"]: Copied.from_json(each) for each in told.get("copied", ())}
+        self.needing = Needing.from_json(told["needing"]) if "needing" in told else Needing()
         self._stores = {side: Store.of(state.runs.get(_STORED[side], ())) for side in Side}
         self._probes: dict[Side, Run | None] = {
             side: next((Run(batch) for batch in state.runs.get(_PROBES[side], ())), None) for side in Side
@@ -116,6 +118,7 @@ class _Work:
         if orders.epoch < self.epoch:
             raise BadOrders(f"{self._where}: epoch {orders.epoch} comes after epoch {self.epoch}")
         self.epoch = orders.epoch
+        self.needing.obey(orders)
         unit = self._given.unit
         for switch in orders.switches:
             if switch.piece.giver == unit:
@@ -165,6 +168,7 @@ class _Work:
             "epoch": self.epoch,
             "place": None if self.place is None else self.place.as_json(),
             "copied": [self._copied[piece].as_json() for piece in sorted(self._copied)],
+            "needing": self.needing.as_json(),
         }
         runs = {_STORED[side]: store.batches for side, store in self._stores.items()}
         runs |= {_PROBES[side]: () if run is None else (run.batch,) for side, run in self._probes.items()}

@@ -36,20 +36,21 @@ def tells_of(stage: Stage, unit: int, order: Order, output: Output) -> Iterator[
 
 
 def results_of(stage: Stage, unit: int, order: Order, output: Output) -> Iterator[Letter]:
-    """The results as lines of JSON, up to `RESULT_ROWS` in a message.
+    """The results as lines of JSON, up to `RESULT_ROWS` in a message, and fewer where they are long.
 
     The header `query` tells whose they are, `incarnation` how often the job has gone back in time, from 1 on.
     """
     sequence = 0
     for batch in output.results:
         query = (batch.schema.metadata or {}).get(b"query", b"")
-        for at in range(0, batch.num_rows, RESULT_ROWS):
+        parts = (batch.slice(at, RESULT_ROWS) for at in range(0, batch.num_rows, RESULT_ROWS))
+        for lines in (lines for part in parts for lines in _lines(part)):
             headers = {
                 **Stamp(*_from(order, unit), sequence).header(),
                 "query": query,
                 "incarnation": str(order[0]).encode(),
             }
-            yield Letter(stage.results, unit, _lines(batch.slice(at, RESULT_ROWS)), headers)
+            yield Letter(stage.results, unit, lines, headers)
             sequence += 1
 
 
@@ -85,9 +86,16 @@ def _from(order: Order, unit: int) -> tuple[int, int, int]:
     return (order[0], unit, order[1])
 
 
-def _lines(batch: pa.RecordBatch) -> bytes:
-    sink = io.BytesIO()
-    found = pl.from_arrow(batch)
-    assert isinstance(found, pl.DataFrame)
-    found.write_ndjson(sink)
-    return sink.getvalue()
+def _lines(batch: pa.RecordBatch) -> Iterator[bytes]:
+    """As lines of JSON; in halves, until those of each part are few enough bytes, or it is a row alone."""
+    if batch.nbytes <= BATCH_BYTES or batch.num_rows < 2:
+        sink = io.BytesIO()
+        found = pl.from_arrow(batch)
+        assert isinstance(found, pl.DataFrame)
+        found.write_ndjson(sink)
+        if sink.tell() <= 2 * BATCH_BYTES or batch.num_rows < 2:
+            yield sink.getvalue()
+            return
+    half = batch.num_rows // 2
+    yield from _lines(batch.slice(0, half))
+    yield from _lines(batch.slice(half))

@@ -9,7 +9,6 @@ from spark_jobs.streaming.unitlog.planner import newest_complete, read_history
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.stamps import Taken
-from spark_jobs.streaming.unitlog.versions import Versions
 
 
 def level(stages: Sequence[Stage], log: Log) -> dict[str, Plan] | None:
@@ -45,7 +44,7 @@ def _has_taken(stage: Stage, plan: Plan, upstream: Stage, plans: Mapping[str, Pl
     """Whether every unit has taken all of a round of the stage upstream, to its end."""
     sent = plans[upstream.name]
     for unit in plan.ranges:
-        notes = Versions(stage.folder(unit)).notes(*plan.order) or {}
+        notes = stage.versions(unit).notes(*plan.order) or {}
         told = {int(other): Taken.from_json(taken) for other, taken in notes.get("taken", {}).items()}
         taken = [told.get(upstream.sender(other), Taken()) for other in sent.ranges]
         if any(each.round != sent.number or not each.ended for each in taken):

@@ -19,7 +19,6 @@ from spark_jobs.streaming.unitlog.log import Appender, Log
 from spark_jobs.streaming.unitlog.rounds import Plan, beginning, next_round, starts_of
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.step import Message
-from spark_jobs.streaming.unitlog.versions import Versions
 
 CONTENTS_EVERY = 256  # rounds after which the log holds all contents again, so that what is before can be cut
 _SHIFT_ENDS = b'{"ends":"shift"}'
@@ -116,7 +115,7 @@ def newest_complete(stage: Stage, history: History) -> Plan | None:
         plan = history.plans[order]
         if last is None or plan.incarnation < last.incarnation:
             break
-        if all(Versions(stage.folder(unit)).whole(*order) for unit in plan.ranges):
+        if all(stage.versions(unit).whole(*order) for unit in plan.ranges):
             return plan
     return None
 
@@ -197,12 +196,12 @@ class Planner:
     def is_complete(self, plan: Plan) -> bool:
         """Whether every unit has done a round."""
         stage = self._stage
-        return all(Versions(stage.folder(unit)).written(*plan.order) for unit in plan.ranges)
+        return all(stage.versions(unit).written(*plan.order) for unit in plan.ranges)
 
     def has_lost(self, plan: Plan) -> bool:
         """Whether some unit cannot do a round: the state that it goes on from is not there."""
         stage = self._stage
-        found = [Versions(stage.folder(unit)) for unit in plan.ranges]
+        found = [stage.versions(unit) for unit in plan.ranges]
         return not all(each.written(*plan.before) or each.written(*plan.order) for each in found)
 
     def next_offset(self) -> int:

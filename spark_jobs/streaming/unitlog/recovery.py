@@ -11,7 +11,6 @@ from spark_jobs.streaming.unitlog.planner import History, read_history
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.unit import Units
-from spark_jobs.streaming.unitlog.versions import Versions
 
 Fetch = Callable[[Stage, int, Order], Order | None]
 
@@ -41,7 +40,7 @@ def recover(stage: Stage, log: Log, fetch: Fetch) -> list[Rebuilt]:
     units = Units(stage, log)
     rebuilt = []
     for unit in sorted(last.ranges):
-        versions = Versions(stage.folder(unit))
+        versions = stage.versions(unit)
         if versions.whole(*last.order):
             continue
         persisted = fetch(stage, unit, last.order)
@@ -59,7 +58,7 @@ def _rebuild(units: Units, history: History, unit: int, wanted: Order, persisted
     """Bring back the state after the round `wanted`; what the rounds sent has arrived, since others followed."""
     missing: list[Plan] = []
     order = wanted
-    versions = Versions(units.stage.folder(unit))
+    versions = units.stage.versions(unit)
     while order != persisted and not versions.whole(*order):
         if order not in history.plans or history.plans[order].begins:
             raise _missing(units.stage, unit, order)

@@ -16,7 +16,7 @@ from spark_jobs.streaming.unitlog.log import Appender, Log, Order
 from spark_jobs.streaming.unitlog.planner import History, read_history
 from spark_jobs.streaming.unitlog.rounds import beginning, starts_of
 from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.versions import Packed, Versions
+from spark_jobs.streaming.unitlog.versions import Packed
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def pack(stages: Sequence[Stage], log: Log) -> Savepoint | None:
     found = {}
     for stage in stages:
         plan = plans[stage.name]
-        units = {unit: Versions(stage.folder(unit)).packed(*plan.order) for unit in sorted(plan.ranges)}
+        units = {unit: stage.versions(unit).packed(*plan.order) for unit in sorted(plan.ranges)}
         found[stage.name] = Part(plan.order, units)
     return found
 
@@ -65,7 +65,7 @@ def rewind(stages: Sequence[Stage], log: Log, to: Savepoint, now: float) -> int:
         part = to.get(stage.name) or Part((0, 0), {})
         number = part.order[1]
         for unit, packed in part.units.items():
-            Versions(stage.folder(unit)).unpack(incarnation, number, packed)
+            stage.versions(unit).unpack(incarnation, number, packed)
         appender.append([beginning(start, (incarnation, number), clock).encode()])
     return incarnation
 

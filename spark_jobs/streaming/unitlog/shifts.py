@@ -18,7 +18,6 @@ from spark_jobs.streaming.unitlog.log import Log
 from spark_jobs.streaming.unitlog.planner import Content, History, Planner, read_line
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.unit import Units
-from spark_jobs.streaming.unitlog.versions import Versions
 
 SECONDS = 600.0  # that a shift lasts
 _STALLED_SECONDS = 20.0  # after which a round that not all units have done ends the shift: a task may have no place
@@ -49,7 +48,7 @@ def work(units: Units, log: Log, shift: Shift, chosen: Sequence[int]) -> int:
     one itself, has been given up by Spark (it was stopped for a while), and ends.
     """
     known = History(contents=dict(shift.contents))
-    versions = {unit: Versions(units.stage.folder(unit)) for unit in chosen}
+    versions = {unit: units.stage.versions(unit) for unit in chosen}
     done = 0
     for plan in _plans(log, units.stage.rounds, shift, known.contents):
         named = known.contents_of(plan)

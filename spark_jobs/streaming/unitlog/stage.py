@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from spark_jobs.streaming.errors import UnknownStep
+from spark_jobs.streaming.unitlog.run_files import Spill
 from spark_jobs.streaming.unitlog.step import Step
+from spark_jobs.streaming.unitlog.versions import Versions
 
 PLACE = 4_096  # units of a stage, at most
 _STEPS: dict[str, Callable[..., Step]] = {}
@@ -24,8 +26,9 @@ class Stage:
     stages upstream; with `own`, by what a stage of the same job tells; with `asked`, by clients, for this job alone.
     `downstream` is the topic of the next stage, with `units` units, `acks` that of the ackers, with `ackers` units,
     `told` where it tells what it has to tell; `results` and `dead` are what others read. Stages that write to the same
-    topic have different places there. `state` is the folder of the units' states. At most `admitted` messages of a unit
-    go into a round; between the beginnings of two rounds are at least `pace` seconds.
+    topic have different places there. `state` is the folder of the units' states, `spill` the one on disk (empty: none)
+    for runs of at least `spill_bytes`. At most `admitted` messages of a unit go into a round; between the beginnings of
+    two rounds are at least `pace` seconds.
     """
 
     job: str
@@ -48,6 +51,8 @@ class Stage:
     ackers: int = 0
     told: str = ""
     pace: float = 0.02
+    spill: str = ""
+    spill_bytes: int = 0
 
     @property
     def inside(self) -> bool:
@@ -77,6 +82,11 @@ class Stage:
     def folder(self, unit: int) -> Path:
         """Where the versions of a unit's state lie."""
         return Path(self.state) / self.name / str(unit)
+
+    def versions(self, unit: int) -> Versions:
+        """The versions of a unit's state."""
+        spill = Spill(Path(self.spill) / self.job / self.name / str(unit), self.spill_bytes) if self.spill else None
+        return Versions(self.folder(unit), spill)
 
     @property
     def checkpoint(self) -> Path:

@@ -113,7 +113,8 @@ class Output:
     `buffers` go to the units of the next stage, in their order, `acks` to those of the ackers. `results` go to the
     result topic; `tells` to a topic of the job's own, only in rounds that have some. `watermark` is what later
     buffers of this unit will not go below; `idle`: nobody is to wait for it. `counts` are added up in the heartbeat,
-    `gauges` (JSON values) are told there as they are now.
+    `gauges` (JSON values) are told there as they are now. `needs`: from which offset on the step may still read what
+    each unit has told, where it reads that again; of a unit that is not named, all of it.
     """
 
     state: State
@@ -126,6 +127,7 @@ class Output:
     acks: Mapping[int, Sequence[pa.RecordBatch]] = field(default_factory=dict)
     tells: Sequence[pa.RecordBatch] = ()
     gauges: Mapping[str, Any] = field(default_factory=dict)
+    needs: Mapping[int, int] = field(default_factory=dict)
 
 
 Step = Callable[[State, Input], Output]

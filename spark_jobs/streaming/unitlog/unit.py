@@ -41,7 +41,7 @@ class Units:
         `contents` is what the plan's versions stand for. Raises `MissingVersion` where the state of the round before is
         not there, and whatever the log or the step raises; then the round can be run again.
         """
-        if Versions(self.stage.folder(unit)).whole(*plan.order):
+        if self.stage.versions(unit).whole(*plan.order):
             return False
         begun, spent = time.monotonic(), time.process_time()
         done = self._stepped(plan, contents, unit)
@@ -66,7 +66,7 @@ class Units:
 
     def _stepped(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> _Stepped:
         """What the step makes of the round."""
-        versions = Versions(self.stage.folder(unit))
+        versions = self.stage.versions(unit)
         # Taken out: an attempt that fails must not leave a state behind that others go on from.
         kept = self._kept.pop(unit, None)
         before = kept if kept is not None and kept.order == plan.before else versions.load(*plan.before)
@@ -108,6 +108,8 @@ class Units:
             "sent": done.sent,
             "counts": dict(sorted(counts.items())),
         }
+        if done.output.needs:
+            notes["needs"] = {str(unit): done.output.needs[unit] for unit in sorted(done.output.needs)}
         after = done.versions.save(done.before, done.output.state, done.plan.order, notes)
         self._kept[done.unit] = after
         return after

@@ -1,7 +1,7 @@
 """Versions of a unit's state: a manifest a round, naming immutable Arrow runs; the first manifest of a round wins.
 
     FOLDER/<incarnation>/<round>.json          {"scalars", "notes", "runs": {name: [{"file", "rows", "bytes"}, …]}}
-    FOLDER/runs/<round>-<name>-<hash>.arrow    one run; the hash (xxh3, 128 bits) is of its content
+    FOLDER/runs/…                              the runs (`run_files`)
 
 Files are written to a temporary name and renamed. A step is deterministic, so whoever runs a round again writes the
 same bytes under the same names: attempts, zombies and replays disturb nobody. A version that is missing is an error,
@@ -12,29 +12,20 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-import pyarrow as pa
 import xxhash
 
 from spark_jobs.streaming.errors import Damaged, MissingVersion, NotDeterministic
+from spark_jobs.streaming.half_files import half_in
+from spark_jobs.streaming.unitlog.run_files import Run, RunFiles, Spill
 from spark_jobs.streaming.unitlog.step import State
 
 MANIFEST = "manifest.json"  # of a version that is kept elsewhere
 _RUNS = "runs"
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One run of a version: its file, its rows, the bytes of the file."""
-
-    file: str
-    rows: int
-    bytes: int
 
 
 @dataclass(frozen=True)
@@ -94,10 +85,11 @@ class Packed:
 
 
 class Versions:
-    """The versions of one unit's state in `folder`."""
+    """The versions of one unit's state in `folder`; `spill` says which runs lie on disk."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, spill: Spill | None = None) -> None:
         self.folder = folder
+        self._runs = RunFiles(folder / _RUNS, spill)
 
     def load(self, incarnation: int, number: int) -> Version:
         """The version after round `number`; raises `MissingVersion`, or `Damaged` where a run is not whole."""
@@ -105,7 +97,7 @@ class Versions:
             return Version(incarnation, 0)
         told = self._manifest(incarnation, number)
         runs = {name: tuple(Run(**run) for run in listed) for name, listed in told["runs"].items()}
-        batches = {name: tuple(self._open(run) for run in listed) for name, listed in runs.items()}
+        batches = {name: tuple(self._runs.open(run) for run in listed) for name, listed in runs.items()}
         return Version(incarnation, number, State(told["scalars"], batches), runs, told["notes"])
 
     def notes(self, incarnation: int, number: int) -> Mapping[str, Any] | None:
@@ -121,10 +113,9 @@ class Versions:
             return True
         try:
             told = self._manifest(incarnation, number)
-            runs = (run for listed in told["runs"].values() for run in listed)
-            return all((self.folder / _RUNS / run["file"]).stat().st_size == run["bytes"] for run in runs)
-        except (MissingVersion, FileNotFoundError):
+        except MissingVersion:
             return False
+        return all(self._runs.has(Run(**run)) for listed in told["runs"].values() for run in listed)
 
     def written(self, incarnation: int, number: int) -> bool:
         """Whether the version after a round was written; whether it is whole is another question."""
@@ -135,19 +126,21 @@ class Versions:
     ) -> Version:
         """Write the version after the round `order`, which follows `before`; runs that are kept are not written again.
 
-        Raises `NotDeterministic` if this round was written already and came out otherwise.
+        The state of what it returns has large runs as they lie in their files. Raises `NotDeterministic` if this round
+        was written already and came out otherwise, `NoRoom` where there is none.
         """
         incarnation, number = order
-        (self.folder / _RUNS).mkdir(parents=True, exist_ok=True)
         kept = {
-            id(batch): run
+            id(batch): (run, batch)
             for name, runs in before.runs.items()
             for batch, run in zip(before.state.runs[name], runs, strict=True)
         }
-        runs = {
-            name: tuple(kept.get(id(batch)) or self._write(number, name, batch) for batch in batches)
+        made = {
+            name: [kept.get(id(batch)) or self._runs.write(number, name, batch) for batch in batches]
             for name, batches in sorted(state.runs.items())
         }
+        runs = {name: tuple(run for run, _ in each) for name, each in made.items()}
+        batches = {name: tuple(batch for _, batch in each) for name, each in made.items()}
         told = {
             "scalars": state.scalars,
             "notes": notes or {},
@@ -156,7 +149,7 @@ class Versions:
         content = json.dumps(told, sort_keys=True).encode()
         self._publish(incarnation, number, content)
         as_loaded = json.loads(content)
-        return Version(incarnation, number, State(as_loaded["scalars"], state.runs), runs, as_loaded["notes"])
+        return Version(incarnation, number, State(as_loaded["scalars"], batches), runs, as_loaded["notes"])
 
     def rounds(self, incarnation: int) -> tuple[int, ...]:
         """The rounds of which there is a version, ascending."""
@@ -175,15 +168,14 @@ class Versions:
         """A version as bytes; raises `MissingVersion`, or FileNotFoundError where it is pruned meanwhile."""
         told = self._manifest(incarnation, number)
         listed = [Run(**run) for runs in told["runs"].values() for run in runs]
-        runs = {run.file: (self.folder / _RUNS / run.file).read_bytes() for run in listed}
+        runs = {run.file: self._runs.read(run.file) for run in listed}
         content = self._path(incarnation, number).read_bytes()
         return Packed(content, runs, told["notes"], sum(run.rows for run in listed))
 
     def unpack(self, incarnation: int, number: int, packed: Packed) -> None:
-        """Put a packed version back; raises `NotDeterministic` if another one is there."""
-        (self.folder / _RUNS).mkdir(parents=True, exist_ok=True)
+        """Put a packed version back; raises `NotDeterministic` if another one is there, and `NoRoom`."""
         for name, content in packed.runs.items():
-            self._put(name, content)
+            self._runs.put(name, content)
         self._publish(incarnation, number, packed.manifest)
 
     def prune(self, keep: Collection[tuple[int, int]], *, before: tuple[int, int]) -> int:
@@ -198,10 +190,7 @@ class Versions:
                 else:
                     (folder / f"{number}.json").unlink(missing_ok=True)
                     removed += 1
-        for path in (self.folder / _RUNS).glob("*.arrow"):
-            # A run of a round that is being written has no manifest yet.
-            if path.name not in named and int(path.name.partition("-")[0]) < before[1]:
-                path.unlink(missing_ok=True)
+        self._runs.prune(named, before[1])
         return removed
 
     def _incarnations(self) -> Iterable[Path]:
@@ -226,46 +215,16 @@ class Versions:
             raise Damaged(f"{path}: not a manifest: {error}") from error
         return told
 
-    def _open(self, run: Run) -> pa.RecordBatch:
-        path = self.folder / _RUNS / run.file
-        try:
-            if path.stat().st_size != run.bytes:
-                raise Damaged(f"{path}: {path.stat().st_size:,} bytes, and {run.bytes:,} were written")
-            with pa.memory_map(str(path)) as source:
-                return pa.ipc.open_file(source).get_batch(0)
-        except FileNotFoundError:
-            raise MissingVersion(f"{path}: a run of the state is not there") from None
-        except pa.ArrowInvalid as error:
-            raise Damaged(f"{path}: not an Arrow file: {error}") from error
-
-    def _write(self, number: int, name: str, batch: pa.RecordBatch) -> Run:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, batch.schema) as writer:
-            writer.write_batch(batch)
-        content = sink.getvalue()
-        file = f"{number}-{name}-{xxhash.xxh3_128_hexdigest(content)}.arrow"
-        self._put(file, content)
-        return Run(file, batch.num_rows, content.size)
-
-    def _put(self, file: str, content: bytes | pa.Buffer) -> None:
-        target = self.folder / _RUNS / file
-        if not target.exists():
-            half = target.with_name(f".{uuid.uuid4().hex}")
-            half.write_bytes(content)
-            half.replace(target)
-
     def _publish(self, incarnation: int, number: int, content: bytes) -> None:
         target = self._path(incarnation, number)
         target.parent.mkdir(parents=True, exist_ok=True)
-        half = target.with_name(f".{uuid.uuid4().hex}")
-        half.write_bytes(content)
-        try:
-            os.link(half, target)  # unlike a rename, this fails where somebody was first
-        except FileExistsError:
-            if target.read_bytes() != content:
-                raise NotDeterministic(
-                    f"{target}: round {number} was run before, on the same messages, and came out otherwise: "
-                    "its step looks at something that is not in its input"
-                ) from None
-        finally:
-            half.unlink()
+        with half_in(target.parent) as half:
+            half.write_bytes(content)
+            try:
+                os.link(half, target)  # unlike a rename, this fails where somebody was first
+            except FileExistsError:
+                if target.read_bytes() != content:
+                    raise NotDeterministic(
+                        f"{target}: round {number} was run before, on the same messages, and came out otherwise: "
+                        "its step looks at something that is not in its input"
+                    ) from None

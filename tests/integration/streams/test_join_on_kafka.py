@@ -11,6 +11,9 @@ import pytest
 
 from tests.support.join_job import JoinJob, Row, skewed
 
+# States are persisted often, so that what they do not need is deleted, and large runs lie on disk.
+OFTEN = {"SPRINGLINE_STREAM_SAVE": "2", "SPRINGLINE_STREAM_SPILL_BYTES": "2000"}
+
 
 def truth(on: str, left: Sequence[Row], right: Sequence[Row]) -> Counter[tuple[int, int]]:
     """The pairs of ids by DuckDB."""
@@ -33,7 +36,7 @@ def test_each_pair_is_told_once_while_tuples_move_and_processes_die(
 ) -> None:
     """As DuckDB finds them, with skewed keys, units that become more and fewer, and a worker and the JVM killed."""
     left, right = skewed(8_000, 2_000, 1.0, 1), skewed(8_000, 2_000, 1.0, 2, first=1_000_000)
-    job = make_join(on=on, itself=itself, table="units = 2\nroom = 4\nevery = 0.5\nadmitted = 2")
+    job = make_join(on=on, itself=itself, table="units = 2\nroom = 4\nevery = 0.5\nadmitted = 2", **OFTEN)
     rows = {job.left: left} if itself else {job.left: left, job.right: right}
     job.feed(rows, 20)
     total = sum(map(len, rows.values()))
@@ -52,3 +55,5 @@ def test_each_pair_is_told_once_while_tuples_move_and_processes_die(
     job.await_(lambda seen: job.explained().get("units") == 3, patience=60)
     assert job.pairs() == wanted
     assert job.explained()["epoch"] > 3
+    assert any((job.home / "spill").rglob("*.arrow"))
+    job.await_(lambda seen: job.copies_deleted() > 0, patience=60)

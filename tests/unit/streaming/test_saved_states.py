@@ -105,6 +105,27 @@ def test_a_log_that_is_the_job_s_own_is_cut_and_one_that_is_others_is_not(
     assert deleted == ({"job.asks": {0: 30}} if cut else {})
 
 
+def test_what_is_told_is_cut_where_the_persisted_states_of_all_units_are_done_with_it(
+    platform: Platform, tmp_path: Path
+) -> None:
+    """A state that says nothing of a unit may need all of it; nothing is cut before all units are persisted."""
+    stage = Stage("job", "join", "join.unit", "job.tuples", str(tmp_path / "states"), stamped=True, told="job.copies")
+    deleted: dict[str, Mapping[int, int]] = {}
+
+    class Log(MemoryLog):
+        def delete(self, topic: str, before: Mapping[int, int]) -> None:
+            deleted[topic] = before
+
+    upkeep = Upkeep(JobFolder(tmp_path), [(stage, 2)], platform, Cluster("nowhere"), 1.0)
+    upkeep._log = Log({stage.rounds: 1})  # type: ignore[assignment]
+    for unit, needs in ((0, {"0": 7, "1": 4, "2": 9}), (1, {"0": 5, "1": 6})):
+        versions = stage.versions(unit)
+        versions.save(versions.load(1, 0), State(), (1, 1), {"offset": 10, "needs": needs})
+        assert deleted == {}
+        assert upkeep._save() == ""
+    assert deleted["job.copies"] == {0: 5, 1: 4, 2: 0}
+
+
 def test_a_rounds_log_is_cut_where_all_contents_were_written_again() -> None:
     """So that what follows is whole without what was before."""
     lines: list[bytes] = []

@@ -118,6 +118,26 @@ def test_only_what_is_needed_is_read_and_only_what_pairs_show_is_carried() -> No
     assert Condition.from_json(condition.as_json()) == condition
 
 
+@pytest.mark.parametrize(
+    ("where", "left", "right"),
+    [
+        ("l.a = r.c AND l.a <> 7", [], []),
+        ("abs(l.a - r.c) <= 1", [], []),
+        ("l.a < r.c AND l.a * r.c > 9", [], []),
+        ("l.a + 1 = r.c", ["l.a"], []),
+        ("l.a = r.y", ["l.a"], ["r.c"]),
+        ("l.a = r.c AND l.b = r.c", ["l.a"], ["r.c"]),
+    ],
+)
+def test_a_whole_number_that_is_the_key_is_not_carried_beside_it(where: str, left: list[str], right: list[str]) -> None:
+    """It is looked at where the key is; one that the key is worked out from is carried."""
+    condition = Condition.of(LEFT, RIGHT, where, ["l.a", "r.c AS other"])
+    for side, name, carried in ((Side.LEFT, "l.a", left), (Side.RIGHT, "r.c", right)):
+        assert [each for each in condition.carried(side).names if each == name] == carried
+        assert condition.shown(side) == {name: name if carried else "key"}
+        assert condition.tuple_schema(side).names == ["key", "seq", *condition.carried(side).names]
+
+
 def test_all_columns_come_out_where_none_is_selected() -> None:
     """Those that both sides have are called after their side."""
     names = Condition.of(LEFT, RIGHT, "l.a = r.a").schema.names

@@ -1,0 +1,28 @@
+"""Files that appear as a whole: written under another name, and renamed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from spark_jobs.streaming.errors import NoRoom
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def half_in(folder: Path) -> Iterator[Path]:
+    """A name for a file that is written, and renamed, while inside; else nothing is left of it. Raises `NoRoom`."""
+    half = folder / f".{uuid.uuid4().hex}"
+    try:
+        yield half
+    except OSError as error:
+        if error.errno in _FULL:
+            raise NoRoom(f"{folder}: {os.strerror(error.errno)}") from error
+        raise
+    finally:
+        half.unlink(missing_ok=True)

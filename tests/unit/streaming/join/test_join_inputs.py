@@ -1,0 +1,284 @@
+"""What a join makes of odd input, through its routers and units: the right pairs, and dead letters that say why."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+
+from spark_jobs.streaming.join import answering
+from spark_jobs.streaming.join.condition import Condition
+from spark_jobs.streaming.join.forms import GREATEST, LEAST
+from spark_jobs.streaming.join.job import JoinJob
+from spark_jobs.streaming.join.predicate import Relation
+from spark_jobs.streaming.join.reading import Source
+from spark_jobs.streaming.join.routing.controller import Control
+from spark_jobs.streaming.join.steering import explained
+from spark_jobs.streaming.unitlog.letters import BATCH_BYTES, arrow_bytes
+from spark_jobs.streaming.windows.expressions import ARROW
+from tests.support.join_world import JoinWorld, join_of
+
+FIELDS = {"id": "int", "k": "int", "x": "float", "t": "text"}
+SCHEMA = pa.schema([(name, ARROW[kind]) for name, kind in FIELDS.items()])
+CONTROL = Control(2, least=1)
+Values = tuple[Any, ...]  # id, k, x, t
+
+
+def world_of(folder: Path, on: str, form: str = "csv", select: Sequence[str] = ("l.id AS l", "r.id AS r")) -> JoinWorld:
+    """A join of two topics of one partition each."""
+    left, right = Relation("l", FIELDS), Relation("r", FIELDS)
+    sources = Source("left", left, form), Source("right", right, form)
+    job = JoinJob("j", *sources, Condition.of(left, right, on, select), CONTROL, 4, admitted=2)
+    return JoinWorld(job, folder, random.Random(on), partitions=1)
+
+
+def as_csv(rows: Sequence[Values]) -> bytes:
+    """A line a row; a null is nothing, an empty text two quotes."""
+    shown = (("" if value is None else '""' if value == "" else str(value) for value in row) for row in rows)
+    return "\n".join(map(",".join, shown)).encode()
+
+
+def as_json(rows: Sequence[Values]) -> bytes:
+    """A line a row; what is null is left out."""
+    told = ({name: value for name, value in zip(FIELDS, row, strict=True) if value is not None} for row in rows)
+    return "\n".join(map(json.dumps, told)).encode()
+
+
+def as_arrow(rows: Sequence[Values]) -> bytes:
+    """A batch."""
+    return arrow_bytes(pa.RecordBatch.from_pylist([dict(zip(FIELDS, row, strict=True)) for row in rows], SCHEMA))
+
+
+WRITERS: Mapping[str, Callable[[Sequence[Values]], bytes]] = {"csv": as_csv, "json": as_json, "arrow": as_arrow}
+
+
+def joined(world: JoinWorld, left: Sequence[Values], right: Sequence[Values], in_a_message: int = 5) -> Counter[Any]:
+    """The pairs of ids of these rows."""
+    write = WRITERS[world.job.left.form]
+    for topic, rows in (("left", left), ("right", right)):
+        for first in range(0, len(rows), in_a_message):
+            part = rows[first : first + in_a_message]
+            world.put(topic, write(part), len(part))
+    world.finish()
+    return world.pairs()
+
+
+def matches(left: Sequence[Values], right: Sequence[Values], holds: Callable[[Values, Values], bool]) -> Counter[Any]:
+    """The pairs of ids for which it holds."""
+    return Counter((one[0], two[0]) for one, two in itertools.product(left, right) if holds(one, two))
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_nulls_and_nan_match_nothing_and_zeros_are_equal(tmp_path: Path, form: str) -> None:
+    """Whichever form they come in, as the key and beside it; an empty text is a value."""
+    floats = [None, math.nan, 0.0, -0.0, math.inf, -math.inf, 1.5]
+    texts = [None, "", "a"]
+    rows = [(at, at % 3 or None, x, t) for at, (x, t) in enumerate(itertools.product(floats, texts))]
+    holds: dict[str, Callable[[Values, Values], bool]] = {
+        "l.x = r.x": lambda one, two: None not in (one[2], two[2]) and one[2] == two[2],
+        "l.k = r.k AND l.x < r.x": lambda one, two: (
+            None not in (one[1], two[1], one[2], two[2]) and one[1] == two[1] and one[2] < two[2]
+        ),
+        "l.t = r.t": lambda one, two: one[3] is not None and one[3] == two[3],
+        "l.x >= r.x": lambda one, two: None not in (one[2], two[2]) and one[2] >= two[2],
+        "abs(l.x - r.x) <= 0.5": lambda one, two: None not in (one[2], two[2]) and abs(one[2] - two[2]) <= 0.5,
+    }
+    for number, (on, held) in enumerate(holds.items()):
+        found = joined(world_of(tmp_path / str(number), on, form), rows, rows)
+        assert found == matches(rows, rows, held), on
+        assert found
+
+
+@pytest.mark.parametrize("form", WRITERS)
+@pytest.mark.parametrize(
+    ("on", "holds"),
+    [
+        ("l.k = r.k", lambda one, two: one == two),
+        ("abs(l.k - r.k) <= 1", lambda one, two: abs(one - two) <= 1),
+        ("l.k < r.k", lambda one, two: one < two),
+        ("l.k = r.k + 1", lambda one, two: one == two + 1),
+        ("l.k BETWEEN r.k - 9223372036854775807 AND r.k", lambda one, two: two - GREATEST <= one <= two),
+    ],
+)
+def test_whole_numbers_at_the_ends_of_64_bits_do_not_wrap_around(
+    tmp_path: Path, form: str, on: str, holds: Callable[[int, int], bool]
+) -> None:
+    """Sides are compared exactly, also where a sum or a difference would not fit."""
+    keys = [LEAST, LEAST + 1, -1, 0, 1, GREATEST - 1, GREATEST]
+    rows = [(at, key, None, None) for at, key in enumerate(keys)]
+    found = joined(world_of(tmp_path, on, form), rows, rows, 3)
+    assert found == matches(rows, rows, lambda one, two: holds(one[1], two[1]))
+
+
+def test_a_pair_for_which_something_beyond_64_bits_is_worked_out_is_none(tmp_path: Path) -> None:
+    """In what is checked on pairs: it has no value there, rather than a wrong one."""
+    rows = [(at, 1, None, None) for at in (1, 2, 1 << 62)]
+    found = joined(world_of(tmp_path, "l.k = r.k AND l.id + r.id > 0"), rows, rows, 3)
+    assert found == matches(rows, rows, lambda one, two: 0 < one[0] + two[0] <= GREATEST)
+    assert len(found) == 8
+
+
+def test_a_whole_number_beyond_64_bits_is_a_dead_letter(tmp_path: Path) -> None:
+    """And not another number."""
+    world = world_of(tmp_path, "l.k = r.k")
+    world.put("left", b"1,9223372036854775808,,\n2,-9223372036854775809,,\n3,9223372036854775807,,", 1)
+    world.put("right", b"1,9223372036854775807,,\n2,-9223372036854775808,,", 2)
+    world.finish()
+    assert world.pairs() == {(3, 1): 1}
+    assert [dead.headers["reason"].decode() for dead in world.messages("j.dead")] == [
+        "k is no int: '9223372036854775808'", "k is no int: '-9223372036854775809'",
+    ]  # fmt: skip
+
+
+BAD_LINES = {
+    "csv": [
+        (b"1,1,1,\xff\xfe", "no UTF-8: invalid start byte at byte 6"),
+        (b"1,1,1", "3 fields, and 4 were declared"),
+        (b"x,1,1,a", "id is no int: 'x'"),
+        (b"1,1.5,1,a", "k is no int: '1.5'"),
+        (b"1,1,one,a", "x is no float: 'one'"),
+        (b'1,1,1,"open', "a quote is open at the end of the line"),
+        (b"\x00\x01", "1 fields, and 4 were declared"),
+        (b"1,1,1,a,b", "5 fields, and 4 were declared"),
+        (b"x,1,1," + b"long" * 100_000, "In CSV column #0: Row #1: CSV conversion error to int64"),
+    ],
+    "json": [
+        (b'{"id":1,"k":1,"t":"\xff"}', "no UTF-8: invalid start byte at byte 19"),
+        (b'{"id":1,"k":1.0}', "k is no int: 1.0"),
+        (b'{"id":1,"k":"1"}', 'k is no int: "1"'),
+        (b'{"id":1,"k":9223372036854775808}', "k is no int: 9223372036854775808"),
+        (b'{"id":1,"k":1,"x":1e400}', "JSON parse error: Number too big"),
+        (b'{"id":1,"k":1,"t":5}', "t is no text: 5"),
+        (b'{"id":1,"k":1,"t":"\\ud800"}', "JSON parse error: The surrogate pair in string is invalid"),
+        (b'{"id":1,"k":1', "no JSON object: Expecting ',' delimiter"),
+        (b'{"id":1}{"id":2}', "no JSON object: Extra data"),
+        (b'{"id":1}null', "no JSON object: Extra data"),
+        (b"null", "no JSON object"),
+        (b"[]", "no JSON object"),
+        (b"\x00\x01", "no JSON object"),
+    ],
+}
+
+
+@pytest.mark.parametrize("form", BAD_LINES)
+def test_lines_that_cannot_be_used_are_dead_letters_and_those_around_them_are_joined(tmp_path: Path, form: str) -> None:
+    """Each with the message that it was in, as it came, and why; whatever else is in its message."""
+    world = world_of(tmp_path, "l.k = r.k AND coalesce(l.t, '') <> 'no' AND coalesce(l.x, 0) < 9", form)
+    good = [(at, at % 3, 1.0, '}null, 5" nail' if at % 2 and form == "json" else "5 nails") for at in range(40)]
+    lines = [line for line, _ in BAD_LINES[form]]
+    for at, line in enumerate(lines):
+        own = WRITERS[form](good[2 * at : 2 * at + 2]).split(b"\n")
+        world.put("left", b"\n".join([own[0], line, own[1]]), 2)
+    used = good[: 2 * len(lines)]
+    joined(world, [], good[:6])
+    assert world.pairs() == matches(used, good[:6], lambda one, two: one[1] == two[1])
+    dead = world.messages("j.dead")
+    assert [bytes(each.value) for each in dead] == lines
+    for each, (_, reason) in zip(dead, BAD_LINES[form], strict=True):
+        assert each.headers["reason"].decode().startswith(reason)
+    offsets = [message.offset for message in world.log.topics["left"][0]]
+    assert [int(each.headers["offset"]) for each in dead] == offsets
+    assert world.counts("route")["dead"] == len(lines)
+
+
+def test_a_null_at_the_end_of_a_message_is_one(tmp_path: Path) -> None:
+    """Also behind a quoted text, and where the line ends with a delimiter."""
+    fields = {"id": "int", "t": "text", "x": "float"}
+    left, right = Relation("l", fields), Relation("r", fields)
+    condition = Condition.of(left, right, "l.id = r.id", ["l.id AS l", "r.id AS r", "l.t", "r.x"])
+    job = JoinJob("j", Source("left", left), Source("right", right), condition, CONTROL, 4, admitted=2)
+    world = JoinWorld(job, tmp_path, random.Random(1), partitions=1)
+    world.put("left", b'1,"a",', 1)
+    world.put("right", b'1,"a",,', 1)
+    world.finish()
+    assert world.results() == [{"l": 1, "r": 1, "t": "a", "x": None}]
+
+
+def test_arrow_messages_that_cannot_be_used_are_dead_letters(tmp_path: Path) -> None:
+    """As a whole: bytes that are none, cut ones, columns that are missing or of another type, texts that are none."""
+    world = world_of(tmp_path, "l.k = r.k AND l.t <> ''", "arrow")
+    good = [(1, 1, 1.0, "a")]
+    whole = pa.RecordBatch.from_pylist([dict(zip(FIELDS, good[0], strict=True))], SCHEMA)
+    odd = pa.StringArray.from_buffers(1, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe"))
+    large = pa.array([1 << 63], pa.uint64())
+    bad = [
+        (b"junk", "no Arrow stream"),
+        (arrow_bytes(whole)[:-30], "no Arrow stream"),
+        (arrow_bytes(whole.select(["id", "t"])), "column k is there 0 times; there are id, t"),
+        (arrow_bytes(whole.set_column(1, "k", pa.array(["1"]))), "column k is string, and int64 was declared"),
+        (arrow_bytes(whole.set_column(1, "k", large)), "Integer value 9223372036854775808 not in range"),
+        (arrow_bytes(whole.set_column(3, "t", odd)), "Column 2: In chunk 0: Invalid: Invalid UTF8 sequence"),
+    ]
+    for value, _ in bad:
+        world.put("left", value, 0)
+    assert joined(world, good, good) == {(1, 1): 1}
+    for dead, (value, reason) in zip(world.messages("j.dead"), bad, strict=True):
+        assert bytes(dead.value) == value
+        assert dead.headers["reason"].decode().startswith(reason)
+
+
+@pytest.mark.parametrize(("left", "right"), [(0, 0), (0, 9), (9, 0)])
+def test_a_stream_without_rows_holds_nobody_up(tmp_path: Path, left: int, right: int) -> None:
+    """There are no pairs, and the rows of the other one are stored."""
+    world = world_of(tmp_path, "l.k = r.k")
+    rows = [(at, at, None, None) for at in range(9)]
+    assert joined(world, rows[:left], rows[:right]) == {}
+    for _ in range(5):
+        world.turn()
+    assert sum(world.stored().values()) == left + right
+
+
+def test_a_stream_that_stops_holds_nobody_up(tmp_path: Path) -> None:
+    """What it has told is found by all that comes on the other one, and by what it tells when it goes on."""
+    world = world_of(tmp_path, "l.k = r.k")
+    rows = [(at, at % 4, None, None) for at in range(40)]
+    for left, right, pairs in ((rows[:20], rows[:5], 25), (rows[20:], [], 50), ([], rows[5:], 400)):
+        found = joined(world, left, right)
+        assert len(found) == pairs and set(found.values()) == {1}
+    assert found == matches(rows, rows, lambda one, two: one[1] == two[1])
+
+
+def test_one_key_for_everything_is_split_over_the_units(tmp_path: Path) -> None:
+    """Each pair once, in a number of turns that does not depend on the pairs; no unit holds much more than its part."""
+    world = JoinWorld(join_of("l.k = r.k", Control(4, "heavy-split", 0.05, least=1)), tmp_path, random.Random(5))
+    for topic, first in (("left", 0), ("right", 1_000)):
+        world.feed(topic, [(first + at, 7, 0) for at in range(400)], 10)
+    world.finish(300)
+    world.settle()
+    assert world.pairs() == {(one, two): 1 for one in range(400) for two in range(1_000, 1_400)}
+    told = explained(world.folder)
+    assert told is not None
+    assert max(world.stored().values()) <= 1.3 * 800 / 4, told["loads"]
+
+
+def test_texts_may_be_as_long_as_a_message(tmp_path: Path) -> None:
+    """As keys, and in results, of which a message then holds few; a round tells no more of them than memory has."""
+    select = ["l.id AS l", "r.id AS r", "l.t AS one", "r.t AS two"]
+    world = world_of(tmp_path, "l.t = r.t", "csv", select)
+    texts = ["é" * 700_000, "b" * 1_500_000, "b" * 1_499_999 + "c"]
+    rows = [(at, 0, None, texts[at % 3]) for at in range(6)]
+    with patch.object(answering, "_CHUNK_BYTES", 5 << 20), patch.object(answering, "_MOST_BYTES", 6 << 20):
+        found = joined(world, rows, rows, 1)
+    assert found == matches(rows, rows, lambda one, two: one[3] == two[3])
+    assert all(told["one"] == told["two"] == texts[told["l"] % 3] for told in world.results())
+    messages = world.messages("j.results")
+    assert max(len(message.value) for message in messages) <= 2 * BATCH_BYTES
+    assert len(messages) > 2
+
+
+def test_texts_that_json_makes_longer_are_cut_too(tmp_path: Path) -> None:
+    """A message of results stays below what a broker takes, however many bytes a character needs there."""
+    world = world_of(tmp_path, "l.k = r.k", "json", ["l.id AS l", "r.id AS r", "l.t AS t"])
+    rows = [(at, 1, None, "\x01" * 600_000) for at in range(6)]
+    assert len(joined(world, rows, [(0, 1, None, None)], 1)) == 6
+    assert max(len(message.value) for message in world.messages("j.results")) <= 2 * BATCH_BYTES
+    assert {told["t"] for told in world.results()} == {"\x01" * 600_000}
