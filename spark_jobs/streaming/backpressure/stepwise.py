@@ -109,15 +109,17 @@ def _down(pair: Pair, measured: Measured, marks: Marks) -> Pair:
 def _up(pair: Pair, under: float, measured: Measured, marks: Marks) -> Pair:
     step, same = (max(pair.step // 2, 1), 1) if pair.down else (_grown(pair), pair.same + 1)
     level = max(pair.level - step, 0)
-    wait = marks.sensitivity
-    if pair.failed is not None and level <= pair.failed:
-        if pair.level - pair.failed > 1:
-            level, step = pair.failed + 1, pair.level - pair.failed - 1  # as far as is known to be well
+    wait, failed = marks.sensitivity, pair.failed
+    if failed is not None and level <= failed:
+        if pair.level - failed > 1:
+            level, step = failed + 1, pair.level - failed - 1  # as far as is known to be well
         else:
-            level, step, wait = pair.level - 1, 1, pair.hold
+            level, step, wait, failed = pair.level - 1, 1, pair.hold, None
     if measured.at - max(under, pair.changed) < wait:
         return pair
-    return replace(pair, level=level, step=step, same=same, down=False, changed=measured.at, under=measured.at)
+    return replace(
+        pair, level=level, step=step, same=same, down=False, changed=measured.at, under=measured.at, failed=failed
+    )
 
 
 def _grown(pair: Pair) -> int:
