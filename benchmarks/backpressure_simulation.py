@@ -104,7 +104,7 @@ _REMARKS = (
     "lost: of what the slowest stage could have applied until the backlog was gone; sibling: of what it would get.",
     "variation: of bytes admitted in a second, by the first stage, on plateaus, from 3 s after they began.",
     "reversals: turns of that rate by 10 % of what is offered; own: those that the capacity itself makes necessary.",
-    "settle: seconds until what is admitted in a second stays within 10 % of what is right; empty: no plateau.",
+    "settle: seconds until what is admitted, a mean of 3 s, stays within 10 % of what is right; empty: no plateau.",
 )
 
 
@@ -166,7 +166,7 @@ def measures(scenario: Scenario, trace: Trace) -> Row:
         "variation": _most(_variation(per_second[int(a + SETTLE_SECONDS) : int(b)]) for a, b in plateaus),
         "reversals_a_minute": round(reversals(per_second[1:], _TURN) * 60 / scenario.seconds, 2),
         "own_reversals_a_minute": round(reversals(right[1:], _TURN) * 60 / scenario.seconds, 2),
-        "settle_s": _most(settled(per_second, right, a, b) for a, b in plateaus),
+        "settle_s": _most(settled(per_second, right, max(a, 1), b) for a, b in plateaus),
         "resent_mb": _mb(trace.resent),
     }
 
@@ -266,7 +266,8 @@ def reversals(rates: Floats, turn: float) -> int:
 
 def settled(rates: Floats, right: Floats, begun: float, to: float) -> float:
     """Seconds from `begun` until the rate stays in the band around what is right, or all of them to `to`."""
-    part = slice(int(begun), int(to))
+    part, three = slice(int(begun), int(to) - 1), np.ones(3) / 3
+    rates, right = (np.convolve(each, three, "same") for each in (rates, right))
     outside = np.flatnonzero(np.abs(rates[part] - right[part]) > _BAND * right[part])
     return float(outside[-1] + 1) if len(outside) else 0.0
 
