@@ -32,19 +32,20 @@ class Tuning:
 
     `target`: the mean queue that is wanted, in seconds of the stage's rate, `passing`: of a stage that is throttled
     itself; at least `buffer` bytes (a wider buffer keeps siblings going for longer). `proportional` and `integral`: a
-    second, and a second squared, of the queue that is missing. `widest`: the bound of the correction, as a share of the
-    rate. Upstreams are asked from `engage` times the target on, and are freed once they have sent less than the most
-    that they may for `release` seconds.
+    second, and a second squared, of the queue that is missing; the former only beyond a share `calm` of the target.
+    `widest`: the bound of the correction, as a share of the rate. Upstreams are asked from `engage` times the target
+    on, and are freed once they have sent less than the most that they may for `release` seconds.
     """
 
-    target: float = 0.2
+    target: float = 0.22
     passing: float = 0.05
     buffer: float = 0.0
-    proportional: float = 1.2
-    integral: float = 0.8
+    proportional: float = 2.0
+    integral: float = 0.4
     widest: float = 0.5
     engage: float = 2.0
     release: float = 1.0
+    calm: float = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,8 @@ def steered(loop: Loop, measured: Measured, able: float, own: bool, tuning: Tuni
             return Loop()
         loop = Loop(engaged=True)
     seconds = 0.0 if loop.at is None else min(max(measured.at - loop.at, 0.0), 1.0)
-    straight = tuning.proportional * missing / able
+    calm = tuning.calm * target
+    straight = tuning.proportional * (missing - min(max(missing, -calm), calm)) / able
     trim = loop.trim
     if abs(straight) < tuning.widest:  # what is far off is a change of the load, and no matter of the trim
         trim = min(max(trim + tuning.integral * missing / able * seconds, -tuning.widest), tuning.widest)

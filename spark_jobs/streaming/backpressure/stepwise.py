@@ -140,14 +140,15 @@ class Stepwise:
 
     def look(self, seen: Seen) -> Admitted:
         """Decide once; see `Admission`."""
+        rate, by = self._obeyed(seen)
+        able = min((each for each in (seen.measured.rate, rate) if each is not None), default=None)
+        measured = replace(seen.measured, rate=able)  # one that is throttled is no quicker than that
         self._pairs = {
-            upstream: stepped(self._pairs.get(upstream, Pair()), seen.measured, self._marks)
-            for upstream in seen.upstreams
+            upstream: stepped(self._pairs.get(upstream, Pair()), measured, self._marks) for upstream in seen.upstreams
         }
         why = f"{say_bytes(seen.measured.standing)} wait, and {say_bytes(self._marks.high)} are too much"
         wanted = {upstream: Ask(pair.level, None, why) for upstream, pair in self._pairs.items()}
         signals = self._asking.signals(wanted, seen.at)
-        rate, by = self._obeyed(seen)
         return Admitted(rate, signals, by, throttles(self._asking))
 
     def as_json(self) -> dict[str, Any]:

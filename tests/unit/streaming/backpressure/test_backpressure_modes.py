@@ -119,6 +119,17 @@ def test_what_was_learnt_is_void_once_the_stage_is_quicker() -> None:
     assert course([(2.5, 0)], pair, rate=1.2e6)[0].level < 9
 
 
+def test_a_stage_that_may_admit_more_again_is_quicker() -> None:
+    """What it could do has not changed; what was learnt while it was throttled is void."""
+    learnt = {"pairs": {"up": {"level": 9, "step": 1, "same": 1, "down": False, "changed": 0.0, "queue": 0.0,
+                               "under": 0.0, "failed": 8, "rate": ORIGINAL / 2, "hold": 60.0}}}  # fmt: skip
+    stage = Stepwise("stage", MARKS, learnt)
+    looked(stage, 0.5, 0, asks(1, 0.5, level=PARTS), rate=ORIGINAL)
+    assert stage.as_json()["pairs"]["up"]["failed"] == 8
+    looked(stage, 0.6, 0, asks(2, 0.6), rate=ORIGINAL)
+    assert stage.as_json()["pairs"]["up"]["failed"] is None
+
+
 def test_the_lowest_wins_and_the_release_of_one_does_not_free_the_others() -> None:
     """Two downstreams of one upstream."""
     stage = Stepwise("stage", MARKS)
