@@ -100,7 +100,7 @@ def test_a_rate_is_never_below_its_minimum_nor_above_the_original(mode: Mode, se
 
 
 @every_mode
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 2**32), faults)
 def test_without_overload_every_rate_returns_to_the_original(mode: Mode, seed: int, faults: Faults) -> None:
     """In bounded time, after anything; a controller that died for good holds nobody."""
@@ -149,7 +149,7 @@ def test_the_lowest_wins_and_a_release_frees_only_its_own(mode: Mode, seed: int)
 
 
 @every_mode
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**32), faults)
 def test_a_killed_downstream_lets_its_upstream_go_by_lease(mode: Mode, seed: int, faults: Faults) -> None:
     """While it is overloaded; and one that comes back throttles again."""
