@@ -16,7 +16,6 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from functools import partial
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
@@ -143,16 +142,6 @@ class ZooKeeper:
         path = f"{self._root}/{STATES}/{signal.upstream}"
         self._client.ensure_path(path)
         self._client.set(path, json.dumps(told).encode())
-
-
-def watch_state(client: KazooClient, job: str, stage: str, changed: Callable[[bytes], None]) -> None:
-    """Call `changed` with the JSON of a stage's state at `/taskstate`, now and whenever it changes."""
-    client.DataWatch(f"/{job}/{STATES}/{stage}", partial(_told, changed))
-
-
-def _told(changed: Callable[[bytes], None], content: bytes | None, stat: object) -> None:
-    if content is not None:
-        changed(content)
 
 
 def _quiet() -> logging.Logger:
