@@ -13,6 +13,7 @@ from benchmarks.report import keep, show
 NAMES = {
     "acker": "tuple tracking on one core: acks a second, memory a root in flight, balance of the ring",
     "alluxio": "beside Alluxio's own write types on real servers: run time, what is at risk, recovery",
+    "backpressure_simulation": "queue, latency and throughput under every mode of back-pressure, by simulation",
     "catalog": "what single calls take with a million datasets recorded",
     "dataset_calls": "what the API's calls about datasets take with 100,000 of them recorded",
     "join": "a join of skewed streams from Kafka to Kafka: every strategy, Spark's own join, DuckDB",
@@ -42,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(f"{name:15} {what}" for name, what in NAMES.items()),
+        epilog="\n".join(f"{name:23} {what}" for name, what in NAMES.items()),
     )
     parser.add_argument("name", choices=sorted(NAMES), metavar="NAME")
     parser.add_argument("--size", choices=("quick", "full"), default="quick", help="within 2 minutes, or within 15")

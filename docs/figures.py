@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,10 @@ class Across:
     across: str
     value: str
     where: Callable[[Row], bool]
+
+
+def _is_of(scenario: str, row: Row) -> bool:
+    return bool(row["scenario"] == scenario)
 
 
 _RUN = {
@@ -73,6 +78,27 @@ _KILLED = {
     "recovery, s": "recovery_s",
     "run, s": "run_s",
 }
+_PRESSURE = {
+    "mode": "mode",
+    "waiting p99, MB": "waiting_p99_mb",
+    "at most": "waiting_max_mb",
+    "latency p50, ms": "latency_p50_ms",
+    "p99": "latency_p99_ms",
+    "lost, %": "lost_percent",
+    "sibling, %": "sibling_percent",
+    "variation": "variation",
+    "reversals a minute": "reversals_a_minute",
+    "the capacity's own": "own_reversals_a_minute",
+    "settled, s": "settle_s",
+    "sent again, MB": "resent_mb",
+}
+_SCENARIOS = {
+    "level": "No overload: 25 MB/s of capacity for 20 MB/s",
+    "step": "From 25 to 10 MB/s for 80 s and back",
+    "oscillating": "Between 10 and 25 MB/s, every 20 s",
+    "stop": "A stop of 10 s",
+    "ramp": "Down to 10 MB/s within a minute, and back",
+}
 SHOWN: Mapping[str, Sequence[Columns | Across]] = {
     "persistence": (Columns("", {"what": "what", **_RUN}),),
     "links": (Columns("", _RUN),),
@@ -97,6 +123,9 @@ SHOWN: Mapping[str, Sequence[Columns | Across]] = {
     "alluxio": (
         Columns("Without a fault", _SIDE, lambda row: row["what"] == "no fault"),
         Columns("With Alluxio's worker killed", _KILLED, lambda row: row["what"] == "worker killed"),
+    ),
+    "backpressure_simulation": tuple(
+        Columns(title, _PRESSURE, partial(_is_of, name)) for name, title in _SCENARIOS.items()
     ),
     "policies": (
         Across(

@@ -109,14 +109,18 @@ class Kafka:
 
     # ---- what is there
 
-    def create(self, topics: Mapping[str, int], *, dated_here: bool = False) -> None:
+    def create(self, topics: Mapping[str, int], *, dated_here: bool = False, kept_seconds: float | None = None) -> None:
         """Create those topics that are missing, each with so many units; their messages stay until they are deleted.
 
-        With `dated_here`, a message has the broker's time, whatever clock its writer has. Raises `LogUnavailable`.
+        With `kept_seconds`, they are let go after about twice that. With `dated_here`, a message has the broker's time,
+        whatever clock its writer has. Raises `LogUnavailable`.
         """
         if not topics:
             return
         chosen = {"max.message.bytes": str(MAX_BYTES), "retention.ms": "-1"}
+        if kept_seconds is not None:
+            milliseconds = str(round(kept_seconds * 1000))
+            chosen |= {"retention.ms": milliseconds, "segment.ms": milliseconds}
         if dated_here:
             chosen["message.timestamp.type"] = "LogAppendTime"
         wanted = [NewTopic(name, units, 1, config=chosen) for name, units in topics.items()]

@@ -1,0 +1,137 @@
+"""Other ways of back-pressure, for comparison in the simulator: each an admission of one stage.
+
+`source-throttle`   Heron's spout clamping: a queue at the high mark stops the spring until it is at the low mark
+`pid`               Spark's PIDRateEstimator with its defaults, a stage at a time
+`aimd`              additive increase, multiplicative decrease, as TCP's (Chiu and Jain, 1989)
+`credit`            Flink's: an upstream may send as much as there is room for in the receiver's buffers
+`drop-and-resend`   Storm's before 1.0: no admission at all, the world drops what does not fit and sends it again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from spark_jobs.streaming.backpressure.admission import MINIMUM, Admission, Admitted, Off, Seen, bounded
+from spark_jobs.streaming.backpressure.signals import Ask, Asking, Received, Signal, newer
+from spark_jobs.streaming.backpressure.stepwise import Marks
+
+CREDIT_BYTES = 4e6
+_INCREASE = 1e6  # bytes a second, in a second
+_DECREASE = 0.5
+
+
+class _Rated:
+    """What peers have in common: a stage asks its upstreams for a rate, and obeys the least that it is asked for."""
+
+    def __init__(self, stage: str) -> None:
+        self._asking = Asking(stage)
+        self._received = Received()
+
+    def look(self, seen: Seen) -> Admitted:
+        """Decide once; see `Admission`."""
+        self._received.take(seen.signals, seen.at)
+        wanted = self.wanted(seen)
+        asks = {each: Ask(0, None if wanted is None else max(wanted, 0.0)) for each in seen.upstreams}
+        signals = self._asking.signals(asks, seen.at)
+        rates = [held.signal.rate for held in self._received.held() if held.signal.rate is not None]
+        return Admitted(bounded(min(rates, default=seen.original), seen.original), signals)
+
+    def wanted(self, seen: Seen) -> float | None:
+        """Bytes a second that upstreams may send; None: as they like."""
+        raise NotImplementedError
+
+    def as_json(self) -> dict[str, Any]:
+        """Nothing in the simulator is started anew."""
+        return {}
+
+
+class SourceThrottle(_Rated):
+    """Any queue at the high mark stops the spring; all at the low mark let it go on."""
+
+    def __init__(self, stage: str) -> None:
+        super().__init__(stage)
+        self._stopped = False
+
+    def wanted(self, seen: Seen) -> float | None:
+        marks, queue = Marks(), seen.measured.standing
+        self._stopped = queue > (marks.low if self._stopped else marks.high)
+        return 0.0 if self._stopped else None
+
+
+class Pid(_Rated):
+    """Spark's estimator: proportional 1, integral 0.2, derivative 0; a batch is a round of 80 ms."""
+
+    def __init__(self, stage: str) -> None:
+        super().__init__(stage)
+        self._rate: float | None = None
+        self._at = 0.0
+
+    def wanted(self, seen: Seen) -> float | None:
+        measured = seen.measured
+        if measured.rate is None or seen.at - self._at < 0.08:
+            return self._rate
+        self._at = seen.at
+        if self._rate is None:  # the first one is the processing rate
+            self._rate = measured.rate
+            return self._rate
+        delay = measured.waiting / measured.rate
+        error = self._rate - measured.rate
+        historical = delay * measured.rate / 0.08
+        self._rate = max(self._rate - error - 0.2 * historical, MINIMUM)
+        return self._rate
+
+
+class Aimd(_Rated):
+    """A queue at the high mark halves the rate, at most twice a second; else it grows by 1 MB/s a second."""
+
+    def __init__(self, stage: str) -> None:
+        super().__init__(stage)
+        self._rate: float | None = None
+        self._at = 0.0
+        self._halved = float("-inf")
+
+    def wanted(self, seen: Seen) -> float | None:
+        measured, elapsed = seen.measured, seen.at - self._at
+        self._at = seen.at
+        if measured.standing >= Marks().high and seen.at - self._halved >= 0.5:
+            self._halved = seen.at
+            self._rate = _DECREASE * (measured.arriving if self._rate is None else min(self._rate, measured.arriving))
+        elif self._rate is not None:
+            self._rate += _INCREASE * elapsed
+        return self._rate
+
+
+class Credit:
+    """A stage tells each upstream up to which byte there is room for it; no round admits more than fits downstream."""
+
+    def __init__(self, stage: str) -> None:
+        self._stage = stage
+        self._room: dict[str, Signal] = {}
+
+    def look(self, seen: Seen) -> Admitted:
+        """Decide once; see `Admission`."""
+        self._room |= {each.downstream: each for each in newer([*self._room.values(), *seen.signals]).values()}
+        counted = seen.counted
+        assert counted is not None
+        upto = counted.taken + CREDIT_BYTES
+        signals = tuple(Signal(self._stage, each, int(seen.at * 1000), None, rate=upto) for each in seen.upstreams)
+        room = [
+            max((signal.rate or 0.0) - counted.made.get(name, 0), 0.0) / seen.measured.amplification.get(name, 1.0)
+            for name, signal in self._room.items()
+        ]
+        under_way = counted.taken - counted.applied
+        return Admitted(None, signals, bytes=max(min(room) - under_way, 0.0) if room else None)
+
+    def as_json(self) -> dict[str, Any]:
+        """Nothing in the simulator is started anew."""
+        return {}
+
+
+PEERS: dict[str, Callable[[str], Admission]] = {
+    "source-throttle": SourceThrottle,
+    "drop-and-resend": lambda stage: Off(),
+    "pid": Pid,
+    "aimd": Aimd,
+    "credit": Credit,
+}

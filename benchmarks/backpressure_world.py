@@ -1,0 +1,301 @@
+"""Stages, rounds and queues in discrete events, under real admissions: the simulator of back-pressure.
+
+As in the platform, a round of a stage admits what waits, as far as it may, works on it, and at its end sends to every
+stage downstream; the next one begins when it has ended, 60 to 100 ms after it began at the earliest. Admissions look
+every 50 ms; signals are under way for 20 to 60 ms. The first stage reads a topic that fills at a constant rate. Bytes
+and seconds throughout; one seed, one course.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_jobs.streaming.backpressure.admission import Admission, Admitted, Allowance, Seen
+from spark_jobs.streaming.backpressure.queue import Counted, Measured, Meter
+from spark_jobs.streaming.backpressure.signals import Signal
+
+GRID = 0.01  # seconds between two points at which capacities are given
+LOOK_SECONDS = 0.05
+RESEND_SECONDS = 30.0  # after which a spring sends again what was dropped
+_CADENCE = (0.06, 0.1)  # seconds between the beginnings of two rounds
+_LEAST_WORK = 0.005  # seconds
+_NOISE = 0.05  # relative, of a round's work and of its output
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Station:
+    """A stage: its capacity (bytes a second at points `GRID` apart), output bytes for an input byte, by downstream."""
+
+    name: str
+    capacity: Floats
+    sends: Mapping[str, float] = field(default_factory=dict)
+    original: float = 60e6
+
+
+@dataclass(frozen=True)
+class Faults:
+    """What happens to signals: the share that is lost, doubled, and late (by up to `late_seconds`)."""
+
+    lost: float = 0.0
+    doubled: float = 0.0
+    late: float = 0.0
+    late_seconds: float = 5.0
+
+
+class Wire:
+    """A channel with delays and faults; `now` is the time."""
+
+    def __init__(self, now: Callable[[], float], seed: int = 0, faults: Faults | None = None) -> None:
+        self._now = now
+        self._random = np.random.default_rng(seed)
+        self._faults = faults or Faults()
+        self._under_way: dict[str, list[tuple[float, int, Signal]]] = {}
+        self._count = 0
+
+    def send(self, signals: Sequence[Signal]) -> None:
+        """Put signals under way, as many times as the faults have it."""
+        faults = self._faults
+        for signal in signals:
+            copies = (self._random.random() >= faults.lost) + (self._random.random() < faults.doubled)
+            for _ in range(copies):
+                delay = self._random.uniform(0.02, 0.06)
+                if self._random.random() < faults.late:
+                    delay += self._random.uniform(0, faults.late_seconds)
+                self._count += 1
+                heapq.heappush(
+                    self._under_way.setdefault(signal.upstream, []), (self._now() + delay, self._count, signal)
+                )
+
+    def receive(self, upstream: str) -> list[Signal]:
+        """The signals for a stage that have arrived."""
+        waiting = self._under_way.get(upstream, [])
+        found = []
+        while waiting and waiting[0][0] <= self._now():
+            found.append(heapq.heappop(waiting)[2])
+        return found
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+@dataclass
+class Trace:
+    """What was seen: at every look, and what each stage has applied by when.
+
+    `waiting`, `queue`: bytes, a value a look; `rate`: what the stage may admit (the original where it is free).
+    `applied`: (time, bytes so far) of round ends; `admitted` of round beginnings. `latencies`: (seconds since the first
+    stage admitted them, bytes) at the ends of the branches, by stage.
+    """
+
+    at: dict[str, list[float]] = field(default_factory=dict)
+    waiting: dict[str, list[float]] = field(default_factory=dict)
+    queue: dict[str, list[float]] = field(default_factory=dict)
+    rate: dict[str, list[float]] = field(default_factory=dict)
+    applied: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    admitted: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    latencies: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    resent: float = 0.0
+
+
+@dataclass
+class _Stage:
+    """A stage as it runs; `waits` holds (bytes, when the first stage admitted them)."""
+
+    station: Station
+    work: Floats  # cumulative capacity
+    meter: Meter
+    admission: Admission | None
+    allowance: Allowance = field(default_factory=Allowance)
+    waits: deque[tuple[float, float]] = field(default_factory=deque)
+    waiting: float = 0.0
+    sent: dict[str, float] = field(default_factory=dict)
+    made: dict[str, float] = field(default_factory=dict)
+    taken: float = 0.0
+    applied: float = 0.0
+    busy: float = 0.0
+    began: float | None = None
+    admitted: Admitted = field(default_factory=lambda: Admitted(None))
+    running: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        """What it may admit."""
+        return self.station.original if self.admitted.rate is None else self.admitted.rate
+
+    def counted(self, at: float) -> Counted:
+        """What a meter is told."""
+        return Counted(
+            at, {name: int(sent) for name, sent in self.sent.items()}, int(self.taken), int(self.applied), self.busy,
+            self.began, {name: int(made) for name, made in self.made.items()},
+        )  # fmt: skip
+
+
+class World:
+    """Runs stages, the first of which reads the topic; `offered` bytes a second come into that.
+
+    `upstreams` says whom each stage may throttle. With `drop_at`, a stage drops what comes to a queue of so many bytes,
+    and the first stage sends it again. A stage without an admission (`make` gives None) is not throttled.
+    """
+
+    def __init__(
+        self,
+        stations: Sequence[Station],
+        upstreams: Mapping[str, Sequence[str]],
+        make: Callable[[str], Admission | None],
+        offered: float,
+        seconds: float,
+        *,
+        seed: int = 1,
+        faults: Faults | None = None,
+        most: float = 4e6,
+        drop_at: float = float("inf"),
+    ) -> None:
+        self.now = 0.0
+        self.trace = Trace()
+        self.wire = Wire(lambda: self.now, seed, faults)
+        self.stages = {
+            each.name: _Stage(each, np.concatenate([[0.0], np.cumsum(each.capacity) * GRID]), Meter(), make(each.name))
+            for each in stations
+        }
+        self._first = stations[0].name
+        self._upstreams = upstreams
+        self._offered = offered
+        self._seconds = seconds
+        self._most = most
+        self._drop_at = drop_at
+        self._random = np.random.default_rng(seed)
+        self._events: list[tuple[float, int, str, str]] = []
+        self._count = 0
+        self._again: list[tuple[float, float, float]] = []  # when, bytes, when first admitted
+
+    def run(self, until: float | None = None) -> Trace:
+        """Go on to a time, or to the end."""
+        if not self._count:
+            for place, name in enumerate(self.stages):
+                self._plan(0.01 * place, "look", name)
+                self._plan(0.013 * place, "begin", name)
+        end = self._seconds if until is None else until
+        while self._events and self._events[0][0] <= end:
+            self.now, _, what, name = heapq.heappop(self._events)
+            getattr(self, f"_{what}")(self.stages[name])
+        self.now = end
+        return self.trace
+
+    def _plan(self, at: float, what: str, name: str) -> None:
+        self._count += 1
+        heapq.heappush(self._events, (at, self._count, what, name))
+
+    def _look(self, stage: _Stage) -> None:
+        name = stage.station.name
+        self._plan(self.now + LOOK_SECONDS, "look", name)
+        if name == self._first:
+            self._fill(stage)
+        counted = stage.counted(self.now)
+        measured = stage.meter.note(counted)
+        if stage.admission is not None:
+            signals = self.wire.receive(name)
+            seen = Seen(measured, stage.station.original, self._upstreams.get(name, ()), signals, counted)
+            stage.admitted = stage.admission.look(seen)
+            self.wire.send(stage.admitted.signals)
+        self._note(stage, measured)
+
+    def _note(self, stage: _Stage, measured: Measured) -> None:
+        name, trace = stage.station.name, self.trace
+        trace.at.setdefault(name, []).append(self.now)
+        trace.waiting.setdefault(name, []).append(measured.waiting)
+        trace.queue.setdefault(name, []).append(measured.queue)
+        trace.rate.setdefault(name, []).append(stage.rate)
+
+    def _fill(self, stage: _Stage) -> None:
+        """The topic holds what has been offered; what is sent again comes on top."""
+        stage.sent["topic"] = self._offered * self.now + self.trace.resent
+        while self._again and self._again[0][0] <= self.now:
+            _, many, born = heapq.heappop(self._again)
+            self.trace.resent += many
+            stage.sent["topic"] += many
+            stage.waits.append((many, born))
+        stage.waiting = stage.sent["topic"] - stage.taken
+
+    def _begin(self, stage: _Stage) -> None:
+        name = stage.station.name
+        if name == self._first:
+            self._fill(stage)
+        least = min(stage.waiting, self._most, stage.allowance.bytes(stage.rate, self.now))
+        if stage.admitted.bytes is not None:
+            least = min(least, stage.admitted.bytes)
+            stage.admitted = Admitted(stage.admitted.rate, bytes=max(stage.admitted.bytes - least, 0.0))
+        if least < 100:
+            self._plan(self.now + 0.02, "begin", name)
+            return
+        stage.allowance.spend(least)
+        stage.taken += least
+        stage.waiting -= least
+        stage.running = self._chosen(stage, least)
+        stage.began = self.now
+        self.trace.admitted.setdefault(name, []).append((self.now, stage.taken))
+        end = self._worked(stage, least * float(self._random.normal(1, _NOISE)))
+        if end is not None:
+            self._plan(end, "end", name)
+
+    def _chosen(self, stage: _Stage, many: float) -> list[tuple[float, float]]:
+        """The oldest bytes that wait; of the topic, what is to be sent again first."""
+        found = []
+        while many > 1e-6 and stage.waits:
+            bytes_, born = stage.waits.popleft()
+            part = min(bytes_, many)
+            if part < bytes_:
+                stage.waits.appendleft((bytes_ - part, born))
+            found.append((part, born))
+            many -= part
+        if many > 1e-6 and stage.station.name == self._first:
+            found.append((many, self.now))
+        return found
+
+    def _worked(self, stage: _Stage, many: float) -> float | None:
+        """When so many bytes are through; None if not before the end."""
+        done = _at(stage.work, self.now)
+        place = int(np.searchsorted(stage.work, done + max(many, 1.0)))
+        if place >= len(stage.work):
+            return None
+        before = stage.work[place - 1]
+        end = GRID * (place - 1 + (done + many - before) / (stage.work[place] - before))
+        return max(float(end), self.now + _LEAST_WORK)
+
+    def _end(self, stage: _Stage) -> None:
+        name, many = stage.station.name, sum(bytes_ for bytes_, _ in stage.running)
+        assert stage.began is not None
+        stage.applied += many
+        stage.busy += self.now - stage.began
+        self.trace.applied.setdefault(name, []).append((self.now, stage.applied))
+        if not stage.station.sends:
+            kept = self.trace.latencies.setdefault(name, [])
+            kept.extend((self.now - born, bytes_) for bytes_, born in stage.running)
+        for downstream, factor in stage.station.sends.items():
+            self._deliver(stage, self.stages[downstream], factor * float(self._random.normal(1, _NOISE)))
+        following = max(stage.began + float(self._random.uniform(*_CADENCE)), self.now)
+        stage.running, stage.began = [], None
+        self._plan(following, "begin", name)
+
+    def _deliver(self, stage: _Stage, to: _Stage, factor: float) -> None:
+        for bytes_, born in stage.running:
+            many = bytes_ * factor
+            stage.made[to.station.name] = stage.made.get(to.station.name, 0.0) + many
+            if to.waiting + many > self._drop_at:
+                heapq.heappush(self._again, (self.now + RESEND_SECONDS, bytes_, born))
+                continue
+            to.sent[stage.station.name] = to.sent.get(stage.station.name, 0.0) + many
+            to.waits.append((many, born))
+            to.waiting += many
+
+
+def _at(work: Floats, at: float) -> float:
+    place = min(int(at / GRID), len(work) - 2)
+    return float(work[place] + (work[place + 1] - work[place]) * (at / GRID - place))

@@ -1,0 +1,71 @@
+"""How signals travel from a stage to its upstreams: the contract of all channels, and the one within a process.
+
+Signals may be lost, doubled, late or overtaken on any channel: who obeys them is made for that (`signals`). So sending
+never waits for an outage to end, and of what could not be sent only the newest signal of each pair is kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+from spark_jobs.streaming.backpressure.signals import Signal, newer
+
+
+class Channel(Protocol):
+    """One end of a channel, for the stages of one process; may be used by several threads."""
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong now, in words; empty where nothing is."""
+
+    def send(self, signals: Sequence[Signal]) -> None:
+        """Put signals under way; returns at once, whether they can be sent now or later."""
+
+    def receive(self, upstream: str) -> list[Signal]:
+        """The signals for a stage of this process that have come since this was asked last."""
+
+    def close(self) -> None:
+        """Let go of all connections; what is not sent by then is not sent."""
+
+
+class Inbox:
+    """Signals that have come and nobody has asked for yet: of each pair the newest."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._come: dict[tuple[str, str], Signal] = {}
+
+    def put(self, signals: Sequence[Signal]) -> None:
+        """Keep signals until they are taken."""
+        with self._lock:
+            self._come = newer([*self._come.values(), *signals])
+
+    def take(self, upstream: str | None = None) -> list[Signal]:
+        """The signals for a stage, or all; they are not kept any longer."""
+        with self._lock:
+            found = [each for each in self._come.values() if upstream in (None, each.upstream)]
+            for signal in found:
+                del self._come[signal.pair]
+            return found
+
+
+class InMemory:
+    """A channel between stages of one process."""
+
+    trouble = ""
+
+    def __init__(self) -> None:
+        self._inbox = Inbox()
+
+    def send(self, signals: Sequence[Signal]) -> None:
+        """They have come when this returns."""
+        self._inbox.put(signals)
+
+    def receive(self, upstream: str) -> list[Signal]:
+        """See `Channel`."""
+        return self._inbox.take(upstream)
+
+    def close(self) -> None:
+        """Nothing to let go of."""

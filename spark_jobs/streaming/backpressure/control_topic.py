@@ -1,0 +1,111 @@
+"""Signals over a topic of Kafka: the default channel.
+
+A job has one control topic of one unit; everybody writes to it, and whoever has stages that are asked reads all of it.
+Messages are kept for a minute: longer than any lease. Two threads do the work, one a direction, each with connections
+of its own, so that neither an admission nor the other direction waits for a broker that is away.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing, suppress
+
+from spark_jobs.streaming.backpressure.channel import Inbox
+from spark_jobs.streaming.backpressure.signals import LONGEST_LEASE, BadSignal, Signal
+from spark_jobs.streaming.errors import MessagesGone, StreamError
+from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.unitlog.log import Letter
+
+KEPT_SECONDS = 60.0
+_PATIENCE = 2.0  # seconds that one attempt waits for the broker
+_PAUSE = 0.2  # seconds before the next attempt
+_FOLLOW = 0.5  # seconds that a look for new messages lasts, at most
+
+
+def control_topic(job: str) -> str:
+    """The name of a job's control topic."""
+    return f"{job}.control"
+
+
+class ControlTopic:
+    """One end of a channel over a control topic, for the stages `stages` of this process."""
+
+    def __init__(self, cluster: Cluster, job: str, stages: Collection[str]) -> None:
+        self._cluster = cluster
+        self._topic = control_topic(job)
+        self._stages = frozenset(stages)
+        self._out, self._in = Inbox(), Inbox()
+        self._wake, self._over = threading.Event(), threading.Event()
+        self._troubles = {"send": "", "receive": ""}
+        work = {"send": self._sending, "receive": self._receiving}
+        self._threads = [
+            threading.Thread(target=self._again, args=(name, each), name=f"signals-{name}", daemon=True)
+            for name, each in work.items()
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong now, in words; see `Channel`."""
+        return "; ".join(each for each in self._troubles.values() if each)
+
+    def send(self, signals: Sequence[Signal]) -> None:
+        """See `Channel`."""
+        self._out.put(signals)
+        self._wake.set()
+
+    def receive(self, upstream: str) -> list[Signal]:
+        """See `Channel`."""
+        return self._in.take(upstream)
+
+    def close(self) -> None:
+        """See `Channel`."""
+        self._over.set()
+        self._wake.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _again(self, name: str, work: Callable[[Kafka], None]) -> None:
+        """Do it with connections of its own until the end, anew after each failure."""
+        while not self._over.is_set():
+            with closing(Kafka(self._cluster, patience=_PATIENCE)) as log:
+                try:
+                    log.create({self._topic: 1}, kept_seconds=KEPT_SECONDS)
+                    self._troubles[name] = ""
+                    work(log)
+                except StreamError as error:
+                    self._troubles[name] = f"signals: {error}"
+            self._over.wait(_PAUSE)
+
+    def _sending(self, log: Kafka) -> None:
+        while not self._over.is_set():
+            self._wake.wait()
+            self._wake.clear()
+            signals = self._out.take()
+            try:
+                with log.sending() as sending:
+                    for signal in signals:
+                        sending.send(Letter(self._topic, 0, signal.encode()))
+            except StreamError:
+                self._out.put(signals)  # unless newer ones wait by now
+                self._wake.set()
+                raise
+
+    def _receiving(self, log: Kafka) -> None:
+        """From what may still be under a lease on."""
+        at = log.offsets_at(self._topic, time.time() - LONGEST_LEASE)[0]
+        while not self._over.is_set():
+            try:
+                messages = log.follow(self._topic, 0, at, _FOLLOW)
+            except MessagesGone:
+                at = log.extents(self._topic)[0].low
+                continue
+            for message in messages:
+                at = message.offset + 1
+                with suppress(BadSignal):  # somebody else's message binds nobody
+                    signal = Signal.decode(bytes(message.value))
+                    if signal.upstream in self._stages:
+                        self._in.put([signal])

@@ -1,0 +1,169 @@
+"""Signals over the real Kafka and the real ZooKeeper: what every channel does, and what an outage does to it."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator
+
+import pytest
+
+from spark_jobs.streaming.backpressure.channel import Channel
+from spark_jobs.streaming.backpressure.control_topic import ControlTopic, control_topic
+from spark_jobs.streaming.backpressure.zookeeper import MESSAGES, STATES, ZooKeeper
+from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.unitlog.log import Letter
+from tests.support.channel_suite import PATIENCE, ChannelSuite, received, received_last, signal
+from tests.support.servers import Running
+
+Open = Callable[[Collection[str]], Channel]
+
+
+@pytest.fixture
+def job() -> str:
+    """A job that nobody else has."""
+    return f"j{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def opened() -> Iterator[list[Channel]]:
+    """Ends that are closed after the test."""
+    ends: list[Channel] = []
+    yield ends
+    for end in ends:
+        end.close()
+
+
+def troubled(end: Channel) -> str:
+    """What an end says is wrong, once it has noticed."""
+    until = time.monotonic() + PATIENCE
+    while not end.trouble and time.monotonic() < until:
+        time.sleep(0.01)
+    return end.trouble
+
+
+class TestControlTopic(ChannelSuite):
+    """Over Kafka."""
+
+    @pytest.fixture
+    def open_end(self, kafka: Running, job: str, opened: list[Channel]) -> Open:
+        def open_end(stages: Collection[str]) -> Channel:
+            opened.append(ControlTopic(Cluster(kafka.address), job, stages))
+            return opened[-1]
+
+        return open_end
+
+    def test_signals_go_on_when_the_broker_was_killed(self, open_end: Open, kafka: Running) -> None:
+        """Sending does not wait for it; of what was asked meanwhile the newest comes."""
+        here, there = open_end(["count"]), open_end(["parse"])
+        here.send([signal(1)])
+        received(there, "parse")
+        kafka.kill("broker")
+        began = time.monotonic()
+        for number in range(2, 6):
+            here.send([signal(number)])
+        assert time.monotonic() - began < 1.0
+        assert "could not be sent" in troubled(here) or "signals:" in here.trouble
+        kafka.mend()
+        last = signal(6)
+        here.send([last])
+        assert received_last(there, last)[-1] == last
+
+    def test_a_control_topic_that_was_deleted_is_made_again(self, open_end: Open, kafka: Running, job: str) -> None:
+        """By whoever needs it next."""
+        here, there = open_end(["count"]), open_end(["parse"])
+        here.send([signal(1)])
+        received(there, "parse")
+        log = Kafka(Cluster(kafka.address))
+        log._admin.delete_topics([control_topic(job)])[control_topic(job)].result()
+        log.close()
+        until = time.monotonic() + PATIENCE
+        number, found = 2, []
+        while not found and time.monotonic() < until:  # those that are sent until both have noticed may be lost
+            here.send([signal(number)])
+            number += 1
+            time.sleep(0.2)
+            found = there.receive("parse")
+        assert found
+
+    def test_an_end_that_is_opened_later_knows_what_is_asked(self, open_end: Open) -> None:
+        """As long as its lease may last; so a controller that was started again is not blind."""
+        here = open_end(["count"])
+        sent = signal(1)
+        here.send([sent])
+        assert received(open_end(["parse"]), "parse") == [sent]
+
+    def test_other_messages_on_the_topic_are_passed_over(self, open_end: Open, kafka: Running, job: str) -> None:
+        """They bind nobody, and break nothing."""
+        here, there = open_end(["count"]), open_end(["parse"])
+        here.send([signal(1)])
+        received(there, "parse")
+        log = Kafka(Cluster(kafka.address))
+        with log.sending() as sending:
+            sending.send(Letter(control_topic(job), 0, b"not a signal"))
+        log.close()
+        here.send([signal(2)])
+        assert received(there, "parse")[0].sequence == 2
+
+
+class TestZooKeeper(ChannelSuite):
+    """Over ZooKeeper."""
+
+    @pytest.fixture
+    def open_end(self, zookeeper: Running, job: str, opened: list[Channel]) -> Open:
+        def open_end(stages: Collection[str]) -> Channel:
+            opened.append(ZooKeeper(zookeeper.address, job, stages))
+            return opened[-1]
+
+        return open_end
+
+    def test_signals_go_on_when_the_server_was_killed(self, open_end: Open, zookeeper: Running) -> None:
+        """Sending does not wait for it; of what was asked meanwhile the newest comes."""
+        here, there = open_end(["count"]), open_end(["parse"])
+        here.send([signal(1)])
+        received(there, "parse")
+        zookeeper.kill("server")
+        began = time.monotonic()
+        for number in range(2, 6):
+            here.send([signal(number)])
+        assert time.monotonic() - began < 1.0
+        assert "ZooKeeper" in troubled(here)
+        zookeeper.mend()
+        last = signal(6)
+        here.send([last])
+        assert received_last(there, last)[-1] == last
+
+    def test_messages_are_deleted_and_the_state_is_told(self, open_end: Open, zookeeper: Running, job: str) -> None:
+        """The patent's nodes: nothing is left at /taskmessage, what is asked of a stage is at /taskstate."""
+        from kazoo.client import KazooClient
+
+        here, there = open_end(["count", "keep"]), open_end(["parse"])
+        here.send([signal(1), signal(1, downstream="keep", level=3)])
+        received(there, "parse", 2)
+        client = KazooClient(zookeeper.address)
+        client.start()
+        until = time.monotonic() + PATIENCE
+        state = b""
+        while b"keep" not in state or b"count" not in state:
+            assert time.monotonic() < until, state
+            path = f"/{job}/{STATES}/parse"
+            state = client.get(path)[0] if client.exists(path) else b""
+        assert client.get_children(f"/{job}/{MESSAGES}/parse") == []
+        client.stop()
+        client.close()
+
+
+@pytest.mark.parametrize("kind", ["kafka", "zookeeper"])
+def test_a_server_that_cannot_be_reached_is_told_and_holds_nobody(kind: str) -> None:
+    """Opening, sending, asking and closing return; a stage without signals is free when leases end."""
+    end: Channel
+    if kind == "kafka":
+        end = ControlTopic(Cluster("127.0.0.1:1"), "job", ["parse"])
+    else:
+        end = ZooKeeper("127.0.0.1:1", "job", ["parse"])
+    end.send([signal(1)])
+    assert end.receive("parse") == []
+    assert "signals:" in troubled(end)
+    began = time.monotonic()
+    end.close()
+    assert time.monotonic() - began < 20

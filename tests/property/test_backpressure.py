@@ -1,0 +1,203 @@
+"""Back-pressure over a channel that loses, doubles, delays and reorders, with controllers that die at any time."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.backpressure_world import Faults, Station, Wire, World
+from spark_jobs.streaming.backpressure.admission import MINIMUM, Admission, Admitted, Mode, Seen
+from spark_jobs.streaming.backpressure.modes import make_admission
+from spark_jobs.streaming.backpressure.queue import Measured
+from spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, LONGEST_LEASE, Signal
+
+ORIGINAL = 40e6
+LATE = 5.0  # seconds, at most
+SAFE = (Mode.STEPWISE, Mode.PREDICTIVE)  # the literal form keeps none of this
+RECOVERY = 100.0  # seconds, with the minute that a level may be held for
+every_mode = pytest.mark.parametrize("mode", SAFE)
+faults = st.builds(
+    Faults, lost=st.floats(0, 0.9), doubled=st.floats(0, 0.5), late=st.floats(0, 0.9), late_seconds=st.just(LATE)
+)
+QUEUES = (0.0, 1e5, 1e6, 6e6, 5e7, 1e9)
+RATES = (1e3, 1e5, 5e6, 25e6, 100e6)
+
+
+def stands(at: float, queue: float, rate: float | None, inflow: float, amplification: float) -> Measured:
+    """A stage whose queue stands."""
+    flows, many = {"a": inflow}, {"c": amplification, "d": amplification}
+    return Measured(at, queue, queue, queue, queue, rate, flows, min(inflow, rate or inflow), many)
+
+
+class Stages:
+    """a -> b -> (c, d): each with an admission, which may die, over a faulty wire; what they see is made up."""
+
+    upstreams: Mapping[str, tuple[str, ...]] = {"a": (), "b": ("a",), "c": ("b",), "d": ("b",)}
+
+    def __init__(self, mode: Mode, seed: int, faults: Faults) -> None:
+        self.now = 1_000.0
+        self._mode = mode
+        self.wire = Wire(lambda: self.now, seed, faults)
+        self.admissions: dict[str, Admission | None] = {name: make_admission(mode, name) for name in self.upstreams}
+        self._states: dict[str, Any] = {}
+        self.admitted: dict[str, Admitted] = {name: Admitted(None) for name in self.upstreams}
+
+    def kill(self, name: str) -> None:
+        """What it has in memory is gone."""
+        self.admissions[name] = None
+
+    def start(self, name: str, *, state: bool) -> None:
+        """Another one, with the state that was written last, or without."""
+        self.admissions[name] = make_admission(self._mode, name, self._states.get(name) if state else None)
+
+    def look(self, load: Mapping[str, tuple[float, float | None, float, float]]) -> None:
+        """All look once, 50 ms after the last time."""
+        self.now += 0.05
+        for name, admission in self.admissions.items():
+            if admission is not None:
+                signals = self.wire.receive(name)
+                told = stands(self.now, *load[name])
+                seen = Seen(told, ORIGINAL, self.upstreams[name], signals)
+                self.admitted[name] = admission.look(seen)
+                self._states[name] = json.loads(json.dumps(admission.as_json()))
+                self.wire.send(self.admitted[name].signals)
+
+
+def calm() -> dict[str, tuple[float, float | None, float, float]]:
+    """No overload: empty queues, and stages that can do more than comes."""
+    return dict.fromkeys(Stages.upstreams, (0.0, 2 * ORIGINAL, ORIGINAL / 4, 1.0))
+
+
+def wild(chance: random.Random) -> dict[str, tuple[float, float | None, float, float]]:
+    """Anything."""
+    return {
+        name: (chance.choice(QUEUES), chance.choice([None, *RATES]), chance.choice(RATES), chance.choice([1e-9, 1, 50]))
+        for name in Stages.upstreams
+    }
+
+
+@every_mode
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32), faults)
+def test_a_rate_is_never_below_its_minimum_nor_above_the_original(mode: Mode, seed: int, faults: Faults) -> None:
+    """Whatever is seen, whatever becomes of signals, whoever dies."""
+    chance, stages = random.Random(seed), Stages(mode, seed, faults)
+    for _ in range(60):
+        load = wild(chance)
+        for _ in range(chance.randrange(1, 12)):
+            stages.look(load)
+            for admitted in stages.admitted.values():
+                assert admitted.rate is None or MINIMUM <= admitted.rate < ORIGINAL
+        name = chance.choice(list(Stages.upstreams))
+        stages.kill(name) if stages.admissions[name] else stages.start(name, state=chance.random() < 0.5)
+
+
+@every_mode
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 2**32), faults)
+def test_without_overload_every_rate_returns_to_the_original(mode: Mode, seed: int, faults: Faults) -> None:
+    """In bounded time, after anything; a controller that died for good holds nobody."""
+    chance, stages = random.Random(seed), Stages(mode, seed, faults)
+    for _ in range(10):
+        load = wild(chance)
+        for _ in range(20):
+            stages.look(load)
+    for name in ("c", "d"):
+        if chance.random() < 0.5:
+            stages.kill(name)
+    for _ in range(int((RECOVERY + LATE + LONGEST_LEASE) / 0.05)):
+        stages.look(calm())
+    assert {name: admitted.rate for name, admitted in stages.admitted.items()} == dict.fromkeys(Stages.upstreams)
+    assert not any(admitted.throttled_by for admitted in stages.admitted.values())
+
+
+@every_mode
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32))
+def test_the_lowest_wins_and_a_release_frees_only_its_own(mode: Mode, seed: int) -> None:
+    """In any order of arrival, with doubles; against the least of what the newest signals ask."""
+    chance = random.Random(seed)
+    stage = make_admission(mode, "b")
+    asked: dict[str, Signal] = {}
+    held = False
+    for number in range(1, 40):
+        at = 1_000.0 + number * 0.01
+        downstream = chance.choice("cde")
+        level, rate = (
+            (chance.randrange(4) * 16, None) if mode is Mode.STEPWISE else (0, chance.choice([None, 1e6, 9e6]))
+        )
+        signal = Signal(downstream, "b", number, at + LEASE_SECONDS, level, rate)
+        old = list(asked.values())
+        asked[downstream] = signal
+        came = [signal, *chance.sample(old, chance.randrange(len(old) + 1))]
+        chance.shuffle(came)
+        admitted = stage.look(Seen(stands(at, 0.0, ORIGINAL, 0.0, 1.0), ORIGINAL, (), came))
+        throttling = {name for name, each in asked.items() if not each.frees}
+        assert {each.downstream for each in admitted.throttled_by} == throttling
+        assert (admitted.rate is None) == (not throttling)
+        if mode is Mode.PREDICTIVE and throttling:
+            assert admitted.rate == min(asked[name].rate or 0.0 for name in throttling)
+        held = held or bool(throttling)
+    assert held
+
+
+@every_mode
+@settings(max_examples=5, deadline=None)
+@given(st.integers(0, 2**32), faults)
+def test_a_killed_downstream_lets_its_upstream_go_by_lease(mode: Mode, seed: int, faults: Faults) -> None:
+    """While it is overloaded; and one that comes back throttles again."""
+    stages = Stages(mode, seed, Faults(faults.lost / 2, faults.doubled, 0.0))
+    overloaded = {**calm(), "c": (50e6, 1e6, ORIGINAL, 1.0)}
+    for _ in range(200):
+        stages.look(overloaded)
+    assert stages.admitted["b"].rate is not None
+    stages.kill("c")
+    for _ in range(int(RECOVERY / 0.05)):
+        stages.look(overloaded)
+    assert stages.admitted["b"].rate is None
+    stages.start("c", state=bool(seed % 2))
+    for _ in range(200):
+        stages.look(overloaded)
+    assert stages.admitted["b"].rate is not None
+
+
+def small_world(mode: Mode, seed: int, faults: Faults, capacity: Any, seconds: float) -> World:
+    """spring -> split -> (slow, sibling) in the simulator."""
+    points = np.asarray(capacity(np.arange(round(seconds * 100)) / 100), dtype=np.float64)
+    sends = {"spring": {"split": 1.0}, "split": {"slow": 1.0, "sibling": 1.0}}
+    stations = [
+        Station(name, points if name == "slow" else np.full(len(points), 60e6), sends.get(name, {}), ORIGINAL)
+        for name in ("spring", "split", "slow", "sibling")
+    ]
+    upstreams = {"split": ("spring",), "slow": ("split",), "sibling": ("split",)}
+    return World(stations, upstreams, lambda name: make_admission(mode, name), 20e6, seconds, seed=seed, faults=faults)
+
+
+@every_mode
+@settings(max_examples=4, deadline=None)
+@given(st.integers(0, 1_000), st.floats(0, 0.5))
+def test_a_queue_is_bounded_while_the_slow_stage_stands_still(mode: Mode, seed: int, lost: float) -> None:
+    """For twenty seconds, in which 400 MB come; though half of the signals are lost."""
+    world = small_world(mode, seed, Faults(lost=lost), lambda at: np.where(at > 5, 0.0, 25e6), 25.0)
+    trace = world.run()
+    assert max(trace.queue["slow"]) + max(trace.queue["split"]) < 150e6
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.integers(0, 1_000), st.integers(8, 18))
+def test_stepwise_does_not_oscillate_for_ever(seed: int, megabytes: int) -> None:
+    """With a capacity between two levels it turns ever more seldom."""
+    world = small_world(Mode.STEPWISE, seed, Faults(), lambda at: np.full(len(at), megabytes * 1e6), 240.0)
+    trace = world.run()
+    rates = np.array(trace.rate["split"])
+    turns = np.flatnonzero(np.diff(np.sign(np.diff(rates)[np.diff(rates) != 0]))).size
+    late = rates[len(rates) * 3 // 4 :]
+    assert turns < 60
+    assert late.std() / late.mean() < 0.2

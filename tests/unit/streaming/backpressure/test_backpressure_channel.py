@@ -1,0 +1,19 @@
+"""The channel within a process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import pytest
+
+from spark_jobs.streaming.backpressure.channel import Channel, InMemory
+from tests.support.channel_suite import ChannelSuite
+
+
+class TestInMemory(ChannelSuite):
+    """All ends are the same one."""
+
+    @pytest.fixture
+    def open_end(self) -> Callable[[Collection[str]], Channel]:
+        channel = InMemory()
+        return lambda stages: channel

@@ -1,0 +1,119 @@
+"""Queues, true rates and amplification, measured from counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_jobs.streaming.backpressure.queue import Counted, Measured, Meter
+
+
+def counted(
+    at: float, sent: float, applied: float, busy: float, *, taken: float | None = None, **more: object
+) -> Counted:
+    """Counts of a stage with one upstream."""
+    done = int(applied) if taken is None else int(taken)
+    return Counted(at, {"up": int(sent)}, done, int(applied), busy, **more)  # type: ignore[arg-type]
+
+
+def rounds(meter: Meter, rates: list[float], *, first: float = 0.0, share: float = 1.0) -> Measured:
+    """Rounds of a tenth of a second at work each, of so many bytes a second, with pauses if `share` is less than 1."""
+    applied = busy = 0.0
+    measured = meter.note(counted(first, 0, 0, 0))
+    for number, rate in enumerate(rates, 1):
+        applied, busy = applied + rate * 0.1, busy + 0.1
+        measured = meter.note(counted(first + number * 0.1 / share, applied, applied, busy))
+    return measured
+
+
+def test_a_queue_is_what_was_sent_and_not_applied() -> None:
+    """What a round has admitted waits no longer, but is still in the queue; the units' queues are passed on."""
+    measured = Meter().note(counted(1.0, 1000, 300, 1.0, taken=800, units={0: 600, 1: 100}))
+    assert (measured.queue, measured.waiting, measured.units) == (700, 200, {0: 600, 1: 100})
+
+
+def test_a_queue_in_seconds_needs_a_rate() -> None:
+    """It is unknown before the first round."""
+    meter = Meter()
+    assert meter.note(counted(0.0, 1000, 0, 0.0)).seconds is None
+    meter.note(counted(0.5, 1000, 0, 0.0))
+    assert meter.note(counted(1.0, 1000, 500, 0.5)).seconds == pytest.approx(0.5)
+
+
+def test_a_starved_stage_is_not_thought_to_be_slow() -> None:
+    """The rate is told by the time at work; what passes is told apart."""
+    measured = rounds(Meter(), [1e6] * 20, share=0.1)
+    assert measured.rate == pytest.approx(1e6)
+    assert measured.outflow == pytest.approx(1e5, rel=0.1)
+
+
+def test_one_slow_round_does_not_change_the_rate_and_several_do() -> None:
+    """The percentile is of time at work, over half a second of it."""
+    assert rounds(Meter(), [1e6] * 10 + [1e5]).rate == pytest.approx(1e6)
+    assert rounds(Meter(), [1e6] * 10 + [1e5] * 3).rate == pytest.approx(1e5)
+    assert rounds(Meter(), [1e5] * 10 + [1e6] * 4).rate == pytest.approx(1e6)
+
+
+def test_a_round_that_does_not_end_bounds_the_rate() -> None:
+    """A stage that stands still has no round that would tell it."""
+    meter = Meter()
+    last = rounds(meter, [1e6] * 10)
+    still = [
+        meter.note(counted(at, 3e6, 1e6, 1.0, taken=1.1e6, began=1.0)).rate for at in (last.at + 0.1, last.at + 1.0)
+    ]
+    assert still == pytest.approx([1e6, 1e5])
+
+
+def test_short_rounds_do_not_lower_the_rate() -> None:
+    """They take what every round takes, however little is in them."""
+    meter = Meter()
+    last = rounds(meter, [1e6] * 10)
+    for number in range(1, 30):
+        measured = meter.note(counted(last.at + number / 10, 1e6 + number, 1e6 + number, 1.0 + number * 0.005))
+    assert measured.rate == pytest.approx(1e6)
+
+
+def test_the_standing_queue_is_free_of_the_saw_of_rounds() -> None:
+    """A queue that was empty a moment ago does not stand."""
+    meter = Meter()
+    for at, sent in ((0.0, 0), (0.05, 900), (0.1, 900)):
+        measured = meter.note(counted(at, sent, 0, 0.0))
+    assert (measured.standing, measured.mean) == (0, pytest.approx(675))
+    for at in (0.2, 0.4):
+        measured = meter.note(counted(at, 900, 0, 0.0))
+    assert measured.standing == 900
+
+
+def test_amplification_is_the_95th_percentile_over_rounds() -> None:
+    """By stage downstream; what one round in ten makes more counts, what one in a hundred makes does not."""
+    meter = Meter()
+    made = 0.0
+    for number in range(61):
+        made += 500 if number % 10 == 0 else 100
+        measured = meter.note(counted(number * 0.1, number * 100, number * 100, number * 0.1, made={"down": int(made)}))
+    assert measured.amplification == {"down": pytest.approx(5.0)}
+
+
+def test_inflow_is_told_by_upstream() -> None:
+    """Over the last second."""
+    meter = Meter()
+    for at in range(3):
+        measured = meter.note(Counted(at, {"a": at * 100, "b": at * 300}, 0, 0, 0.0))
+    assert measured.inflow == {"a": 100, "b": 300}
+    assert measured.arriving == 400
+
+
+def test_counts_that_went_back_begin_anew() -> None:
+    """A job that was rewound counts from an earlier state."""
+    meter = Meter()
+    rounds(meter, [1e6] * 10)
+    measured = meter.note(counted(2.0, 100, 100, 0.1))
+    assert measured.inflow == {"up": 0.0}
+    assert measured.rate == pytest.approx(1e6)
+
+
+def test_a_meter_goes_on_from_what_another_one_told() -> None:
+    """The rate and the amplification are known at the first look."""
+    meter = Meter()
+    rounds(meter, [1e6] * 10)
+    again = Meter(meter.as_json()).note(counted(9.0, 5e6, 5e6, 3.0))
+    assert again.rate == pytest.approx(1e6)
