@@ -232,8 +232,7 @@ def test_a_stream_without_rows_holds_nobody_up(tmp_path: Path, left: int, right:
     world = world_of(tmp_path, "l.k = r.k")
     rows = [(at, at, None, None) for at in range(9)]
     assert joined(world, rows[:left], rows[:right]) == {}
-    for _ in range(5):
-        world.turn()
+    world.settle()
     assert sum(world.stored().values()) == left + right
 
 
