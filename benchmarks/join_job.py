@@ -74,12 +74,13 @@ class Case:
     def messages(self) -> list[list[bytes]]:
         """The messages of each table."""
         return [
-            [_message(table.slice(first, self.size)) for first in range(0, table.num_rows, self.size)]
+            [message_of(table.slice(first, self.size)) for first in range(0, table.num_rows, self.size)]
             for table in self.tables
         ]
 
 
-def _message(rows: pa.Table) -> bytes:
+def message_of(rows: pa.Table) -> bytes:
+    """Rows as the bytes of an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows.combine_chunks())
