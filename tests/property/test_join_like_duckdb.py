@@ -1,4 +1,4 @@
-"""Joins of TPC-H with skewed keys and of a Linear Road find what DuckDB finds, each pair once, whatever dies or moves."""
+"""Joins of TPC-H with skewed keys, and of a Linear Road, find what DuckDB finds, whatever dies or moves."""
 
 from __future__ import annotations
 
