@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from benchmarks.broker import Place
@@ -35,7 +37,10 @@ _WARM = 0.3
 
 @dataclass(frozen=True)
 class Case:
-    """Two tables, or one with itself, as topics in Arrow, `size` rows a message, and what joins them."""
+    """Two tables, or one with itself, as topics in Arrow, and what joins them.
+
+    `size` is the rows of a message of the larger table; the smaller one has as many messages, so that both come alike.
+    """
 
     name: str
     tables: Sequence[pa.Table] = field(repr=False)
@@ -67,16 +72,21 @@ class Case:
             )
         )
         condition = Condition.of(left.relation, right.relation, self.on, list(self.shown))
-        messages = max(table.num_rows for table in self.tables) // self.size // PARTITIONS
-        admitted = max(messages // _ROUNDS, 1)
+        admitted = max(self.many // PARTITIONS // _ROUNDS, 1)
         return JoinJob(name, left, right, condition, control, control.units, every=every, admitted=admitted)
 
     def messages(self) -> list[list[bytes]]:
         """The messages of each table."""
-        return [
-            [message_of(table.slice(first, self.size)) for first in range(0, table.num_rows, self.size)]
-            for table in self.tables
-        ]
+        found = []
+        for table in self.tables:
+            ends = np.linspace(0, table.num_rows, self.many + 1).astype(int).tolist()
+            found.append([message_of(table.slice(first, end - first)) for first, end in itertools.pairwise(ends)])
+        return found
+
+    @property
+    def many(self) -> int:
+        """Messages of each table."""
+        return -(-max(len(table) for table in self.tables) // self.size)
 
 
 def message_of(rows: pa.Table) -> bytes:
@@ -110,16 +120,16 @@ def measure(where: Place, case: Case, control: Control, *, turn: int = 0) -> Joi
     """Run the join: a tenth of the rows, until nothing is to be moved any more, then all others; three tenths of the
     rows go before the clock starts.
     """
-    name = f"j{turn}_{control.strategy.replace('-', '')}_{os.getpid()}"
+    name = f"{case.name}_{control.strategy}_{turn}_{os.getpid()}".lower().replace(" ", "_").replace("-", "_")
     settings = StreamSettings(
         home=where.folder / name, kafka=where.kafka, stream_state=where.folder / "state", stream_master="local[8,4]"
     )
     topics, messages = case.topics(name), case.messages()
-    early = [-(-len(own) // 10) for own in messages]
-    feed(where, topics, [own[:few] for own, few in zip(messages, early, strict=True)])
-    later = [own[few:] for own, few in zip(messages, early, strict=True)]
-    ready = sum(few * case.size for few in early)
-    pause = Pause(ready, _Stillness(settings.folder(name)), lambda: feed(where, topics, later))
+    early = case.many // 10
+    feed(where, topics, [own[:early] for own in messages])
+    later = [own[early:] for own in messages]
+    still = _Stillness(settings.folder(name))
+    pause = Pause(case.rows * early // case.many - len(topics), still, lambda: feed(where, topics, later))
     path = (Step("route", PARTITIONS * len(topics)), Step("join", control.units))
     job = case.job(name, control, _EVERY)
     found = run_timed(job, settings, path, case.rows, _WARM, answered=_answered, pause=pause)
@@ -146,8 +156,7 @@ class _Stillness:
 
     def __init__(self, folder: JobFolder) -> None:
         self._folder = folder
-        self._since = time.monotonic()
-        self._epoch = -1
+        self._since, self._epoch = 0.0, -1
 
     def __call__(self) -> bool:
         told = explained(self._folder)

@@ -34,7 +34,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Pause:
-    """After so many rows, when it is over, what is to be done then."""
+    """After so many rows, once they are through the last stage: until it is over, what is to be done then."""
 
     rows: int
     over: Callable[[], bool]
@@ -145,8 +145,8 @@ class _Watch(threading.Thread):
         while time.monotonic() < until and not (last is not None and self._taken(last)):
             reports = self._reports(self._first)
             through = sum(report.counts.get("rows", 0) for report in reports)
-            if self._pause is not None and through >= self._pause.rows and self._pause.over():
-                self._pause.then()
+            if self._pause is not None and through >= self._pause.rows:
+                self._rest(self._pause, max(report.round for report in reports), until)
                 self._pause = None
             if not self._marks and through >= self._rows * self._warm:
                 self._mark(through)
@@ -160,6 +160,12 @@ class _Watch(threading.Thread):
         self._acks = self._count("acks") if self._ackers else 0
         self._memory = sum(_held(process) for process in psutil.Process().children(recursive=True))
         self._folder.ask_to_stop()
+
+    def _rest(self, pause: Pause, last: int, until: float) -> None:
+        """Wait until all that came before the pause has been taken, and the pause is over."""
+        while time.monotonic() < until and not (self._taken(last) and pause.over()):
+            time.sleep(_POLL)
+        pause.then()
 
     def measured(self) -> Measured:
         """What was seen; raises RuntimeError if the job did not come to its end."""
