@@ -59,6 +59,7 @@ class Unit:
     """A unit that does as it is told; pairs that it found, and copies that it made."""
 
     stored: dict[Side, dict[int, Tuple]] = field(default_factory=lambda: {Side.LEFT: {}, Side.RIGHT: {}})
+    arrived: Counter[Side] = field(default_factory=Counter)
     copies: dict[int, list[Tuple]] = field(default_factory=dict)
     pairs: Counter[tuple[int, int]] = field(default_factory=Counter)
 
@@ -77,6 +78,7 @@ class Unit:
                         if act is Act.STORE:
                             assert seq not in self.stored[one.side]
                             self.stored[one.side][seq] = (key, seq, name)
+                            self.arrived[one.side] += 1
                         else:
                             self.probe(one.side, key, seq, name, reach.seen_from(one.side))
 
@@ -164,6 +166,7 @@ class World:
         units = {
             number: {
                 "stored": {"left": len(unit.stored[Side.LEFT]), "right": len(unit.stored[Side.RIGHT])},
+                "arrived": {"left": unit.arrived[Side.LEFT], "right": unit.arrived[Side.RIGHT]},
             }
             for number, unit in enumerate(self.units)
         }

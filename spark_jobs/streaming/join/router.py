@@ -78,6 +78,7 @@ class Router:
             rows=found.table.num_rows, dead=len(found.dead), filtered=0, unjoinable=0, tuples=0, messages=0
         )
         sketches = _sketches(state)
+        sent = np.array(state.scalars.get("sent", np.zeros((len(SIDES), self._units), np.int64)))
         anew = state.scalars.get("epoch") != table.epoch
         begun = [one.as_json() for one in sketches] if anew else state.scalars["begun"]
         parts: list[list[Sent]] = [[] for _ in range(self._units)]
@@ -87,12 +88,13 @@ class Router:
             sketches[side] = sketches[side].counted(keys)
             grouped = self._routes[side].grouped(keys, seqs)
             counts.update(tuples=keys.size, messages=grouped.messages)
+            sent[side] += grouped.stored
             tuples = self._condition.tuples(side, keys, seqs, _taken(rows, kept))
             _send(parts, grouped, Sent(given.round.number, tuples, side))
         if anew:
             parts = [_ordered(sent, given.round.number, table.orders) for sent in parts]
         return Output(
-            _after(state, {"epoch": table.epoch, "begun": begun}, sketches, held),
+            _after(state, {"epoch": table.epoch, "begun": begun, "sent": sent.tolist()}, sketches, held),
             {unit: [one.batch() for one in sent] for unit, sent in enumerate(parts) if sent},
             dead=found.dead,
             counts=counts,
@@ -101,6 +103,7 @@ class Router:
                 "held": held.num_rows,
                 "sketch": [one.as_json() for one in sketches],
                 "begun": begun,
+                "sent": sent.tolist(),
             },
         )
 
@@ -165,7 +168,7 @@ def _sketches(state: State) -> list[Sketch]:
     return [Sketch.of_batch(state.runs[side.name][0], *told[side]) for side in SIDES]
 
 
-def _after(state: State, of_epoch: Mapping[str, Any], sketches: Sequence[Sketch], held: pa.RecordBatch) -> State:
+def _after(state: State, scalars: Mapping[str, Any], sketches: Sequence[Sketch], held: pa.RecordBatch) -> State:
     """The state after a round; runs that say the same are the same objects."""
     told = [[one.total, one.missed] for one in sketches]
     before = state.scalars.get("sketch", [None, None])
@@ -174,4 +177,4 @@ def _after(state: State, of_epoch: Mapping[str, Any], sketches: Sequence[Sketch]
     }
     if held.num_rows:
         runs[_HELD] = (held,)
-    return State({**of_epoch, "sketch": told}, runs)
+    return State({**scalars, "sketch": told}, runs)

@@ -70,6 +70,7 @@ class _Work:
         self._topic = copies
         self.number: int = told.get("round", 0)
         self.epoch: int = told.get("epoch", 0)
+        self._arrived = Counter(told.get("arrived", {}))
         self.place = Place.from_json(told["place"]) if told.get("place") else None
         self._copied = {each["piece"]["id"]: Copied.from_json(each) for each in told.get("copied", ())}
         self.needing = Needing.from_json(told["needing"]) if "needing" in told else Needing()
@@ -94,6 +95,7 @@ class _Work:
         for side in Side:
             self._stores[side] = self._stores[side].plus(gathered.stores[side])
             self.counts["stored"] += len(gathered.stores[side] or ())
+            self._arrived[_STORED[side]] += len(gathered.stores[side] or ())
             self.counts["probes"] += len(gathered.probes[side] or ())
         self._probes = dict(gathered.probes)
         self.place = Place()
@@ -166,6 +168,7 @@ class _Work:
             **self._waiting.scalars(),
             "round": self.number,
             "epoch": self.epoch,
+            "arrived": self._came(),
             "place": None if self.place is None else self.place.as_json(),
             "copied": [self._copied[piece].as_json() for piece in sorted(self._copied)],
             "needing": self.needing.as_json(),
@@ -175,11 +178,16 @@ class _Work:
         runs[WAITING] = self._waiting.batches()
         return State(scalars, {name: batches for name, batches in runs.items() if batches})
 
+    def _came(self) -> dict[str, int]:
+        """How many tuples routers have sent to be stored here."""
+        return {name: self._arrived[name] for name in _STORED.values()}
+
     def gauges(self) -> dict[str, Any]:
         """How full the unit is, how far, and which pieces it has copied that are not switched yet."""
         return {
             "stored": {_STORED[side]: len(store) for side, store in self._stores.items()},
             "bytes": sum(store.bytes for store in self._stores.values()),
+            "arrived": self._came(),
             "round": self.number,
             "epoch": self.epoch,
             "pending": {

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spark_jobs.streaming.join.forms import Orders, Piece, Switch
+from spark_jobs.streaming.join.forms import Orders, Piece, Side, Switch
 from spark_jobs.streaming.join.routing.loads import Loads, Plan, Strategy
 from spark_jobs.streaming.join.routing.pieces import Pending, cut
 from spark_jobs.streaming.join.routing.recollection import Recollection
@@ -45,7 +45,8 @@ class Control:
 
 @dataclass(frozen=True)
 class Seen:
-    """What was told last: the epoch that each router is in, and their sketches; tuples and copies of units.
+    """What was told last: the epoch that each router is in, and their sketches; tuples (those that are on their way to
+    them too) and copies of units.
 
     `begun` are the sketches as they were when the routers' epochs began; `copied` has by a piece's id where its copy
     lies (offsets [start, to)) and how many tuples it has.
@@ -63,7 +64,9 @@ class Seen:
         units: Mapping[int, Mapping[str, Any]],
         copied: Mapping[int, tuple[int, int, int]],
     ) -> Seen:
-        """From what reports tell: of routers `epoch`, `sketch` and `begun`, of units `stored`; and where copies lie."""
+        """From what reports tell, and where copies lie: of routers `epoch`, `sketch`, `begun`, and tuples `sent` to be
+        stored; of units those that are `stored`, and how many have `arrived`: the rest is on its way.
+        """
 
         def sketches(name: str) -> tuple[Sketch, Sketch]:
             left, right = (
@@ -71,10 +74,15 @@ class Seen:
             )
             return left, right
 
+        def stored(unit: int, side: Side) -> int:
+            name = side.name.lower()
+            sent = sum(told["sent"][side][unit] for told in routers.values())
+            return int(units[unit]["stored"][name] + max(sent - units[unit]["arrived"][name], 0))
+
         return Seen(
             {router: told["epoch"] for router, told in routers.items()},
             sketches("sketch"),
-            {unit: (told["stored"]["left"], told["stored"]["right"]) for unit, told in units.items()},
+            {unit: (stored(unit, Side.LEFT), stored(unit, Side.RIGHT)) for unit in units},
             copied,
             sketches("begun"),
         )
@@ -164,9 +172,7 @@ def _learnt(course: Course, seen: Seen) -> Course:
 
 def loads_of(course: Course, seen: Seen) -> Loads:
     """What strategies are told."""
-    stored = [sum(two[side] for two in seen.stored.values()) for side in SIDES]
-    left, right = (min(stored[side] / max(seen.sketches[side].total, 1), 1.0) for side in SIDES)
-    return Loads(seen.stored, course.recollection.heavy(seen.sketches), (left, right))
+    return Loads(seen.stored, course.recollection.heavy(seen.sketches))
 
 
 def _switched(course: Course, seen: Seen) -> tuple[Course, list[Pending]]:

@@ -32,14 +32,10 @@ class Heavy:
 
 @dataclass(frozen=True)
 class Loads:
-    """Tuples stored on each unit (left, right), and the heavy keys of both sides, by what routers have sent.
-
-    `arrived` is the share of that, left and right, that units have stored already.
-    """
+    """Tuples stored on each unit (left, right), and the heavy keys of both sides."""
 
     stored: Mapping[int, tuple[int, int]]
     heavy: Sequence[Heavy] = ()
-    arrived: tuple[float, float] = (1.0, 1.0)
 
     @property
     def total(self) -> int:
@@ -131,7 +127,7 @@ def bucket_weights(table: Table, loads: Loads) -> tuple[Floats, Floats]:
         for heavy in loads.heavy:
             if heavy.side is side:
                 for unit, count in heavy.parts.items():
-                    rest[unit] -= count * loads.arrived[side]
+                    rest[unit] -= count
         many = np.bincount(owner, minlength=table.room)
         found.append(np.maximum(rest, 0)[owner] / np.maximum(many[owner], 1))
     return found[0], found[1]

@@ -39,6 +39,12 @@ class Grouped(NamedTuple):
         """How many messages of one tuple that makes."""
         return self.rows.size
 
+    @property
+    def stored(self) -> Ints:
+        """How many tuples each unit is to store."""
+        counts = np.diff(self.bounds).reshape(-1, len(ACTS))
+        return np.asarray(counts[:, ACTS.index(Act.STORE)] + counts[:, ACTS.index(Act.BOTH)])
+
 
 @dataclass(frozen=True)
 class Routes:
