@@ -15,6 +15,9 @@ WITH_JAVA = JAVA_HOME="$$($(PY) -m services java)"
 # What the tests need; benchmarks fetch theirs when they run.
 JARS := kafka hdfs alluxio spark alluxio-hdfs
 PYTEST = $(WITH_JAVA) $(PY) -m pytest
+QUICK := tests/unit tests/property tests/conformance
+# A file's tests stay together, since some share what takes long to make.
+PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 
 .PHONY: help setup requirements demo stop check format test test-unit test-spark test-airflow test-integration test-e2e faults bench docs pictures
 
@@ -56,10 +59,13 @@ format: $(READY)  ## format the code and mend what can be mended
 	@$(VENV)/bin/ruff check --fix .
 
 test: $(READY)  ## all tests that need no other machine: unit, property, conformance, spark, airflow
-	@$(PYTEST) tests/unit tests/property tests/conformance tests/spark tests/airflow
+	@code=0; \
+	$(PYTEST) $(PARALLEL) $(QUICK) || code=1; \
+	$(PYTEST) tests/spark tests/airflow || code=1; \
+	exit $$code
 
 test-unit: $(READY)  ## the quick ones: unit, property, conformance
-	@$(PYTEST) tests/unit tests/property tests/conformance
+	@$(PYTEST) $(PARALLEL) $(QUICK)
 
 test-spark: $(READY)  ## the ones that start Spark
 	@$(PYTEST) tests/spark
