@@ -136,14 +136,9 @@ class World:
             for unit, batches in output.buffers.items():
                 sent[unit] += [self.sent(batch) for batch in batches]
         orders = [{json.dumps(one.orders.as_json()) for one in own if one.orders} for own in sent]
-        assert all(len(own) == len(orders[0]) <= 1 for own in orders)
+        assert all(own == orders[0] and len(own) <= 1 for own in orders)
         if orders[0]:
-            assert all(
-                Orders.from_json(json.loads(told)) == self.course.table.orders.of(unit)
-                for unit, own in enumerate(orders)
-                for told in own
-            )
-            self.obey(self.course.table.orders)
+            self.obey(Orders.from_json(json.loads(orders[0].pop())))
         for unit, own in zip(self.units, sent, strict=True):
             unit.work(own, self.reach)
         self.round += 1

@@ -145,12 +145,6 @@ class Orders:
     copies: Sequence[Piece] = ()
     switches: Sequence[Switch] = ()
 
-    def of(self, unit: int) -> Orders:
-        """Those that a unit has something to do for."""
-        copies = tuple(piece for piece in self.copies if piece.giver == unit)
-        switches = tuple(one for one in self.switches if unit in (one.piece.giver, one.piece.receiver))
-        return Orders(self.epoch, copies, switches)
-
     def as_json(self) -> dict[str, Any]:
         """A form for files and messages."""
         return {
@@ -173,8 +167,8 @@ class Orders:
 class Sent:
     """A batch that a router sends a unit: tuples of a side with what is to be done; or, without tuples, orders.
 
-    `tuples` has `key` and `seq` (int64), then the columns that the side carries. Every router unit sends every unit its
-    orders of an epoch in the first round of that epoch.
+    `tuples` has `key` and `seq` (int64), then the columns that the side carries. Every router unit sends an epoch's
+    orders to every unit in the first round of that epoch, the same ones.
     """
 
     round: int

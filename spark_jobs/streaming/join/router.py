@@ -92,7 +92,7 @@ class Router:
             tuples = self._condition.tuples(side, keys, seqs, _taken(rows, kept))
             _send(parts, grouped, Sent(given.round.number, tuples, side))
         if anew:
-            parts = [_ordered(sent, given.round.number, table.orders.of(unit)) for unit, sent in enumerate(parts)]
+            parts = [_ordered(sent, given.round.number, table.orders) for sent in parts]
         return Output(
             _after(state, {"epoch": table.epoch, "begun": begun, "sent": sent.tolist()}, sketches, held),
             {unit: [one.batch() for one in sent] for unit, sent in enumerate(parts) if sent},
