@@ -32,7 +32,7 @@ from spark_jobs.streaming.join.routing.table import SIDES, Draft, Place, Table
 
 MARGIN = 0.1  # of the bound, kept free when planning
 _MORE = 3  # units that a split key is given more before it is placed anew
-FEW = 5_000  # tuples a unit: while there are fewer, those that come level units, whatever one holds too much
+FEW = 10_000  # tuples a unit: while there are fewer, those that come level units, whatever one holds too much
 MOVABLE = 0.01  # of all tuples: if more would have to make room for keys, keys are spread beside them
 
 
