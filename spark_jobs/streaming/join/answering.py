@@ -10,9 +10,11 @@ import pyarrow as pa
 
 from spark_jobs.streaming.join.condition import Condition
 from spark_jobs.streaming.join.evaluating import Ints
-from spark_jobs.streaming.join.forms import Side
+from spark_jobs.streaming.join.forms import GREATEST, LEAST, Side
 from spark_jobs.streaming.join.kernels import expand, search
 from spark_jobs.streaming.join.runs import Run, bytes_of
+from spark_jobs.streaming.join.segments import Segment
+from spark_jobs.streaming.join.selecting import Selection
 from spark_jobs.streaming.join.store import Store
 
 _CHUNK = 1 << 16  # candidate pairs that are looked at together
@@ -23,16 +25,16 @@ _TRIES = 16  # candidates for each pair that a round may emit: also what checks 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where to go on: the side whose probes are answered, the run that they are held against, the probe, its pairs."""
+    """Where to go on: the side whose probes are answered, the segment they are held against, the probe, its pairs."""
 
     side: Side = Side.LEFT
-    run: int = 0
+    segment: int = 0
     probe: int = 0
     skip: int = 0
 
     def as_json(self) -> list[int]:
         """For a state's scalars."""
-        return [int(self.side), self.run, self.probe, self.skip]
+        return [int(self.side), self.segment, self.probe, self.skip]
 
     @staticmethod
     def from_json(told: list[int]) -> Place:
@@ -66,38 +68,45 @@ class Answers:
         """Answer the probes of `place.side` from there on; where to go on, or None when all are answered."""
         if probes is None:
             return None
-        for number in range(place.run, len(stored.runs)):
-            here = place if number == place.run else Place(place.side, number)
+        for number in range(place.segment, len(stored.segments)):
+            here = place if number == place.segment else Place(place.side, number)
             if self.full:
                 return here
-            left = self._against(probes, stored.runs[number], here)
+            left = self._against(probes, stored.segments[number], stored.hiding, here)
             if left is not None:
                 return left
         return None
 
-    def _against(self, probes: Run, run: Run, place: Place) -> Place | None:
-        """Answer probes from one run."""
-        first, end = _ranges(self._condition, place.side, probes, run)
+    def _against(self, probes: Run, segment: Segment, hiding: Selection, place: Place) -> Place | None:
+        """Answer probes from one segment."""
+        run = segment.run
+        begin, first, end = _ranges(self._condition, place.side, probes, segment)
         # A run that is older than all probes needs no look at its seqs.
         ordered = run.greatest < probes.least
-        of_probe, of_store = np.empty(_CHUNK, np.int32), np.empty(_CHUNK, np.int32)
-        probe, skip = place.probe, place.skip
-        while probe < len(probes):
+        probe, skip = (0, 0) if place.probe < begin else (place.probe - begin, place.skip)
+        while probe < first.size:
             if self.full:
-                return replace(place, probe=probe, skip=skip)
+                return replace(place, probe=begin + probe, skip=skip)
+            room = min(_CHUNK, int((end[probe:] - first[probe:]).sum()) - skip)
+            if not room:
+                break
+            of_probe, of_store = np.empty(room, np.int32), np.empty(room, np.int32)
             probe, skip, count = expand(first, end, probe, skip, of_probe, of_store)
             ours, theirs = of_probe[:count], of_store[:count]
-            if (fits := _fitting(probes.text_bytes(ours) + run.text_bytes(theirs))) < count:
+            if (fits := _fitting(probes.text_bytes(ours + begin) + run.text_bytes(theirs))) < count:
                 probe, skip = int(ours[fits]), int(theirs[fits] - first[ours[fits]])
                 ours, theirs, count = ours[:fits], theirs[:fits], fits
             self._tries += count
+            ours = ours + begin
             if not ordered:
                 earlier = run.seqs[theirs] < probes.seqs[ours]
                 ours, theirs = ours[earlier], theirs[earlier]
+            if (seen := segment.visible(theirs, hiding)) is not None:
+                ours, theirs = ours[seen], theirs[seen]
             ours, theirs = self._checked(place.side, (probes, ours), (run, theirs))
-            if ours.size > (room := self._most - self.pairs):
-                ours, theirs = ours[:room], theirs[:room]
-                probe = int(ours[-1])
+            if ours.size > (left := self._most - self.pairs):
+                ours, theirs = ours[:left], theirs[:left]
+                probe = int(ours[-1]) - begin
                 skip = int(theirs[-1] - first[probe]) + 1
             self._emit(place.side, (probes, ours), (run, theirs))
         return None
@@ -132,10 +141,17 @@ def _fitting(sizes: Ints) -> int:
     return max(int(np.searchsorted(np.cumsum(sizes), _CHUNK_BYTES, "right")), 1)
 
 
-def _ranges(condition: Condition, side: Side, probes: Run, run: Run) -> tuple[Ints, Ints]:
-    """For each probe, which tuples of a run its key reaches."""
+def _ranges(condition: Condition, side: Side, probes: Run, segment: Segment) -> tuple[int, Ints, Ints]:
+    """The first probe that may reach a segment, and for it and those that follow, which of its rows its key reaches."""
     reach = condition.reach.seen_from(side)
-    first, end = np.empty(len(probes), np.int64), np.empty(len(probes), np.int64)
     low, high = reach.low, reach.high
-    search(run.keys, probes.keys, low or 0, high or 0, low is not None, high is not None, first, end)
-    return first, end
+    least = LEAST if high is None else segment.least[0] - high
+    greatest = GREATEST if low is None else segment.greatest[0] - low
+    if least > GREATEST or greatest < LEAST:
+        return len(probes), np.empty(0, np.int64), np.empty(0, np.int64)
+    place = probes.between((max(least, LEAST), min(greatest, GREATEST)))
+    keys = probes.keys[place]
+    first, end = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
+    run = segment.run
+    search(run.keys, run.index, keys, low or 0, high or 0, low is not None, high is not None, first, end)
+    return place.start, np.maximum(first, segment.start), np.maximum(end, segment.start)
