@@ -16,13 +16,15 @@ import numpy.typing as npt
 from numba import njit
 
 from spark_jobs.streaming.join.buckets import BUCKETS, bucket_in, part_in
-from spark_jobs.streaming.join.forms import PARTS, Piece
+from spark_jobs.streaming.join.forms import GREATEST, PARTS, Piece
 from spark_jobs.streaming.join.runs import Run
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 _WHOLE: Any = np.int64(PARTS)
+# What a row of terms holds.
+_LOW, _HIGH, _FIRST, _BEFORE, _LOW_PART, _HIGH_PART, _SALT, _NUMBER, _WITHOUT, _WITHOUT_END, _TERMS = range(11)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +49,17 @@ class Cut:
 
 
 class _Marks(NamedTuple):
-    """Some cuts as columns, for the loops below; `asking[ends[b]:ends[b + 1]]` are those that ask for bucket b."""
+    """Some cuts as columns, which the loops below take one by one: what they read from a tuple costs them a count.
 
-    low: Ints
-    high: Ints
-    first: Ints
-    before: Ints
-    low_part: Ints
-    high_part: Ints
-    salt: npt.NDArray[np.uint64]
-    number: Ints
-    without_ends: Ints
+    `terms` has a row a cut; `asking[ends[b]:ends[b + 1]]` are those that ask for bucket b, and `asked[b]` is 1 where
+    there are any, else 0.
+    """
+
+    terms: npt.NDArray[np.int64]
     without: Ints
     ends: Ints
     asking: Ints
+    asked: npt.NDArray[np.uint8]
     block: int
 
 
@@ -89,15 +88,16 @@ class Selection:
         parts = []
         for marks, which in self._tables:
             rows, cuts = np.empty(stop - start, np.int64), np.empty(stop - start, np.int64)
-            count = _in_buckets(run.keys, run.seqs, start, stop, marks, since, rows, cuts)
+            count = _in_buckets(run.keys, run.seqs, start, stop, since, rows, cuts, *marks)
             parts.append((rows[:count], which[cuts[:count]]))
         marks, which = self._wide
         for at in range(which.size):
-            place = run.between((int(marks.low[at]), int(marks.high[at])))
+            low, high = marks.terms[at, [_LOW, _HIGH]].tolist()
+            place = run.between((low, high))
             begin, end = max(place.start, start), min(place.stop, stop)
-            if begin < end and marks.number[at] >= since:
+            if begin < end and marks.terms[at, _NUMBER] >= since:
                 rows, cuts = np.empty(end - begin, np.int64), np.empty(end - begin, np.int64)
-                count = _in_range(run.keys, run.seqs, begin, end, marks, at, rows, cuts)
+                count = _in_range(run.keys, run.seqs, begin, end, at, rows, cuts, marks.terms, marks.without)
                 parts.append((rows[:count], which[cuts[:count]]))
         parts = [part for part in parts if part[0].size]
         if not parts:
@@ -114,8 +114,8 @@ class Selection:
         """Which of the given rows of a run are meant by any cut from `since` on."""
         found = np.zeros(rows.size, np.bool_)
         for marks, _ in (*self._tables, self._wide):
-            if marks.number.size:
-                _of_rows(run.keys, run.seqs, rows, marks, since, found)
+            if len(marks.terms):
+                _of_rows(run.keys, run.seqs, rows, since, found, *marks)
         return found
 
 
@@ -124,53 +124,56 @@ def _marks(cuts: Sequence[Cut]) -> _Marks:
     buckets = np.array([bucket for piece in pieces for bucket in piece.buckets], np.int64)
     owners = np.repeat(np.arange(len(pieces)), [len(piece.buckets) for piece in pieces])
     without = [np.sort(np.array(piece.without, np.int64)) for piece in pieces]
-    none = np.empty(0, np.int64)
+    terms = np.empty((len(cuts), _TERMS), np.int64)
+    end = 0
+    for at, cut in enumerate(cuts):
+        piece, begin, end = cut.piece, end, end + len(without[at])
+        before = min(cut.before, piece.seqs[1] + 1, GREATEST)
+        terms[at] = (*piece.keys, piece.seqs[0], before, *piece.part, piece.salt, cut.number, begin, end)
     return _Marks(
-        low=np.array([piece.keys[0] for piece in pieces], np.int64),
-        high=np.array([piece.keys[1] for piece in pieces], np.int64),
-        first=np.array([piece.seqs[0] for piece in pieces], np.int64),
-        before=np.array([min(cut.before, cut.piece.seqs[1] + 1, (1 << 63) - 1) for cut in cuts], np.int64),
-        low_part=np.array([piece.part[0] for piece in pieces], np.int64),
-        high_part=np.array([piece.part[1] for piece in pieces], np.int64),
-        salt=np.array([piece.salt for piece in pieces], np.uint64),
-        number=np.array([cut.number for cut in cuts], np.int64),
-        without_ends=np.cumsum([0, *map(len, without)], dtype=np.int64),
-        without=np.concatenate([none, *without]),
+        terms=terms,
+        without=np.concatenate([np.empty(0, np.int64), *without]),
         ends=np.searchsorted(np.sort(buckets), np.arange(BUCKETS + 1)).astype(np.int64),
         asking=owners[np.argsort(buckets, kind="stable")].astype(np.int64),
+        asked=(np.bincount(buckets, minlength=BUCKETS) > 0).astype(np.uint8),
         block=pieces[0].block if pieces else 0,
     )
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _meant(key, seq, marks, at):  # type: ignore[no-untyped-def]
+def _meant(key, seq, at, terms, without):  # type: ignore[no-untyped-def]
     """Whether the cut `at` means a tuple, but for the bucket."""
-    if key < marks.low[at] or key > marks.high[at] or seq < marks.first[at] or seq >= marks.before[at]:
+    if key < terms[at, _LOW] or key > terms[at, _HIGH] or seq < terms[at, _FIRST] or seq >= terms[at, _BEFORE]:
         return False
-    if marks.low_part[at] > 0 or marks.high_part[at] < _WHOLE:
-        part = part_in(seq, marks.salt[at])
-        if part < marks.low_part[at] or part >= marks.high_part[at]:
+    if terms[at, _LOW_PART] > 0 or terms[at, _HIGH_PART] < _WHOLE:
+        part = part_in(seq, np.uint64(terms[at, _SALT]))
+        if part < terms[at, _LOW_PART] or part >= terms[at, _HIGH_PART]:
             return False
-    low, end = marks.without_ends[at], marks.without_ends[at + 1]
+    low, end = terms[at, _WITHOUT], terms[at, _WITHOUT_END]
     high = end
     while low < high:
         middle = (low + high) >> 1
-        if marks.without[middle] < key:
+        if without[middle] < key:
             low = middle + 1
         else:
             high = middle
-    return low == end or marks.without[low] != key
+    return low == end or without[low] != key
 
 
 @njit(cache=True, nogil=True)
-def _in_buckets(keys, seqs, begin, end, marks, since, rows, cuts):  # type: ignore[no-untyped-def]
+def _in_buckets(keys, seqs, begin, end, since, rows, cuts, terms, without, ends, asking, asked, block):  # type: ignore[no-untyped-def]
     """Write the rows that cuts with buckets mean, and by which; how many they are."""
+    many = 0
+    for row in range(begin, end):  # without a branch on what a key's bucket is
+        rows[many] = row
+        many += asked[bucket_in(keys[row], block)]
     count = 0
-    for row in range(begin, end):
-        bucket = bucket_in(keys[row], marks.block)
-        for place in range(marks.ends[bucket], marks.ends[bucket + 1]):
-            at = marks.asking[place]
-            if marks.number[at] >= since and _meant(keys[row], seqs[row], marks, at):
+    for i in range(many):
+        row = rows[i]
+        bucket = bucket_in(keys[row], block)
+        for place in range(ends[bucket], ends[bucket + 1]):
+            at = asking[place]
+            if terms[at, _NUMBER] >= since and _meant(keys[row], seqs[row], at, terms, without):
                 rows[count] = row
                 cuts[count] = at
                 count += 1
@@ -179,11 +182,11 @@ def _in_buckets(keys, seqs, begin, end, marks, since, rows, cuts):  # type: igno
 
 
 @njit(cache=True, nogil=True)
-def _in_range(keys, seqs, begin, end, marks, at, rows, cuts):  # type: ignore[no-untyped-def]
+def _in_range(keys, seqs, begin, end, at, rows, cuts, terms, without):  # type: ignore[no-untyped-def]
     """Write the rows that one cut without buckets means; how many they are."""
     count = 0
     for row in range(begin, end):
-        if _meant(keys[row], seqs[row], marks, at):
+        if _meant(keys[row], seqs[row], at, terms, without):
             rows[count] = row
             cuts[count] = at
             count += 1
@@ -191,16 +194,16 @@ def _in_range(keys, seqs, begin, end, marks, at, rows, cuts):  # type: ignore[no
 
 
 @njit(cache=True, nogil=True)
-def _of_rows(keys, seqs, rows, marks, since, found):  # type: ignore[no-untyped-def]
+def _of_rows(keys, seqs, rows, since, found, terms, without, ends, asking, asked, block):  # type: ignore[no-untyped-def]
     """Tell which of some rows are meant: by cuts with buckets if there are any, else by any of the others."""
-    bucketed = marks.asking.size > 0
     for i in range(rows.size):
         key, seq = keys[rows[i]], seqs[rows[i]]
-        if bucketed:
-            bucket = bucket_in(key, marks.block)
-            for place in range(marks.ends[bucket], marks.ends[bucket + 1]):
-                at = marks.asking[place]
-                found[i] |= marks.number[at] >= since and _meant(key, seq, marks, at)
+        if asking.size:
+            bucket = bucket_in(key, block)
+            if asked[bucket]:
+                for place in range(ends[bucket], ends[bucket + 1]):
+                    at = asking[place]
+                    found[i] |= terms[at, _NUMBER] >= since and _meant(key, seq, at, terms, without)
         else:
-            for at in range(marks.number.size):
-                found[i] |= marks.number[at] >= since and _meant(key, seq, marks, at)
+            for at in range(len(terms)):
+                found[i] |= terms[at, _NUMBER] >= since and _meant(key, seq, at, terms, without)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.streaming.join.compaction import Level, Levels, Shape
+from spark_jobs.streaming.join.kernels import order_of
 from spark_jobs.streaming.join.runs import Run
 from spark_jobs.streaming.join.segments import Segment, both, cut, whole_of
 from spark_jobs.streaming.join.selecting import Cut, Selection
@@ -127,7 +128,7 @@ class Store:
         for segment in self.segments:
             rows, which = segment.found(wanted, self.hiding)
             if rows.size:
-                batch = segment.run.batch.take(pa.array(rows[np.argsort(which, kind="stable")]))
+                batch = segment.run.batch.take(pa.array(rows[order_of(which)]))
                 ends = np.cumsum(np.bincount(which, minlength=len(cuts)))
                 for at, end in enumerate(ends.tolist()):
                     if count := int(end - ends[at - 1] if at else end):
