@@ -94,6 +94,6 @@ def _growth(steps: Sequence[int]) -> Iterator[Row]:
             size = sum(batch.nbytes for name in ("left", "right") for batch in unit.before.state.runs[name])
             yield {
                 "M stored": round(stored / 1e6, 2), "us a tuple": round(1e6 * float(np.median(times)) / ROUND, 3),
-                "worst round, ms": round(1e3 * max(times), 1), "runs": sum(runs),
-                "bytes a tuple": round(size / stored, 1),
+                "mean": round(1e6 * float(np.mean(times)) / ROUND, 3), "worst round, ms": round(1e3 * max(times), 1),
+                "runs": sum(runs), "bytes a tuple": round(size / stored, 1),
             }  # fmt: skip

@@ -17,7 +17,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.streaming.join.buckets import chosen
 from spark_jobs.streaming.join.forms import Act, Orders, Piece, Reach, Sent, Side, first_seq
 from spark_jobs.streaming.join.predicate import Relation
 from spark_jobs.streaming.join.reading import Source
@@ -26,6 +25,7 @@ from spark_jobs.streaming.join.routing.controller import Control, Course, Seen, 
 from spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from spark_jobs.streaming.join.routing.table import Table, block_for
 from spark_jobs.streaming.unitlog.step import Input, Message, Round, State
+from tests.support.join_pieces import chosen
 
 ROOM = 8
 EQUAL, BAND, LESS = Reach(0, 0), Reach(-2, 1), Reach(1, None)

@@ -15,11 +15,12 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.streaming.join import pieces
+from spark_jobs.streaming.join import pieces, unit
 from spark_jobs.streaming.join.routing.controller import Control
 from spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from spark_jobs.streaming.join.steering import course_of
 from tests.support.join_world import JoinWorld, Row, join_of
+from tests.unit.streaming.join_world import SMALL
 
 JOINS: dict[str, Callable[[Row, Row], bool]] = {
     "l.k = r.k": lambda one, two: one[1] == two[1],
@@ -55,8 +56,8 @@ KEYS = (0, 1, 2, 3, 100, 101, 102, 205, 206, 310, 311, 415)  # neighbours, and s
 
 @pytest.fixture(autouse=True, scope="module")
 def small_parts() -> Iterator[None]:
-    """Copies of a few tuples lie in several messages."""
-    with patch.object(pieces, "_PART_BYTES", 100):
+    """Copies of a few tuples lie in several messages, and stored ones in several levels."""
+    with patch.object(pieces, "_PART_BYTES", 100), patch.object(unit, "Shape", lambda: SMALL):
         yield
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,9 +11,10 @@ import pyarrow as pa
 
 from spark_jobs.streaming.join.condition import Condition
 from spark_jobs.streaming.join.evaluating import Ints
-from spark_jobs.streaming.join.forms import Side
+from spark_jobs.streaming.join.forms import GREATEST, LEAST, Side
 from spark_jobs.streaming.join.kernels import expand, search
 from spark_jobs.streaming.join.runs import Run, bytes_of
+from spark_jobs.streaming.join.segments import Segment
 from spark_jobs.streaming.join.store import Store
 
 _CHUNK = 1 << 16  # candidate pairs that are looked at together
@@ -23,21 +25,43 @@ _TRIES = 16  # candidates for each pair that a round may emit: also what checks 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where to go on: the side whose probes are answered, the run that they are held against, the probe, its pairs."""
+    """Where to go on: the side whose probes are answered, the segment they are held against, the probe, its pairs."""
 
     side: Side = Side.LEFT
-    run: int = 0
+    segment: int = 0
     probe: int = 0
     skip: int = 0
 
     def as_json(self) -> list[int]:
         """For a state's scalars."""
-        return [int(self.side), self.run, self.probe, self.skip]
+        return [int(self.side), self.segment, self.probe, self.skip]
 
     @staticmethod
     def from_json(told: list[int]) -> Place:
         """The inverse of `as_json`."""
         return Place(Side(told[0]), *told[1:])
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """Pairs of probes with rows of one segment, by their rows, out of so many `tried`, with so many bytes of `texts`.
+
+    They begin at `there`; `first` has where in the segment the candidates of each probe from `begin` on begin.
+    """
+
+    there: Place
+    segment: Segment
+    begin: int
+    first: Ints
+    ours: Ints
+    theirs: Ints
+    tried: int
+    texts: int
+
+    def place(self, pair: int) -> Place:
+        """The place of a pair."""
+        probe = int(self.ours[pair])
+        return replace(self.there, probe=probe, skip=int(self.theirs[pair] - self.first[probe - self.begin]))
 
 
 class Answers:
@@ -66,63 +90,90 @@ class Answers:
         """Answer the probes of `place.side` from there on; where to go on, or None when all are answered."""
         if probes is None:
             return None
-        for number in range(place.run, len(stored.runs)):
-            here = place if number == place.run else Place(place.side, number)
+        looked: list[_Candidates] = []
+        pairs = texts = 0
+        for found in _candidates(self._condition, probes, stored, place):
+            if self.full or pairs + found.ours.size > _CHUNK or texts + found.texts > _CHUNK_BYTES:
+                if (left := self._look(place.side, probes, looked)) is not None:
+                    return left
+                looked, pairs, texts = [], 0, 0
             if self.full:
-                return here
-            left = self._against(probes, stored.runs[number], here)
+                return found.there
+            looked.append(found)
+            self._tries += found.tried
+            pairs, texts = pairs + found.ours.size, texts + found.texts
+        return self._look(place.side, probes, looked)
+
+    def _look(self, side: Side, probes: Run, looked: Sequence[_Candidates]) -> Place | None:
+        """Emit the pairs that hold; where to go on, if there was no room for all of them."""
+        found: list[_Candidates] = []
+        room, left = self._most - self.pairs, None
+        for each in self._checked(side, probes, [each for each in looked if each.ours.size]):
+            if each.ours.size > room:
+                left = each.place(room)
+                each = replace(each, ours=each.ours[:room], theirs=each.theirs[:room])
+            found.append(each)
+            room -= each.ours.size
             if left is not None:
-                return left
-        return None
+                break
+        self._emit(side, probes, found)
+        return left
 
-    def _against(self, probes: Run, run: Run, place: Place) -> Place | None:
-        """Answer probes from one run."""
-        first, end = _ranges(self._condition, place.side, probes, run)
-        # A run that is older than all probes needs no look at its seqs.
-        ordered = run.greatest < probes.least
-        of_probe, of_store = np.empty(_CHUNK, np.int32), np.empty(_CHUNK, np.int32)
-        probe, skip = place.probe, place.skip
-        while probe < len(probes):
-            if self.full:
-                return replace(place, probe=probe, skip=skip)
-            probe, skip, count = expand(first, end, probe, skip, of_probe, of_store)
-            ours, theirs = of_probe[:count], of_store[:count]
-            if (fits := _fitting(probes.text_bytes(ours) + run.text_bytes(theirs))) < count:
-                probe, skip = int(ours[fits]), int(theirs[fits] - first[ours[fits]])
-                ours, theirs, count = ours[:fits], theirs[:fits], fits
-            self._tries += count
-            if not ordered:
-                earlier = run.seqs[theirs] < probes.seqs[ours]
-                ours, theirs = ours[earlier], theirs[earlier]
-            ours, theirs = self._checked(place.side, (probes, ours), (run, theirs))
-            if ours.size > (room := self._most - self.pairs):
-                ours, theirs = ours[:room], theirs[:room]
-                probe = int(ours[-1])
-                skip = int(theirs[-1] - first[probe]) + 1
-            self._emit(place.side, (probes, ours), (run, theirs))
-        return None
-
-    def _checked(self, side: Side, ours: tuple[Run, Any], theirs: tuple[Run, Any]) -> tuple[Any, Any]:
+    def _checked(self, side: Side, probes: Run, found: Sequence[_Candidates]) -> Sequence[_Candidates]:
         """The candidates that pass what the key does not say."""
-        if not self._condition.checks or not ours[1].size:
-            return ours[1], theirs[1]
-        columns = self._columns(side, ours, theirs, self._condition.checked)
-        holds = self._condition.residual(*columns)
-        return ours[1][holds], theirs[1][holds]
+        if not self._condition.checks or not found:
+            return found
+        holds = self._condition.residual(*self._columns(side, probes, found, self._condition.checked))
+        parts = np.split(holds, np.cumsum([each.ours.size for each in found])[:-1])
+        kept = [
+            replace(each, ours=each.ours[part], theirs=each.theirs[part])
+            for each, part in zip(found, parts, strict=True)
+        ]
+        return [each for each in kept if each.ours.size]
 
-    def _emit(self, side: Side, ours: tuple[Run, Any], theirs: tuple[Run, Any]) -> None:
-        rows = int(ours[1].size)
-        if rows:
-            columns = self._columns(side, ours, theirs, self._condition.shown)
+    def _emit(self, side: Side, probes: Run, found: Sequence[_Candidates]) -> None:
+        if found := [each for each in found if each.ours.size]:
+            rows = sum(each.ours.size for each in found)
+            columns = self._columns(side, probes, found, self._condition.shown)
             self._batches.append(self._condition.output(*columns, rows, self._query))
             self._bytes += bytes_of(self._batches[-1])
             self.pairs += rows
 
-    def _columns(self, side: Side, ours: tuple[Run, Any], theirs: tuple[Run, Any], names: Any) -> tuple[Any, Any]:
+    def _columns(self, side: Side, probes: Run, found: Sequence[_Candidates], names: Any) -> tuple[Any, Any]:
         """Columns of candidates, left and right."""
-        own = ours[0].taken(ours[1], names(side))
-        other = theirs[0].taken(theirs[1], names(side.other))
+        own = probes.taken(np.concatenate([each.ours for each in found]), names(side))
+        parts = [each.segment.run.taken(each.theirs, names(side.other)) for each in found]
+        other = {name: pa.concat_arrays([part[name] for part in parts]) for name in parts[0]}
         return (own, other) if side is Side.LEFT else (other, own)
+
+
+def _candidates(condition: Condition, probes: Run, stored: Store, place: Place) -> Iterator[_Candidates]:
+    """What the keys of probes find from a place on, not too much at a time."""
+    for number in range(place.segment, len(stored.segments)):
+        segment = stored.segments[number]
+        run = segment.run
+        begin, first, end = _ranges(condition, place.side, probes, segment)
+        here = place if number == place.segment else Place(place.side, number)
+        probe, skip = (0, 0) if here.probe < begin else (here.probe - begin, here.skip)
+        # A run that is older than all probes needs no look at its seqs.
+        ordered = run.greatest < probes.least
+        left = int((end[probe:] - first[probe:]).sum()) - skip
+        while left > 0:
+            there = Place(place.side, number, begin + probe, skip)
+            room = min(_CHUNK, left)
+            ours, theirs = np.empty(room, np.int64), np.empty(room, np.int64)
+            probe, skip, count = expand(first, end, probe, skip, ours, theirs)
+            sizes = run.text_bytes(theirs) + probes.text_bytes(ours + begin)
+            if (fits := _fitting(sizes)) < count:
+                probe, skip = int(ours[fits]), int(theirs[fits] - first[ours[fits]])
+            left -= fits
+            ours, theirs, texts = ours[:fits] + begin, theirs[:fits], int(sizes[:fits].sum())
+            if not ordered:
+                earlier = run.seqs[theirs] < probes.seqs[ours]
+                ours, theirs = ours[earlier], theirs[earlier]
+            if (seen := segment.visible(theirs, stored.hiding)) is not None:
+                ours, theirs = ours[seen], theirs[seen]
+            yield _Candidates(there, segment, begin, first, ours, theirs, fits, texts)
 
 
 def _fitting(sizes: Ints) -> int:
@@ -132,10 +183,17 @@ def _fitting(sizes: Ints) -> int:
     return max(int(np.searchsorted(np.cumsum(sizes), _CHUNK_BYTES, "right")), 1)
 
 
-def _ranges(condition: Condition, side: Side, probes: Run, run: Run) -> tuple[Ints, Ints]:
-    """For each probe, which tuples of a run its key reaches."""
+def _ranges(condition: Condition, side: Side, probes: Run, segment: Segment) -> tuple[int, Ints, Ints]:
+    """The first probe that may reach a segment, and for it and those that follow, which of its rows its key reaches."""
     reach = condition.reach.seen_from(side)
-    first, end = np.empty(len(probes), np.int64), np.empty(len(probes), np.int64)
     low, high = reach.low, reach.high
-    search(run.keys, probes.keys, low or 0, high or 0, low is not None, high is not None, first, end)
-    return first, end
+    least = LEAST if high is None else segment.least[0] - high
+    greatest = GREATEST if low is None else segment.greatest[0] - low
+    if least > GREATEST or greatest < LEAST:
+        return len(probes), np.empty(0, np.int64), np.empty(0, np.int64)
+    place = probes.between((max(least, LEAST), min(greatest, GREATEST)))
+    keys = probes.keys[place]
+    first, end = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
+    run = segment.run
+    search(run.keys, run.index, keys, low or 0, high or 0, low is not None, high is not None, first, end)
+    return place.start, np.maximum(first, segment.start), np.maximum(end, segment.start)

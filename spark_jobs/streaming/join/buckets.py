@@ -9,13 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from spark_jobs.streaming.join.forms import PARTS, Piece
 from spark_jobs.streaming.tracking.ids import mix
 
 BUCKETS = 4096
 
 Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _32, _52 = np.uint64(32), np.uint64(52)
@@ -58,19 +56,4 @@ def part_of(seqs: npt.ArrayLike, salt: int = 0) -> Ints:
     given = np.atleast_1d(np.asarray(seqs, np.int64))
     found = np.empty(given.size, np.int64)
     _parts(given, np.uint64(salt), found)
-    return found
-
-
-def chosen(piece: Piece, keys: Ints, seqs: Ints) -> Flags:
-    """Which of some tuples of its side a piece means."""
-    found = (keys >= piece.keys[0]) & (keys <= piece.keys[1]) & (seqs >= piece.seqs[0]) & (seqs <= piece.seqs[1])
-    if piece.buckets:
-        named = np.zeros(BUCKETS, np.bool_)
-        named[list(piece.buckets)] = True
-        found &= named[bucket_of(keys, piece.block)]
-    if piece.without:
-        found &= ~np.isin(keys, np.array(piece.without, np.int64))
-    if piece.part != (0, PARTS):
-        parts = part_of(seqs, piece.salt)
-        found &= (parts >= piece.part[0]) & (parts < piece.part[1])
     return found

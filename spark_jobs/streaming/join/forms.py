@@ -88,7 +88,7 @@ class Piece:
 
     Of what the giver holds at the cut at which it copies. Where `buckets` names some, only keys of these buckets (of
     blocks of 2^block keys), but not the keys `without`, which have entries of their own; `part` is a range of 2^32
-    hashes of seqs under a `salt`, which parts a heavy key evenly. `buckets.chosen` says which tuples are meant.
+    hashes of seqs under a `salt`, which parts a heavy key evenly. `selecting` finds the tuples that are meant.
     """
 
     id: int

@@ -15,6 +15,7 @@ from spark_jobs.streaming.windows.kernels import hash_bytes, mix
 _SEED = np.uint64(0x9E3779B97F4A7C15)
 _LEAST: Any = np.int64(-(1 << 63))
 _GREATEST: Any = np.int64((1 << 63) - 1)
+BLOCK = 64  # keys between two entries of an index
 _DIGIT = 11  # bits of a key that one pass sorts by
 _LOW_DIGIT = np.uint64((1 << _DIGIT) - 1)
 
@@ -113,49 +114,82 @@ def rows_of(second, first_rows, rows):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def search(keys, probes, low, high, has_low, has_high, first, end):  # type: ignore[no-untyped-def]
+def search(keys, index, probes, low, high, has_low, has_high, first, end):  # type: ignore[no-untyped-def]
     """For each of the sorted probes, which of the sorted keys are in [probe + low, probe + high]: [first, end).
 
-    Galloping: each search goes on from where the last one ended, in steps that double. What is beyond int64 is
-    beyond all keys.
+    `index` is every `BLOCK`-th key. What is beyond int64 is beyond all keys.
     """
-    count = keys.size
-    at = upto = 0
+    if has_low:
+        _passed(keys, index, probes, low, False, first)
+    else:
+        first[:] = 0
+    if not has_high:
+        end[:] = keys.size
+    elif has_low and low == 0 and high == 0:
+        for i in range(probes.size):
+            found = first[i] < keys.size and keys[first[i]] == probes[i]
+            end[i] = _end_of(keys, first[i]) if found else first[i]
+    else:
+        _passed(keys, index, probes, high, True, end)
+        for i in range(probes.size):
+            end[i] = max(end[i], first[i])
+
+
+@njit(cache=True, nogil=True)
+def _passed(keys, index, probes, shift, equal, found):  # type: ignore[no-untyped-def]
+    """For each probe the first place whose key is greater than probe + shift, or with `equal` false, not less.
+
+    First the blocks, galloping over the index: each search goes on from where the last one ended, in steps that
+    double. Then the places within blocks, in a loop without branches on keys, so that the processor waits for the
+    memory of several probes at a time.
+    """
+    least, greatest = _LEAST - min(shift, 0), _GREATEST - max(shift, 0)
+    at = 0
     for i in range(probes.size):
-        probe = probes[i]
-        if i and probe == probes[i - 1]:
-            first[i], end[i] = first[i - 1], end[i - 1]
+        bound = min(max(probes[i], least), greatest) + shift
+        low = high = at
+        step = 1
+        while high < index.size and (index[high] < bound or (equal and index[high] == bound)):
+            low = high + 1
+            high += step
+            step += step
+        high = min(high, index.size)
+        while low < high:
+            middle = (low + high) >> 1
+            if index[middle] < bound or (equal and index[middle] == bound):
+                low = middle + 1
+            else:
+                high = middle
+        found[i] = at = low
+    for i in range(probes.size):
+        if probes[i] < least or probes[i] > greatest:
+            found[i] = 0 if probes[i] < least else keys.size
             continue
-        if has_low:
-            if low > 0 and probe > _GREATEST - low:
-                at = count
-            elif low >= 0 or probe >= _LEAST - low:
-                at = _passed(keys, at, probe + low, False)
-        first[i] = at
-        if not has_high:
-            upto = count
-        elif high < 0 and probe < _LEAST - high:
-            upto = 0
-        elif high > 0 and probe > _GREATEST - high:
-            upto = count
-        else:
-            upto = _passed(keys, max(at, upto), probe + high, True)
-        end[i] = max(upto, at)
+        bound = probes[i] + shift
+        place = max(found[i] - 1, 0) * BLOCK
+        left = min(BLOCK, keys.size - place)
+        while left > 0:
+            half = (left + 1) >> 1
+            key = keys[place + half - 1]
+            place += half * ((key < bound) | (equal & (key == bound)))
+            left -= half
+        found[i] = place
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _passed(keys, begin, bound, equal):  # type: ignore[no-untyped-def]
-    """The first place from `begin` on whose key is greater than the bound, or with `equal` false, not less."""
-    low = high = begin
-    step = 1
-    while high < keys.size and (keys[high] < bound or (equal and keys[high] == bound)):
-        low = high + 1
+def _end_of(keys, begin):  # type: ignore[no-untyped-def]
+    """The first place behind `begin` that has another key than that."""
+    key = keys[begin]
+    low, high, step = begin, begin + 1, 1
+    while high < keys.size and keys[high] == key:
+        low = high
         high += step
         step += step
     high = min(high, keys.size)
+    low += 1
     while low < high:
         middle = (low + high) >> 1
-        if keys[middle] < bound or (equal and keys[middle] == bound):
+        if keys[middle] == key:
             low = middle + 1
         else:
             high = middle

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_jobs.streaming.join.evaluating import Ints
-from spark_jobs.streaming.join.kernels import interleave, merge_order, order_of, rows_of
+from spark_jobs.streaming.join.kernels import BLOCK, interleave, merge_order, order_of, rows_of
 
 _GREATEST = b"greatest seq"
 
@@ -54,6 +54,28 @@ class Run:
     def least(self) -> int:
         """The least seq."""
         return int(self.seqs.min())
+
+    @cached_property
+    def width(self) -> int:
+        """Bytes of a row beside its texts."""
+        texts = sum(1 for column in self.batch.columns if pa.types.is_string(column.type))
+        return 4 * texts + sum(
+            int(column.type.bit_width) // 8 for column in self.batch.columns if not pa.types.is_string(column.type)
+        )
+
+    @cached_property
+    def index(self) -> Ints:
+        """Every so manieth key: few enough to stay in the processor's cache."""
+        return np.ascontiguousarray(self.keys[::BLOCK])
+
+    def bound(self, row: int) -> tuple[int, int]:
+        """The key and the seq of a row."""
+        return int(self.keys[row]), int(self.seqs[row])
+
+    def below(self, bound: tuple[int, int]) -> int:
+        """How many tuples come before a key and a seq."""
+        equal = self.between((bound[0], bound[0]))
+        return int(equal.start) + int(np.searchsorted(self.seqs[equal], bound[1]))
 
     def between(self, keys: tuple[int, int]) -> slice:
         """Where the tuples of keys in [low, high] are."""

@@ -1,85 +1,194 @@
-"""The stored tuples of one side of a unit: a few runs, the larger ones first, merged as in an LSM tree."""
+"""The stored tuples of one side of a unit: young runs, and levels of segments below them, as in an LSM tree.
+
+What came last lies in a few runs, which are merged at once. When they have grown large they go on as a level of
+segments, and are merged into the levels below step by step. Pieces that have left are hidden at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.streaming.join.buckets import chosen
-from spark_jobs.streaming.join.forms import Piece
-from spark_jobs.streaming.join.runs import Run, merged, run_of
+from spark_jobs.streaming.join.compaction import Level, Levels, Shape
+from spark_jobs.streaming.join.kernels import order_of
+from spark_jobs.streaming.join.runs import Run
+from spark_jobs.streaming.join.segments import Segment, both, cut, whole_of
+from spark_jobs.streaming.join.selecting import Cut, Selection
 
-_TIMES = 4  # a run is merged with the next one while it is at most so many times as long
-_MOST_BYTES = 1 << 30  # of a run that is made by merging: offsets of texts in it fit 32 bits, and no step takes long
+_TIMES = 4  # a young run is merged with the next one while it is at most so many times as long
+_SHARE = 8  # a segment is written anew when one in so many of its rows is hidden,
+_SWITCHES = 16  # or when rows of it have been hidden for so many switches
+
+Known = Mapping[int, Run]  # runs that were seen before, by the identity of their batches
 
 
 @dataclass(frozen=True)
 class Store:
-    """Runs of one side; nothing changes in place."""
+    """Segments of one side; nothing changes in place.
 
-    runs: tuple[Run, ...] = ()
+    `cuts` are those that hide tuples still, of so many `switches`; `arrived`: bytes that came since it was settled.
+    """
+
+    young: Level = ()
+    deep: Levels = field(default_factory=Levels)
+    cuts: tuple[Cut, ...] = ()
+    switches: int = 0
+    arrived: int = 0
+    shape: Shape = field(default_factory=Shape)
 
     @staticmethod
-    def of(batches: tuple[pa.RecordBatch, ...]) -> Store:
-        """From a state's batches."""
-        return Store(tuple(Run(batch) for batch in batches))
+    def of(
+        batches: tuple[pa.RecordBatch, ...], told: Mapping[str, Any] | None, known: Known, shape: Shape | None = None
+    ) -> Store:
+        """From a state's batches and scalars."""
+        shape = shape or Shape()
+        if told is None:
+            return Store(shape=shape)
+        runs = (known.get(id(batch)) or Run(batch) for batch in batches)
+        parts = {int(at): part for at, part in told["parts"].items()}
+        segments = iter([Segment(run, *parts.get(at, ())) for at, run in enumerate(runs)])
+
+        def level(count: int) -> Level:
+            return tuple(next(segments) for _ in range(count))
+
+        young = level(told["young"])
+        waiting, levels = (tuple(level(count) for count in told[name]) for name in ("waiting", "levels"))
+        cursors = tuple(None if cursor is None else (cursor[0], cursor[1]) for cursor in told["cursors"])
+        cuts = tuple(Cut.from_json(each) for each in told["cuts"])
+        return Store(young, Levels(waiting, levels, cursors), cuts, told["switches"], told["arrived"], shape)
+
+    @cached_property
+    def segments(self) -> Level:
+        """All of them; which they are changes only where tuples come, leave, or settle."""
+        return (*self.young, *self.deep.segments)
 
     @property
     def batches(self) -> tuple[pa.RecordBatch, ...]:
         """For a state; a run that was there before is the same object."""
-        return tuple(run.batch for run in self.runs)
+        return tuple(segment.run.batch for segment in self.segments)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """For a state's scalars."""
+        return {
+            "young": len(self.young),
+            "waiting": [len(level) for level in self.deep.waiting],
+            "levels": [len(level) for level in self.deep.levels],
+            "cursors": [None if cursor is None else list(cursor) for cursor in self.deep.cursors],
+            "parts": {str(at): part for at, segment in enumerate(self.segments) if (part := segment.told())},
+            "cuts": [each.as_json() for each in self.cuts],
+            "switches": self.switches,
+            "arrived": self.arrived,
+        }
 
     def __len__(self) -> int:
-        return sum(len(run) for run in self.runs)
+        return sum(len(segment) for segment in self.segments)
 
     @property
     def bytes(self) -> int:
-        """Bytes of all values."""
-        return sum(run.bytes for run in self.runs)
+        """Bytes of all values that are not hidden."""
+        return sum(segment.bytes for segment in self.segments)
+
+    @cached_property
+    def hiding(self) -> Selection:
+        """What is hidden, of segments that were there when it was."""
+        return Selection(self.cuts)
 
     def plus(self, run: Run | None) -> Store:
         """With one more run, not merged yet."""
-        return self if run is None else Store((*self.runs, run))
+        if run is None:
+            return self
+        return replace(self, young=(*self.young, Segment(run)), arrived=self.arrived + run.bytes)
+
+    def taking(self, run: Run | None) -> Store:
+        """With tuples that came from another unit, which are not a round's: they settle with what comes later."""
+        return replace(self, deep=self.deep.with_waiting(cut(run, self.shape.segment)))
 
     def settled(self) -> Store:
-        """With small runs merged; of a cascade only the last run is left, so only that is written."""
-        runs = sorted(self.runs, key=len, reverse=True)
-        while len(runs) > 1 and len(runs[-2]) <= _TIMES * len(runs[-1]):
-            if runs[-2].bytes + runs[-1].bytes > _MOST_BYTES:
+        """With young runs merged, and deeper ones as far as a round allows."""
+        young, deep = self._rejuvenated()
+        done = 0
+        while done <= self.shape.work * self.arrived or not done:
+            deep, read = deep.advanced(self.shape, self.hiding)
+            if not read:
                 break
-            newer = runs.pop()
-            runs[-1] = merged(runs[-1], newer)
-        return self if tuple(runs) == self.runs else Store(tuple(runs))
+            done += read
+        store = replace(self, young=young, deep=deep, arrived=0)
+        return (store if done >= self.shape.segment else store._swept())._forgetting()
 
-    def extract(self, piece: Piece, before: int) -> Iterator[pa.RecordBatch]:
-        """The tuples of a piece with seqs below `before`, in the order of (key, seq) within each batch."""
-        for run in self.runs:
-            place = run.between(piece.keys)
-            found = run.batch.slice(place.start, place.stop - place.start)
-            mask = _meant(run, place, piece, before)
-            if mask.any():
-                yield found if mask.all() else found.filter(pa.array(mask))
+    def extract(self, cuts: Sequence[Cut]) -> list[list[pa.RecordBatch]]:
+        """The tuples of each piece as one batch, or none, from one pass over the store."""
+        wanted = Selection(cuts)
+        found: list[list[pa.RecordBatch]] = [[] for _ in cuts]
+        for segment in self.segments:
+            rows, which = segment.found(wanted, self.hiding)
+            if rows.size:
+                batch = segment.run.batch.take(pa.array(rows[order_of(which)]))
+                ends = np.cumsum(np.bincount(which, minlength=len(cuts)))
+                for at, end in enumerate(ends.tolist()):
+                    if count := int(end - ends[at - 1] if at else end):
+                        found[at].append(batch.slice(end - count, count).replace_schema_metadata(None))
+        return [[pa.concat_batches(batches)] if batches else [] for batches in found]
 
-    def without(self, piece: Piece, before: int) -> tuple[Store, int]:
-        """Without the tuples of a piece with seqs below `before`, and how many they were."""
-        runs: list[Run] = []
-        dropped = 0
-        for run in self.runs:
-            place = run.between(piece.keys)
-            mask = np.zeros(len(run), np.bool_)
-            mask[place] = _meant(run, place, piece, before)
-            count = int(mask.sum())
-            dropped += count
-            if not count:
-                runs.append(run)
-            elif count < len(run):
-                runs.append(run_of(run.batch.filter(pa.array(~mask))))
-        return (Store(tuple(runs)), dropped) if dropped else (self, 0)
+    def without(self, cuts: Sequence[Cut]) -> tuple[Store, list[int]]:
+        """Without the tuples of some pieces, and how many each had, from one pass over the store."""
+        number = self.switches + 1
+        cuts = [replace(each, number=number) for each in cuts]
+        wanted, counts = Selection(cuts), np.zeros(len(cuts), np.int64)
+        now: list[Segment | None] = []
+        for segment in self.segments:
+            rows, which = segment.found(wanted, self.hiding)
+            counts += np.bincount(which, minlength=len(cuts))
+            if rows.size == len(segment):
+                now.append(None)
+            else:
+                now.append(segment.hiding(rows, number) if rows.size else segment)
+        if not counts.any():
+            return self, counts.tolist()
+        return replace(self._replaced(now), cuts=(*self.cuts, *cuts), switches=number)._forgetting(), counts.tolist()
 
+    def _rejuvenated(self) -> tuple[Level, Levels]:
+        """Young runs merged; of a cascade only the last run is left, so only that is written."""
+        young = sorted(self.young, key=len, reverse=True)
+        large = sum(segment.bytes for segment in young) > self.shape.young
+        while len(young) > 1 and (large or len(young[-2]) <= _TIMES * len(young[-1])):
+            newer, older = (whole_of([young.pop()], self.hiding) for _ in range(2))
+            run = both(older, newer)
+            assert run is not None
+            young.append(Segment(run))
+        if not large:
+            return tuple(young), self.deep
+        level = cut(whole_of(young, self.hiding), self.shape.segment)
+        return (), self.deep.with_waiting(level)
 
-def _meant(run: Run, place: slice, piece: Piece, before: int) -> np.ndarray:
-    seqs = run.seqs[place]
-    return np.asarray(chosen(piece, run.keys[place], seqs) & (seqs < before))
+    def _swept(self) -> Store:
+        """With the segment written anew of which the most is hidden, if that is much, or has been for long."""
+        due = [
+            (segment.hidden / len(segment.run), at)
+            for at, segment in enumerate(self.segments)
+            if segment.hidden * _SHARE >= len(segment.run)
+            or (segment.hidden and self.switches - segment.since >= _SWITCHES)
+        ]
+        if not due:
+            return self
+        _, at = max(due)
+        run = whole_of([self.segments[at]], self.hiding)
+        now: list[Segment | None] = list(self.segments)
+        now[at] = None if run is None else Segment(run)
+        return self._replaced(now)
+
+    def _forgetting(self) -> Store:
+        """Without cuts that hide nothing any more."""
+        since = min((segment.since for segment in self.segments if segment.hidden), default=self.switches + 1)
+        if all(each.number >= since for each in self.cuts):
+            return self
+        return replace(self, cuts=tuple(each for each in self.cuts if each.number >= since))
+
+    def _replaced(self, now: Sequence[Segment | None]) -> Store:
+        young = tuple(segment for segment in now[: len(self.young)] if segment is not None)
+        return replace(self, young=young, deep=self.deep.replaced(now[len(self.young) :]))

@@ -8,19 +8,21 @@ stage has no room for waits, and nothing is stored, copied or switched before it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from spark_jobs.streaming.join.answering import Answers, Place
+from spark_jobs.streaming.join.compaction import Shape
 from spark_jobs.streaming.join.condition import Condition
 from spark_jobs.streaming.join.errors import BadOrders
-from spark_jobs.streaming.join.forms import Orders, Side, Switch, first_seq
+from spark_jobs.streaming.join.forms import Orders, Piece, Side, Switch, first_seq
 from spark_jobs.streaming.join.needing import Needing
 from spark_jobs.streaming.join.pieces import Copied, parts_of, taken_in
-from spark_jobs.streaming.join.runs import Run, bytes_of
-from spark_jobs.streaming.join.store import Store
+from spark_jobs.streaming.join.runs import Run, bytes_of, joined
+from spark_jobs.streaming.join.selecting import Cut
+from spark_jobs.streaming.join.store import Known, Store
 from spark_jobs.streaming.join.waiting import WAITING, Waiting
 from spark_jobs.streaming.unitlog.step import Input, Output, State
 
@@ -31,21 +33,31 @@ _PROBES = {Side.LEFT: "probes-left", Side.RIGHT: "probes-right"}
 class JoinUnit:
     """The step of one unit of the join `query`: fed by so many `routers`, with pieces on their way in `copies`.
 
-    `condition` is a `Condition` as JSON, `most_pairs` how many pairs a round of the stage emits at most.
+    `condition` is a `Condition` as JSON, `most_pairs` how many pairs a round of the stage emits at most, `shape` tells
+    the sizes of what is stored.
     """
 
     def __init__(
-        self, query: str, condition: Mapping[str, Any], routers: int, copies: str, most_pairs: int = 1_000_000
+        self,
+        query: str,
+        condition: Mapping[str, Any],
+        routers: int,
+        copies: str,
+        most_pairs: int = 1_000_000,
+        shape: Shape | None = None,
     ) -> None:
         self._query = query
         self._condition = Condition.from_json(condition)
         self._routers = routers
         self._copies = copies
         self._most = most_pairs
+        self._shape = shape or Shape()
+        self._known: dict[int, Known] = {}  # of each unit, the runs of its last state: what was found out of them
 
     def __call__(self, state: State, given: Input) -> Output:
         """One round."""
-        work = _Work(state, given, self._condition, self._routers, self._copies)
+        stored = _stored(state, self._known.get(given.unit, {}), self._shape)
+        work = _Work(state, given, self._condition, self._routers, self._copies, stored)
         answers = Answers(self._condition, self._query, self._most)
         while True:
             if work.place is None:
@@ -54,6 +66,7 @@ class JoinUnit:
             elif not work.answer(answers):
                 break
         work.counts["pairs"] = answers.pairs
+        self._known[given.unit] = work.known
         return Output(
             work.state(), results=answers.results, tells=work.tells, counts=dict(sorted(work.counts.items())),
             gauges=work.gauges(), needs=work.needing.since,
@@ -63,7 +76,15 @@ class JoinUnit:
 class _Work:
     """One round of the stage in a unit; `place` is where the probes of router round `number` are to be gone on with."""
 
-    def __init__(self, state: State, given: Input, condition: Condition, routers: int, copies: str) -> None:
+    def __init__(
+        self,
+        state: State,
+        given: Input,
+        condition: Condition,
+        routers: int,
+        copies: str,
+        stored: Mapping[Side, Store],
+    ) -> None:
         told = state.scalars
         self._given = given
         self._condition = condition
@@ -74,7 +95,7 @@ class _Work:
         self.place = Place.from_json(told["place"]) if told.get("place") else None
         self._copied = {each["piece"]["id"]: Copied.from_json(each) for each in told.get("copied", ())}
         self.needing = Needing.from_json(told["needing"]) if "needing" in told else Needing()
-        self._stores = {side: Store.of(state.runs.get(_STORED[side], ())) for side in Side}
+        self._stores = dict(stored)
         self._probes: dict[Side, Run | None] = {
             side: next((Run(batch) for batch in state.runs.get(_PROBES[side], ())), None) for side in Side
         }
@@ -122,41 +143,55 @@ class _Work:
         self.epoch = orders.epoch
         self.needing.obey(orders)
         unit = self._given.unit
-        for switch in orders.switches:
-            if switch.piece.giver == unit:
-                self._drop(switch)
-        for switch in orders.switches:
-            if switch.piece.receiver == unit:
-                copy = self._given.source(self._topic, switch.piece.giver, switch.start, switch.to)
-                run = taken_in(switch, copy)
-                self.counts["taken in"] += len(run or ())
-                store = self._stores[switch.piece.side]
-                self._stores[switch.piece.side] = store.plus(run).settled()
-        for piece in orders.copies:
-            if piece.giver == unit:
-                before = first_seq(self.number)
-                found = self._stores[piece.side].extract(piece, before)
-                parts = parts_of(piece, self._condition.tuple_schema(piece.side), found)
-                rows, size = sum(part.num_rows for part in parts), sum(bytes_of(part) for part in parts)
-                copied = Copied(piece, before, rows, size, len(parts), self._given.round.number)
-                self._copied[piece.id] = copied
-                self.tells += parts
-                self.counts["copied"] += rows
+        for side in Side:
+            self._drop([each.piece for each in orders.switches if (each.piece.giver, each.piece.side) == (unit, side)])
+            self._take_in([each for each in orders.switches if (each.piece.receiver, each.piece.side) == (unit, side)])
+            self._copy([piece for piece in orders.copies if (piece.giver, piece.side) == (unit, side)])
 
-    def _drop(self, switch: Switch) -> None:
-        """Drop exactly what was copied."""
-        piece = switch.piece
-        copied = self._copied.pop(piece.id, None)
-        if copied is None or copied.piece != piece:
-            raise BadOrders(f"{self._where}: piece {piece.id} was not copied here, and is to be switched")
-        store = self._stores[piece.side]
-        self._stores[piece.side], dropped = store.without(piece, copied.before)
-        if dropped != copied.rows:
-            raise BadOrders(
-                f"{self._where}: {copied.rows} tuples of piece {piece.id} were copied, and {dropped} are there now: "
-                "another piece of the same keys came in or left meanwhile"
-            )
-        self.counts["dropped"] += dropped
+    def _drop(self, pieces: Sequence[Piece]) -> None:
+        """Drop exactly what was copied of some pieces of one side."""
+        if not pieces:
+            return
+        copies = [self._copied.pop(piece.id, None) for piece in pieces]
+        cuts = []
+        for piece, copied in zip(pieces, copies, strict=True):
+            if copied is None or copied.piece != piece:
+                raise BadOrders(f"{self._where}: piece {piece.id} was not copied here, and is to be switched")
+            cuts.append(Cut(piece, copied.before))
+        side = pieces[0].side
+        self._stores[side], counts = self._stores[side].without(cuts)
+        for copied, dropped in zip(copies, counts, strict=True):
+            assert copied is not None
+            if dropped != copied.rows:
+                raise BadOrders(
+                    f"{self._where}: {copied.rows} tuples of piece {copied.piece.id} were copied, and {dropped} are "
+                    "there now: another piece of the same keys came in or left meanwhile"
+                )
+        self.counts["dropped"] += sum(counts)
+
+    def _take_in(self, switches: Sequence[Switch]) -> None:
+        """Store the copies of some pieces of one side."""
+        runs = [
+            taken_in(each, self._given.source(self._topic, each.piece.giver, each.start, each.to)) for each in switches
+        ]
+        if run := joined(runs):
+            self.counts["taken in"] += len(run)
+            side = switches[0].piece.side
+            self._stores[side] = self._stores[side].taking(run)
+
+    def _copy(self, pieces: Sequence[Piece]) -> None:
+        """Copy some pieces of one side."""
+        if not pieces:
+            return
+        side, before = pieces[0].side, first_seq(self.number)
+        found = self._stores[side].extract([Cut(piece, before) for piece in pieces])
+        for piece, batches in zip(pieces, found, strict=True):
+            parts = parts_of(piece, self._condition.tuple_schema(side), batches)
+            rows, size = sum(part.num_rows for part in parts), sum(bytes_of(part) for part in parts)
+            copied = Copied(piece, before, rows, size, len(parts), self._given.round.number)
+            self._copied[piece.id] = copied
+            self.tells += parts
+            self.counts["copied"] += rows
 
     @property
     def _where(self) -> str:
@@ -172,6 +207,7 @@ class _Work:
             "place": None if self.place is None else self.place.as_json(),
             "copied": [self._copied[piece].as_json() for piece in sorted(self._copied)],
             "needing": self.needing.as_json(),
+            "stores": {_STORED[side]: store.told for side, store in self._stores.items()},
         }
         runs = {_STORED[side]: store.batches for side, store in self._stores.items()}
         runs |= {_PROBES[side]: () if run is None else (run.batch,) for side, run in self._probes.items()}
@@ -181,6 +217,11 @@ class _Work:
     def _came(self) -> dict[str, int]:
         """How many tuples routers have sent to be stored here."""
         return {name: self._arrived[name] for name in _STORED.values()}
+
+    @property
+    def known(self) -> Known:
+        """What is stored, by the identity of its batches."""
+        return {id(each.run.batch): each.run for store in self._stores.values() for each in store.segments}
 
     def gauges(self) -> dict[str, Any]:
         """How full the unit is, how far, and which pieces it has copied that are not switched yet."""
@@ -197,3 +238,9 @@ class _Work:
             },
             "copied": {str(piece): copied.told() for piece, copied in sorted(self._copied.items())},
         }
+
+
+def _stored(state: State, known: Known, shape: Shape) -> dict[Side, Store]:
+    """What a state holds of either side."""
+    told = state.scalars.get("stores", {})
+    return {side: Store.of(state.runs.get(name, ()), told.get(name), known, shape) for side, name in _STORED.items()}

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.streaming.join.compaction import Shape
 from spark_jobs.streaming.join.condition import Condition
 from spark_jobs.streaming.join.forms import Act, Orders, Piece, Sent, Side, Switch, first_seq
 from spark_jobs.streaming.join.pieces import part_of
@@ -21,6 +22,7 @@ from spark_jobs.streaming.unitlog.step import Ended, Input, Message, Output, Rou
 from spark_jobs.streaming.windows.expressions import ARROW
 
 COPIES = "j.copies"
+SMALL = Shape(segment=200, young=300, times=2, work=3)  # so that a few tuples make several levels
 Row = Mapping[str, Any]
 Store = Callable[[Side, int, int], int]  # by side, key and seq: the unit that is to store a tuple
 
@@ -62,7 +64,7 @@ class World:
         self.routers = routers
         self.copies: dict[int, list[bytes]] = defaultdict(list)
         self.units = [
-            Unit(unit, JoinUnit("j", condition.as_json(), routers, COPIES, most_pairs)) for unit in range(units)
+            Unit(unit, JoinUnit("j", condition.as_json(), routers, COPIES, most_pairs, SMALL)) for unit in range(units)
         ]
         self.round = 0
 
@@ -128,7 +130,7 @@ class World:
             ended=[each for each in taken if isinstance(each, Ended)], source=self._source,
         )  # fmt: skip
         output = unit.step(unit.state, given)
-        again = JoinUnit("j", self.condition.as_json(), self.routers, COPIES, unit.step._most)(
+        again = JoinUnit("j", self.condition.as_json(), self.routers, COPIES, unit.step._most, SMALL)(
             _reread(unit.state), given
         )
         for one, other in zip(in_bytes(again), in_bytes(output), strict=True):

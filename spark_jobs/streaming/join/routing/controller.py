@@ -26,15 +26,16 @@ from spark_jobs.streaming.join.routing.table import SIDES, Draft, Table
 class Control:
     """How a join is controlled: `units` wanted; `theta` borne; at most `piece` tuples a piece, `flight` under way.
 
-    Below `least` tuples a unit nothing is known, and nothing is done.
+    What is under way may all be copied by one unit in one round, so it is no more than some 10 to 50 MB. Below `least`
+    tuples a unit nothing is known, and nothing is done.
     """
 
     units: int
     strategy: str = "heavy-split"
     theta: float = 0.05
     costs: Costs = PAPER_WEIGHTS[0]
-    piece: int = 500_000
-    flight: int = 4_000_000
+    piece: int = 125_000
+    flight: int = 500_000
     least: int = 1_000
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +11,10 @@ import pytest
 
 from spark_jobs.streaming.join.errors import BadCopy
 from spark_jobs.streaming.join.forms import GREATEST, LEAST, Piece, Side, Switch
-from spark_jobs.streaming.join.kernels import order_of, search
+from spark_jobs.streaming.join.kernels import BLOCK, order_of, search
 from spark_jobs.streaming.join.pieces import parts_of, taken_in
 from spark_jobs.streaming.join.runs import merged, sorted_run
+from spark_jobs.streaming.join.selecting import Cut
 from spark_jobs.streaming.join.store import Store
 from spark_jobs.streaming.unitlog.letters import arrow_bytes
 from spark_jobs.streaming.unitlog.step import Message
@@ -53,11 +55,11 @@ def test_keys_are_put_in_order_wherever_they_lie(low: int, high: int) -> None:
 def test_the_search_finds_what_is_in_reach_and_nothing_else(reach: tuple[int | None, int | None]) -> None:
     """Also where key and reach together go beyond 64 bits."""
     ends = [LEAST, LEAST, LEAST + 4, GREATEST - 4, GREATEST]
-    keys = np.sort(np.array([*SOURCE.integers(-40, 40, 60).tolist(), *ends], np.int64))
+    keys = np.sort(np.array([*SOURCE.integers(-40, 40, 3 * BLOCK).tolist(), *ends], np.int64))
     probes = np.sort(np.array([*SOURCE.integers(-45, 45, 60).tolist(), *ends], np.int64))
     low, high = reach
     first, end = np.empty(probes.size, np.int64), np.empty(probes.size, np.int64)
-    search(keys, probes, low or 0, high or 0, low is not None, high is not None, first, end)
+    search(keys, keys[::BLOCK].copy(), probes, low or 0, high or 0, low is not None, high is not None, first, end)
     for at, probe in enumerate(probes.tolist()):
         found = [
             i for i, key in enumerate(keys.tolist())
@@ -66,7 +68,7 @@ def test_the_search_finds_what_is_in_reach_and_nothing_else(reach: tuple[int | N
         assert list(range(first[at], end[at])) == found
 
 
-def test_runs_hold_what_came_in_and_are_merged_while_they_are_of_about_one_size() -> None:
+def test_young_runs_are_merged_while_they_are_of_about_one_size() -> None:
     """In order by key and seq; a run that is not merged stays the same object; the greatest seq is known."""
     store, batches = Store(), []
     for number in range(40):
@@ -74,15 +76,15 @@ def test_runs_hold_what_came_in_and_are_merged_while_they_are_of_about_one_size(
         before = store
         store = store.plus(sorted_run([batches[-1].slice(9), batches[-1].slice(0, 9)])).settled()
         kept = {id(batch) for batch in before.batches} & {id(batch) for batch in store.batches}
-        assert len(store.runs) - len(kept) == 1  # one run is written a round
+        assert len(store.young) - len(kept) == 1  # one run is written a round
     assert len(store) == 40 * 17
     assert rows(list(store.batches)) == rows(batches)
-    assert len(store.runs) <= 4
-    for run in store.runs:
+    assert len(store.young) <= 4
+    for run in (segment.run for segment in store.young):
         places = list(zip(run.keys.tolist(), run.seqs.tolist(), strict=True))
         assert places == sorted(places)
         assert run.greatest == run.seqs.max()
-    for older, newer in zip(store.runs, store.runs[1:], strict=False):
+    for older, newer in pairwise(store.young):
         assert len(older) > 4 * len(newer)
 
 
@@ -103,15 +105,18 @@ def test_what_is_copied_is_what_is_dropped_and_what_is_taken_in() -> None:
     piece = Piece(4, Side.LEFT, 0, 1, (-3, 4), (10, 90))
     whole = rows(list(store.batches))
     meant = [row for row in whole if -3 <= row[0] <= 4 and 10 <= row[1] <= 90 and row[1] < 77]  # type: ignore[operator]
-    left, dropped = store.without(piece, 77)
-    parts = parts_of(piece, store.batches[0].schema, store.extract(piece, 77))
+    left, (dropped,) = store.without([Cut(piece, 77)])
+    (found,) = store.extract([Cut(piece, 77)])
+    parts = parts_of(piece, store.batches[0].schema, found)
     messages = [Message(offset, arrow_bytes(part)) for offset, part in enumerate(parts)]
     moved = taken_in(Switch(piece, 0, len(parts)), messages)
     assert moved is not None
     assert [tuple(row.values()) for row in moved.batch.to_pylist()] == meant  # in order, whichever run it was in
     assert dropped == len(meant)
-    assert rows([*left.batches, moved.batch]) == whole
-    assert store.without(replace(piece, keys=(50, 60)), GREATEST) == (store, 0)
+    assert len(left) == len(whole) - len(meant)
+    everything = Cut(Piece(5, Side.LEFT, 0, 1, (LEAST, GREATEST)), GREATEST)
+    assert rows([*left.extract([everything])[0], moved.batch]) == whole
+    assert store.without([Cut(replace(piece, keys=(50, 60)), GREATEST)]) == (store, [0])
     with pytest.raises(BadCopy, match=f"hold {len(parts) - 1} of {len(parts)} parts|hold 0 of its parts"):
         taken_in(Switch(piece, 0, len(parts) - 1), messages[:-1])
 

@@ -1,0 +1,24 @@
+"""What a piece means, in plain numpy: what the loops of stores are held against."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_jobs.streaming.join.buckets import BUCKETS, bucket_of, part_of
+from spark_jobs.streaming.join.forms import PARTS, Piece
+
+
+def chosen(piece: Piece, keys: npt.NDArray[np.int64], seqs: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which of some tuples of its side a piece means."""
+    found = (keys >= piece.keys[0]) & (keys <= piece.keys[1]) & (seqs >= piece.seqs[0]) & (seqs <= piece.seqs[1])
+    if piece.buckets:
+        named = np.zeros(BUCKETS, np.bool_)
+        named[list(piece.buckets)] = True
+        found &= named[bucket_of(keys, piece.block)]
+    if piece.without:
+        found &= ~np.isin(keys, np.array(piece.without, np.int64))
+    if piece.part != (0, PARTS):
+        parts = part_of(seqs, piece.salt)
+        found &= (parts >= piece.part[0]) & (parts < piece.part[1])
+    return found
