@@ -115,10 +115,10 @@ class Pacing:
         elapsed = now - (self._allowance.at or now)
         self._allowance.burst = min(max(elapsed, _BURST), _LONGEST_BURST)
         allowed = self._allowance.bytes(rate.rate, now)
-        wanted = sum(min(many, most[unit]) for unit, many in waiting.items()) * rate.size
-        if allowed < min(rate.rate * _LEAST_SECONDS, wanted) or allowed <= 0:
+        wanted = {unit: min(many, most[unit]) for unit, many in waiting.items()}
+        if allowed < min(rate.rate * _LEAST_SECONDS, sum(wanted.values()) * rate.size) or allowed <= 0:
             return dict.fromkeys(waiting, 0)
-        return {unit: min(many, most[unit]) for unit, many in spread(allowed / rate.size, waiting).items()}
+        return spread(allowed / rate.size, wanted)
 
     def planned(self, plan: Plan, now: float) -> None:
         """See `Admitting`."""
