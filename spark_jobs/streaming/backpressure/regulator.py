@@ -34,7 +34,7 @@ _KEPT_SECONDS = 1.0  # between two writings of the state
 _CHANGED = 0.01  # of a rate, less than which is told with the next lease
 _MOST = 2.0  # times its capacity: what a stage admits without back-pressure, at most
 _FASTEST = 1e10  # bytes a second: as good as without bound
-_BUFFER = 500e3  # bytes that may wait before any stage, however slow it was with little to do
+_BUFFER = 1e6  # bytes that may wait before any stage, however slow it was with little to do
 _STATE = "backpressure.state.json"
 
 
