@@ -24,7 +24,7 @@ def test_queues_and_who_throttles_whom_are_told(vera: TestClient, words: JobFold
     """By the last heartbeat, with the state of the job; how a job is tells the same."""
     heartbeat = words.heartbeat()
     assert heartbeat is not None
-    pressed = {"mode": "predictive", "control": "kafka", "stages": {"count": COUNT}}
+    pressed = {"mode": "off", "control": "kafka", "stages": {"count": COUNT}}
     words.beat({**heartbeat, "backpressure": pressed})
     with words.held():
         told = vera.get(WORDS).json()
@@ -34,7 +34,7 @@ def test_queues_and_who_throttles_whom_are_told(vera: TestClient, words: JobFold
 
 def test_a_job_that_has_told_nothing_has_its_mode_and_no_stages(vera: TestClient, words: JobFolder) -> None:
     """As one that ran before there was back-pressure."""
-    assert vera.get(WORDS).json() == {"state": "dead", "mode": "predictive", "control": "kafka", "stages": {}}
+    assert vera.get(WORDS).json() == {"state": "dead", "mode": "off", "control": "kafka", "stages": {}}
 
 
 def test_a_mode_is_set_and_the_log_tells_by_whom(

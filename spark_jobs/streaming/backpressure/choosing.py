@@ -1,7 +1,7 @@
 """How a job has its back-pressure: as its table says, or as was chosen since, while it ran or not.
 
 [words]
-backpressure = "predictive"    # or "stepwise", "stepwise-literal", "off"
+backpressure = "predictive"    # or "stepwise", "stepwise-literal"; "off" where nothing is said
 control = "kafka"              # or "zookeeper": how signals travel
 """
 
@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
 from spark_jobs.streaming.backpressure.admission import Mode
-from spark_jobs.streaming.backpressure.modes import DEFAULT
 from spark_jobs.streaming.declaring import Declared
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.json_files import read_json, write_json
@@ -30,14 +29,13 @@ class Control(StrEnum):
 class Choice:
     """The mode, and how signals travel."""
 
-    mode: Mode = DEFAULT
+    mode: Mode = Mode.OFF
     control: Control = Control.KAFKA
 
     @staticmethod
     def declared(told: Declared) -> Choice:
         """What a job's table says; raises `BadJob`."""
-        modes = [str(DEFAULT), *(str(mode) for mode in Mode if mode is not DEFAULT)]
-        mode = Mode(told.choice("backpressure", modes))
+        mode = Mode(told.choice("backpressure", [str(mode) for mode in Mode]))
         return Choice(mode, Control(told.choice("control", [str(control) for control in Control])))
 
 

@@ -64,8 +64,8 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    """Under the default mode, with messages over Kafka."""
-    return World(tmp_path, Choice())
+    """With signals over Kafka."""
+    return World(tmp_path, Choice(Mode.PREDICTIVE))
 
 
 @pytest.mark.parametrize("mode", [Mode.PREDICTIVE, Mode.STEPWISE, Mode.STEPWISE_LITERAL])
