@@ -77,7 +77,5 @@ def test_a_jobs_table_says_mode_and_channel(tmp_path: Path) -> None:
     file = written(tmp_path, DECLARED + 'backpressure = "stepwise-literal"\ncontrol = "zookeeper"\n')
     assert job_of(file, "words").backpressure == Choice(Mode.STEPWISE_LITERAL, Control.ZOOKEEPER)
     file = written(tmp_path, DECLARED + 'backpressure = "sometimes"\n')
-    with pytest.raises(
-        BadJob, match="backpressure = 'sometimes'; write off or stepwise or "
-    ):
+    with pytest.raises(BadJob, match="backpressure = 'sometimes'; write off or stepwise or "):
         job_of(file, "words")
