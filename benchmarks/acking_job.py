@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.streaming.backpressure.choosing import USUAL, Choice
 from spark_jobs.streaming.folder import HOLD, STOP, JobFolder
 from spark_jobs.streaming.parts import Part
 from spark_jobs.streaming.tracking.ids import Ids
@@ -35,6 +36,7 @@ class AckingJob:
     units: int = 2
     admitted: int = 20
     latest: bool = False
+    backpressure: Choice = USUAL
 
     @property
     def opens(self) -> Mapping[str, int]:

@@ -18,7 +18,7 @@ from benchmarks.backpressure_peers import PEERS
 from benchmarks.backpressure_world import GRID, Station, Trace, World
 from benchmarks.report import Goal, Report, Row
 from spark_jobs.streaming.backpressure.admission import Admission, Mode, forward
-from spark_jobs.streaming.backpressure.modes import DEFAULT, make_admission
+from spark_jobs.streaming.backpressure.modes import RECOMMENDED, make_admission
 from spark_jobs.streaming.backpressure.predictive import Tuning
 
 Floats = npt.NDArray[np.float64]
@@ -91,8 +91,8 @@ def run(size: str) -> Report:
             traces[scenario.name, mode] = trace = simulate(scenario, mode)
             rows.append({"scenario": scenario.name, "mode": mode, **measures(scenario, trace)})
         for buffer in WIDER if scenario.name == "step" else ():
-            trace = simulate(scenario, str(DEFAULT), buffer=buffer)
-            name = f"{DEFAULT}, {buffer / 1e6:g} MB more"
+            trace = simulate(scenario, str(RECOMMENDED), buffer=buffer)
+            name = f"{RECOMMENDED}, {buffer / 1e6:g} MB more"
             rows.append({"scenario": scenario.name, "mode": name, **measures(scenario, trace)})
     goals = [*_goals_of_default(rows), *_goals_of_stepwise(rows)]
     return Report("backpressure_simulation", size, rows, goals, _REMARKS)
@@ -173,7 +173,7 @@ def measures(scenario: Scenario, trace: Trace) -> Row:
 
 def _goals_of_default(rows: Sequence[Row]) -> Iterator[Goal]:
     for row in rows:
-        if row["mode"] != str(DEFAULT):
+        if row["mode"] != str(RECOMMENDED):
             continue
         where = row["scenario"]
         yield _at_most(f"bytes that wait, {where}, MB", row["waiting_max_mb"], 4.0)

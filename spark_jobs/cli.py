@@ -25,6 +25,7 @@ from spark_jobs.produce import produce
 from spark_jobs.runner import make_runner
 from spark_jobs.settings import JobSettings
 from spark_jobs.streaming.cli import app as streams
+from spark_jobs.streaming.commands.backpressure import app as backpressure
 from spark_jobs.streaming.commands.join import app as join
 from spark_jobs.streaming.commands.tracking import app as tracking
 
@@ -33,6 +34,7 @@ app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=F
 app.add_typer(streams, name="streams")
 app.add_typer(tracking, name="tracking")
 app.add_typer(join, name="join")
+app.add_typer(backpressure, name="backpressure")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON")]
 

@@ -17,6 +17,10 @@ from persistence.platform import open_platform
 from persistence.runner import NoRunner
 from persistence.settings import Settings
 from spark_jobs.streaming.apart import Apart
+from spark_jobs.streaming.backpressure.channel import Channel
+from spark_jobs.streaming.backpressure.channels import open_channel
+from spark_jobs.streaming.backpressure.choosing import Control
+from spark_jobs.streaming.backpressure.regulator import Regulation, Regulator
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import is_tracked
@@ -45,7 +49,8 @@ _BEAT_SECONDS = 0.5  # between two heartbeats
 class Beside(Protocol):
     """Works beside the stages, and tells what went wrong last."""
 
-    trouble: str
+    @property
+    def trouble(self) -> str: ...
 
 
 @dataclass
@@ -57,7 +62,7 @@ class Beats:
     stages: Sequence[tuple[Stage, int]] = ()  # with the number of its units
     rebuilt: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.time)
-    tracking: Callable[[], dict[str, Any]] | None = None
+    more: dict[str, Callable[[], dict[str, Any]]] = field(default_factory=dict)  # by what works beside the stages
 
     def beat(self, state: str, error: str = "") -> None:
         """Tell how the job is."""
@@ -72,7 +77,7 @@ class Beats:
                 "at": time.time(),
                 "stages": told,
                 "rebuilt": self.rebuilt,
-                **({"tracking": self.tracking()} if self.tracking else {}),
+                **{name: told() for name, told in self.more.items()},
             }
         )
 
@@ -131,12 +136,14 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         beats.stages = stages
         queries = leaving.enter_context(_queries(job, [part for part in parts if not part.apart], folder, settings))
         upkeep = leaving.enter_context(Upkeep(folder, stages, platform, settings.cluster, settings.stream_save))
-        beside: list[Beside] = [upkeep]
+        regulation = leaving.enter_context(_regulation(job, folder, parts, settings))
+        beats.more["backpressure"] = regulation.told
+        beside: list[Beside] = [upkeep, regulation]
         if isinstance(job, WindowsJob):
             beside.append(leaving.enter_context(Keeper(job, folder, settings)))
         if is_tracked(job):
             oversight = leaving.enter_context(Oversight(job.tracked, folder, parts))
-            beats.tracking = oversight.told
+            beats.more["tracking"] = oversight.told
             beside.append(oversight)
         if isinstance(job, JoinJob):
             steering = Steering(job.control, job.every, folder, parts, settings.cluster)
@@ -151,6 +158,16 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
                 folder.ask_to_stop()
 
         _watch(queries, folder, beat)
+
+
+def _regulation(job: Job, folder: JobFolder, parts: Sequence[Part], settings: StreamSettings) -> Regulation:
+    """The job's back-pressure; what is apart too."""
+
+    def channel(control: Control) -> Channel:
+        stages = [part.stage.name for part in parts]
+        return open_channel(control, settings.cluster, settings.zookeeper, job.name, stages)
+
+    return Regulation(Regulator(job.backpressure, folder, parts, settings.stream_tasks, channel))
 
 
 def run_apart(job: Job, settings: StreamSettings) -> None:

@@ -33,7 +33,7 @@ class Declared:
 
     def check(self, known: Collection[str], *, topic: bool = True) -> None:
         """Raises `BadJob` where the table says something that means nothing, or no topic where its kind needs one."""
-        every = {"kind", "topic"} if topic else {"kind"}
+        every = {"kind", "backpressure", "control", *(["topic"] if topic else [])}
         if topic and (not isinstance(self.table.get("topic"), str) or not self.table["topic"]):
             raise BadJob(f"{self.where}: it needs a topic")
         if odd := sorted(set(self.table) - every - set(known)):

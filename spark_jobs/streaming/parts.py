@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from spark_jobs.streaming.backpressure.choosing import Choice
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.unitlog.stage import Stage
 
@@ -44,6 +45,10 @@ class Job(Protocol):
     @property
     def tracked(self) -> Tracked | None:
         """How its records are tracked; None where they are not."""
+
+    @property
+    def backpressure(self) -> Choice:
+        """How its back-pressure is, unless something else is chosen."""
 
     @property
     def opens(self) -> Mapping[str, int]:

@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spark_jobs.streaming.backpressure.pacing import Pacing
 from spark_jobs.streaming.kafka import Cluster, Kafka
 from spark_jobs.streaming.unitlog.planner import Content, Planner
 from spark_jobs.streaming.unitlog.rounds import Plan
@@ -132,7 +133,9 @@ class UnitReader(DataSourceStreamReader):
     @cached_property
     def _planner(self) -> Planner:
         log = Kafka(Cluster.from_json(self._cluster))
-        return Planner(Stage.from_json(self._stage), log, time.time, self._watching.contents, latest=self._latest)
+        stage = Stage.from_json(self._stage)
+        contents, pacing = self._watching.contents, Pacing(stage)
+        return Planner(stage, log, time.time, contents, latest=self._latest, admitting=pacing)
 
     @cached_property
     def _shifts(self) -> Shifts:

@@ -17,7 +17,8 @@ class Seen:
 
     `state` is starting, running, silent (it lives, and has not beaten for `SILENT_SECONDS`), stopped, failed, dead (it
     lives no more, and did not say why) or never started. `began` is when it was started, in seconds since 1970.
-    `tracking` is how its records are, where they are tracked (`tracking/oversight.py`).
+    `tracking` is how its records are, where they are tracked (`tracking/oversight.py`), `backpressure` how full its
+    queues are, and who throttles whom (`backpressure/regulator.py`).
     """
 
     job: str
@@ -27,6 +28,7 @@ class Seen:
     stages: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     pid: int | None = None
     tracking: Mapping[str, Any] = field(default_factory=dict)
+    backpressure: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def works(self) -> bool:
@@ -52,4 +54,5 @@ def look(job: str, folder: JobFolder, now: float) -> Seen:
         elif now - beat["at"] > SILENT_SECONDS:
             state = "silent"
     began, pid = (beat["began"], beat["pid"]) if lives else (None, None)
-    return Seen(job, state, beat["error"], began, beat["stages"], pid, beat.get("tracking", {}))
+    told = (beat.get(name, {}) for name in ("tracking", "backpressure"))
+    return Seen(job, state, beat["error"], began, beat["stages"], pid, *told)

@@ -10,6 +10,8 @@ from typing import Any
 import polars as pl
 from pydantic import BaseModel, Field
 
+from spark_jobs.streaming.backpressure.admission import Mode
+from spark_jobs.streaming.backpressure.choosing import Control
 from spark_jobs.streaming.tracking.completeness import Completeness
 from spark_jobs.streaming.tracking.failures import Failure
 from spark_jobs.streaming.tracking.ring import Epochs
@@ -106,6 +108,52 @@ class Tracking(BaseModel):
     ackers: Sequence[AckerTold]
     waits: bool
     still: str
+
+
+class Throttle(BaseModel):
+    """Who throttles whom, to bytes a second for the downstream or by a level, since when (seconds since 1970), why."""
+
+    downstream: str
+    upstream: str
+    since: float
+    why: str
+    level: int
+    rate: float | None
+
+
+class Pressed(BaseModel):
+    """A stage: bytes sent to it and not applied (`queue`) or not admitted (`waiting`), how long it would take for them.
+
+    Bytes a second: `rate` that it may admit (null: all), `capacity` of it at work (null: not known), `arriving`,
+    `applied`. `state` is level, throttled (by a stage downstream), or overloaded (it throttles others).
+    """
+
+    state: str
+    queue: int
+    waiting: int
+    seconds: float | None
+    rate: float | None
+    capacity: float | None
+    arriving: float
+    applied: float
+    throttled_by: Sequence[Throttle]
+    throttles: Sequence[Throttle]
+
+
+class BackPressureChoice(BaseModel):
+    """What is to hold from now on; null: as before."""
+
+    mode: Mode | None = None
+    control: Control | None = None
+
+
+class BackPressure(BaseModel):
+    """The back-pressure that is chosen for a job, the job's `state`, and its stages as it last told."""
+
+    state: str
+    mode: Mode
+    control: Control
+    stages: Mapping[str, Pressed]
 
 
 class Failed(BaseModel):

@@ -10,7 +10,7 @@ from spark_jobs.streaming.backpressure.literal import StepwiseLiteral
 from spark_jobs.streaming.backpressure.predictive import Predictive, Tuning
 from spark_jobs.streaming.backpressure.stepwise import Marks, Stepwise
 
-DEFAULT = Mode.PREDICTIVE
+RECOMMENDED = Mode.PREDICTIVE
 
 
 def make_admission(

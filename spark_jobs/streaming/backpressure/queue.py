@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 BUSY_SECONDS = 0.5  # at work, of which the newest samples tell the rate
+BUSY_AGE = 2.0  # seconds after which a round tells no more, where newer ones do: with little to do, those are short
 BUSY_MOST = 0.15  # seconds that a sample counts for: one that stood still must not outweigh those after it
 BUSY_PERCENTILE = 40.0  # of those seconds: a fall is believed sooner than a rise
 SHORT_SECONDS = 0.03  # at work: a shorter round tells only that the stage is at least so quick
@@ -32,7 +33,8 @@ class Counted:
 
     `sent`: bytes sent to it, by stage upstream. `taken`: bytes that its rounds have admitted, with the round under way,
     which began at `began` (None: there is none). `applied`: bytes of the rounds that have ended, `busy`: the seconds
-    that these took. `made`: bytes that it has sent, by stage downstream. `units`: the queue of each unit.
+    that these took; where `busy` leaves rounds out that tell nothing of the rate, `worked` is the bytes of the others.
+    `made`: bytes that it has sent, by stage downstream. `units`: the queue of each unit.
     """
 
     at: float
@@ -43,6 +45,12 @@ class Counted:
     began: float | None = None
     made: Mapping[str, int] = field(default_factory=dict)
     units: Mapping[int, int] = field(default_factory=dict)
+    worked: int | None = None
+
+    @property
+    def work(self) -> int:
+        """Bytes of the rounds that `busy` counts."""
+        return self.applied if self.worked is None else self.worked
 
     @property
     def queue(self) -> int:
@@ -93,6 +101,7 @@ class Meter:
         told = state or {}
         self._seen: deque[Counted] = deque()
         self._work: deque[tuple[float, float]] = deque((bytes_, busy) for bytes_, busy in told.get("work", ()))
+        self._ages: deque[float] = deque([0.0] * len(self._work))  # when each ended
         self._made: deque[dict[str, float]] = deque(told.get("made", ()), maxlen=ROUNDS)
         self._ended: Counted | None = None
         self._amplification = _amplification(self._made)
@@ -131,20 +140,26 @@ class Meter:
         last = self._ended
         if last is None:
             self._ended = counted
-        elif counted.busy > last.busy and counted.applied > last.applied:
+        elif counted.busy > last.busy and counted.work > last.work:
             applied = counted.applied - last.applied
-            self._work_done(float(applied), counted.busy - last.busy)
+            self._work_done(float(counted.work - last.work), counted.busy - last.busy, counted.at)
             self._made.append({name: (made - last.made.get(name, 0)) / applied for name, made in counted.made.items()})
             self._ended = counted
             self._amplification = _amplification(self._made)
 
-    def _work_done(self, applied: float, busy: float) -> None:
+    def _work_done(self, applied: float, busy: float, at: float) -> None:
         if busy < SHORT_SECONDS and self._true is not None and applied / busy < self._true:
             return
         self._work.append((applied, busy))
-        while len(self._work) > 1 and sum(map(_weight, list(self._work)[1:])) >= BUSY_SECONDS:
+        self._ages.append(at)
+        while len(self._work) > 1 and self._outdated(at):
             self._work.popleft()
+            self._ages.popleft()
         self._true = _weighted(self._work, BUSY_PERCENTILE)
+
+    def _outdated(self, at: float) -> bool:
+        """Whether the oldest round tells no more."""
+        return at - self._ages[0] > BUSY_AGE or sum(map(_weight, list(self._work)[1:])) >= BUSY_SECONDS
 
     def _rate(self, counted: Counted) -> float | None:
         """Of the rounds that ended; at most what the last long one came to, and the one under way can still come to."""

@@ -30,6 +30,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from spark_jobs.streaming.backpressure.choosing import USUAL, Choice
 from spark_jobs.streaming.declaring import Declared
 from spark_jobs.streaming.errors import BadJob
 from spark_jobs.streaming.folder import HOLD, STOP, JobFolder
@@ -71,6 +72,7 @@ class JoinJob:
     admitted: int = 200
     latest: bool = False
     left_units: int = 0
+    backpressure: Choice = USUAL
     tracked: Tracked | None = field(default=None, init=False)
 
     def counted(self, log: Log) -> JoinJob:
@@ -161,7 +163,7 @@ def declared_join(told: Declared) -> JoinJob:
         raise BadJob(f"{told.where}: {error}") from error
     return JoinJob(
         told.name, left, right, condition, control, room, told.seconds("every", 5.0), told.number("admitted", 200),
-        told.latest,
+        told.latest, backpressure=Choice.declared(told),
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from spark_jobs.streaming.backpressure.choosing import USUAL, Choice
 from spark_jobs.streaming.declaring import Declared
 from spark_jobs.streaming.folder import HOLD, STOP, JobFolder
 from spark_jobs.streaming.parts import Part
@@ -37,6 +38,7 @@ class TrackerJob:
     tracked: Tracked
     units: int = 2
     latest: bool = False
+    backpressure: Choice = USUAL
 
     @property
     def topic(self) -> str:
@@ -89,4 +91,5 @@ class TrackerJob:
 def declared_tracker(told: Declared) -> TrackerJob:
     """A job from its table; raises `BadJob`."""
     told.check({"units", "tracking"}, topic=False)
-    return TrackerJob(told.name, Tracked.declared(told, foreign=True), told.number("units", 2))
+    tracked = Tracked.declared(told, foreign=True)
+    return TrackerJob(told.name, tracked, told.number("units", 2), backpressure=Choice.declared(told))

@@ -15,8 +15,9 @@ from typing import Any
 import xxhash
 
 from spark_jobs.streaming.errors import MissingVersion
+from spark_jobs.streaming.unitlog.admitting import Admitting, Fixed
 from spark_jobs.streaming.unitlog.log import Appender, Log
-from spark_jobs.streaming.unitlog.rounds import Plan, beginning, next_round, starts_of
+from spark_jobs.streaming.unitlog.rounds import Plan, beginning, next_round, starts_of, waiting
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.step import Message
 
@@ -121,7 +122,10 @@ def newest_complete(stage: Stage, history: History) -> Plan | None:
 
 
 class Planner:
-    """Plans the rounds of one stage; `now` gives the time, `contents` what rounds are to name, newest first."""
+    """Plans the rounds of one stage; `now` gives the time, `contents` what rounds are to name, newest first.
+
+    `admitting` bounds what they admit; without it, each unit's messages are bounded by the stage's `admitted`.
+    """
 
     def __init__(
         self,
@@ -131,8 +135,10 @@ class Planner:
         contents: Callable[[], Mapping[str, Content]],
         *,
         latest: bool = False,
+        admitting: Admitting | None = None,
     ) -> None:
         self._stage = stage
+        self._admitting = admitting or Fixed(stage.admitted)
         self._log = log
         self._now = now
         self._contents = contents
@@ -170,13 +176,15 @@ class Planner:
         """The round after `last`; None while there is nothing to do. Raises what `next_round` and the log raise."""
         appender, history = self._open()
         if (logged := history.after(last)) is not None:
+            self._admitting.planned(logged, self._now())
             return logged
         stage = self._stage
         extents = self._log.extents(stage.topic)
         contents = self._contents()
         versions = {name: content.hash for name, content in contents.items()}
-        admitted = dict.fromkeys(extents, stage.admitted)
-        plan = next_round(last, extents, admitted, self._now(), versions, log=stage.topic)
+        now = self._now()
+        admitted = self._admitting.admitted(waiting(last, extents), now)
+        plan = next_round(last, extents, admitted, now, versions, log=stage.topic)
         if plan is None:
             return None
         again = plan.number % CONTENTS_EVERY == 0
@@ -187,6 +195,7 @@ class Planner:
         self._append(appender, [*(line.encode() for line in lines), plan.encode()])
         history.contents |= new
         history.plans = {last.order: last, plan.order: plan}
+        self._admitting.planned(plan, now)
         return plan
 
     def contents_of(self, plan: Plan) -> dict[str, Any]:

@@ -86,6 +86,14 @@ def starts_of(extents: Mapping[int, Extent], *, latest: bool = False) -> dict[in
     return {unit: (extent.high if latest else extent.low) for unit, extent in extents.items()}
 
 
+def waiting(last: Plan, extents: Mapping[int, Extent]) -> dict[int, int]:
+    """How many offsets of each unit are there and not admitted yet."""
+    return {
+        unit: extent.high - (last.ranges[unit][1] if unit in last.ranges else extent.low)
+        for unit, extent in extents.items()
+    }
+
+
 def next_round(
     last: Plan,
     extents: Mapping[int, Extent],

@@ -15,7 +15,7 @@ from typing import Any
 
 from spark_jobs.streaming.unitlog.letters import dead_letters, letters_of, results_of, tells_of
 from spark_jobs.streaming.unitlog.log import Letter, Log
-from spark_jobs.streaming.unitlog.report import Report
+from spark_jobs.streaming.unitlog.report import Flow, Report
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.stamps import End, Stamp, Taken, accept
@@ -51,13 +51,17 @@ class Units:
         after = self._save(done)
         if plan.number % _PRUNE_EVERY == 0:
             done.versions.prune((), before=(plan.incarnation, plan.number - _KEPT_ROUNDS))
-        seconds = {"step": stepped - begun, "send": arrived - stepped, "save": time.monotonic() - arrived}
+        ended = time.monotonic()
+        seconds = {"step": stepped - begun, "send": arrived - stepped, "save": ended - arrived}
         counts = after.notes["counts"]
         folder = done.versions.folder
         earlier = Report.read(folder)
         cpu = (earlier.cpu if earlier else 0.0) + time.process_time() - spent
+        start, to = plan.ranges[unit]
+        before = Flow(_read(done.before), done.before.notes.get("sent", {}), earlier.flow.busy if earlier else 0.0)
+        flow = Flow(after.notes["read"], done.sent, before.busy + (ended - begun if to > start else 0.0))
         report = Report(unit, plan.number, counts, after.bytes, plan.behind, done.newest, seconds, time.time())
-        replace(report, gauges=done.output.gauges, cpu=cpu).write(folder)
+        replace(report, gauges=done.output.gauges, cpu=cpu, offset=to, flow=flow, before=before).write(folder)
         return True
 
     def replay(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> None:
@@ -75,16 +79,19 @@ class Units:
         taken = {int(u): Taken.from_json(told) for u, told in before.notes.get("taken", {}).items()}
         this = Round(plan.incarnation, plan.number, plan.clock, contents)
         given = Input(self.stage.name, unit, this, reading, start=start, to=to, source=self._log.fetch)
+        read = None
         if self.stage.stamped:
             accepted = accept(reading, taken, plan.incarnation, log=f"{self.stage.topic}[{unit}]")
             taken = dict(accepted.taken)
+            read = sum(len(message.value) for message in accepted.messages)
             given = replace(
                 given, messages=accepted.messages, watermarks=accepted.watermarks, idle=accepted.idle,
                 ended=accepted.ended,
             )  # fmt: skip
         output = self._step(before.state, given)
         letters = tuple(letters_of(self.stage, unit, plan.order, output))
-        return _Stepped(plan, unit, versions, before, output, letters, taken, reading.newest)
+        read = reading.bytes if read is None else read
+        return _Stepped(plan, unit, versions, before, output, letters, taken, reading.newest, read)
 
     def _send(self, done: _Stepped) -> None:
         """Send what the step made, and the ends of the round; returns when all has arrived."""
@@ -106,6 +113,7 @@ class Units:
             "offset": done.plan.ranges[done.unit][1],
             "taken": {str(unit): done.taken[unit].as_json() for unit in sorted(done.taken)},
             "sent": done.sent,
+            "read": _read(done.before) + done.read,
             "counts": dict(sorted(counts.items())),
         }
         if done.output.needs:
@@ -117,7 +125,7 @@ class Units:
 
 @dataclass(frozen=True)
 class _Stepped:
-    """A round of a unit whose step has run: its state before, what came of it, `taken` and `newest` of its messages."""
+    """A round of a unit whose step has run: its state before, what came of it; `read` bytes of its messages."""
 
     plan: Plan
     unit: int
@@ -127,6 +135,7 @@ class _Stepped:
     letters: Sequence[Letter]  # to stages downstream
     taken: Mapping[int, Taken]
     newest: float
+    read: int
 
     @cached_property
     def sent(self) -> dict[str, int]:
@@ -138,16 +147,25 @@ class _Stepped:
 
 
 class _Reading:
-    """Messages on their way to a step, and when the newest of them was appended."""
+    """Messages on their way to a step, when the newest of them was appended, and their bytes."""
 
     def __init__(self, messages: Iterator[Message]) -> None:
         self._messages = messages
         self.newest = 0.0
+        self.bytes = 0
 
     def __iter__(self) -> Iterator[Message]:
         for message in self._messages:
             self.newest = max(self.newest, message.timestamp)
+            self.bytes += len(message.value)
             yield message
+
+
+def _read(version: Version) -> int:
+    """The bytes taken until then; a state that does not tell them has taken what its units upstream had sent."""
+    if "read" in version.notes:
+        return int(version.notes["read"])
+    return sum(Taken.from_json(told).sent_bytes for told in version.notes.get("taken", {}).values())
 
 
 def _receiver(topic: str, unit: int) -> str:

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from spark_jobs.streaming.backpressure.choosing import USUAL, Choice
 from spark_jobs.streaming.declaring import Declared
 from spark_jobs.streaming.errors import BadJob
 from spark_jobs.streaming.folder import HOLD, REGISTRY, STOP, JobFolder
@@ -51,6 +52,7 @@ class WindowsJob:
     latest: bool = False
     keep: str = ""
     tracked: Tracked | None = None
+    backpressure: Choice = USUAL
 
     @property
     def partials(self) -> str:
@@ -150,5 +152,5 @@ def declared_windows(told: Declared) -> WindowsJob:
     return WindowsJob(
         told.name, told.topic, Stream.from_json({"name": told.name, **stream}), told.table.get("queries", {}),
         reducers=told.number("reducers", 2), admitted=told.number("admitted", 1_000), latest=told.latest, keep=keep,
-        tracked=_tracked(told),
+        tracked=_tracked(told), backpressure=Choice.declared(told),
     )  # fmt: skip

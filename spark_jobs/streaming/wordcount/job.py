@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from spark_jobs.streaming.backpressure.choosing import USUAL, Choice
 from spark_jobs.streaming.declaring import Declared
 from spark_jobs.streaming.folder import HOLD, STOP, JobFolder
 from spark_jobs.streaming.parts import Part
@@ -40,6 +41,7 @@ class WordCountJob:
     admitted: int = 1_000
     latest: bool = False
     apart: bool = False
+    backpressure: Choice = USUAL
 
     @property
     def words(self) -> str:
@@ -113,5 +115,5 @@ def declared_wordcount(told: Declared) -> WordCountJob:
     tracked = None if told.table.get("tracking") is False else Tracked.declared(told)
     return WordCountJob(
         told.name, told.topic, tracked, told.number("units", 2), told.seconds("every", 5.0),
-        told.number("admitted", 1_000), told.latest, told.flag("apart"),
+        told.number("admitted", 1_000), told.latest, told.flag("apart"), Choice.declared(told),
     )  # fmt: skip

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from spark_jobs.streaming.backpressure.admission import MINIMUM, Admission, Admitted, Allowance, Mode, Seen, forward
-from spark_jobs.streaming.backpressure.modes import DEFAULT, make_admission
+from spark_jobs.streaming.backpressure.modes import RECOMMENDED, make_admission
 from spark_jobs.streaming.backpressure.predictive import Predictive, Tuning, believed
 from spark_jobs.streaming.backpressure.queue import Measured
 from spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, Signal
@@ -41,7 +41,7 @@ def asks(sequence: int, at: float, *, downstream: str = "down", level: int = 0, 
 
 def test_the_default_is_predictive() -> None:
     """And each mode has its admission."""
-    assert DEFAULT is Mode.PREDICTIVE
+    assert RECOMMENDED is Mode.PREDICTIVE
     assert len({type(make_admission(mode, "stage")) for mode in Mode}) == len(Mode)
 
 

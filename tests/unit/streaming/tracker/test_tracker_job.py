@@ -60,7 +60,7 @@ def test_a_root_has_one_try_for_the_ackers_and_they_tell_what_became_of_it(tmp_p
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (f'{TRACKER}topic = "t"\n', "topic means nothing here; known: kind, tracking, units"),
+        (f'{TRACKER}topic = "t"\n', "topic means nothing here; known: backpressure, control, kind, tracking, units"),
         (f"{TRACKER}units = 0\n", "units must be a whole number above 0"),
         (f"{TRACKER}[orders.tracking]\ntries = 3\n", "tries means nothing here; known: ackers, room, timeout"),
         (f'{TRACKER}[orders.tracking]\ndelivery = "exactly-once"\n', "delivery means nothing here"),

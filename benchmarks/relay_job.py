@@ -1,0 +1,167 @@
+"""A job that hands messages on through stages of which one can be slowed down while it runs.
+
+    topic -> take -> parse -+-> count   as slow as a file says, tells the number of each message
+                            +-> keep    the sibling branch
+
+`python -m benchmarks.relay_job NAME MODE TOPIC FILE` is its application.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from spark_jobs.streaming.backpressure.admission import Mode
+from spark_jobs.streaming.backpressure.choosing import USUAL, Choice
+from spark_jobs.streaming.folder import HOLD, STOP, JobFolder
+from spark_jobs.streaming.parts import Part
+from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.tracking.tracked import Tracked
+from spark_jobs.streaming.unitlog.stage import Stage, register_step
+from spark_jobs.streaming.unitlog.step import Input, Message, Output, State, Step
+
+_STEPS = ("benchmarks.relay_job",)
+
+
+@dataclass(frozen=True)
+class RelayJob:
+    """Four stages of `units` units; `count` takes `slow` (a file) seconds a byte in each of its units."""
+
+    name: str
+    topic: str
+    slow: str = ""
+    units: int = 1
+    admitted: int = 1_000
+    latest: bool = False
+    backpressure: Choice = USUAL
+    tracked: Tracked | None = None
+
+    @property
+    def opens(self) -> Mapping[str, int]:
+        """None: others make the topic that it reads."""
+        return {}
+
+    @property
+    def results(self) -> str:
+        """The topic of the numbers of messages."""
+        return f"{self.name}.results"
+
+    @property
+    def dead(self) -> str:
+        """Nothing comes there."""
+        return ""
+
+    def topics(self, units: int) -> Mapping[str, int]:
+        """The topics that the job makes for itself, with their units."""
+        own = {f"{self.name}.{stage}": self.units for stage in ("parse", "count", "keep")}
+        return {**own, self.results: self.units, **{part.stage.rounds: 1 for part in self.parts(units, Path())}}
+
+    def parts(self, units: int, state: Path) -> tuple[Part, ...]:
+        """Take, parse, and the two branches."""
+        folder = str(state / self.name)
+        own = {"parse": f"{self.name}.parse", "count": f"{self.name}.count", "keep": f"{self.name}.keep"}
+        take = Stage(
+            self.name, "take", "relay.take", self.topic, folder, arguments={"units": self.units}, modules=_STEPS,
+            downstream=own["parse"], units=self.units, admitted=self.admitted,
+        )  # fmt: skip
+        parse = Stage(
+            self.name, "parse", "relay.parse", own["parse"], folder, modules=_STEPS, stamped=True,
+            downstream=own["count"], units=self.units, acks=own["keep"], ackers=self.units, admitted=10_000,
+        )  # fmt: skip
+        count = Stage(
+            self.name, "count", "relay.count", own["count"], folder, arguments={"slow": self.slow}, modules=_STEPS,
+            stamped=True, results=self.results, admitted=10_000,
+        )  # fmt: skip
+        keep = Stage(
+            self.name, "keep", "relay.count", own["keep"], folder, arguments={"slow": ""}, modules=_STEPS,
+            stamped=True, admitted=10_000,
+        )  # fmt: skip
+        holds = {"take": (STOP, HOLD)}
+        stages = ((take, units), (parse, self.units), (count, self.units), (keep, self.units))
+        return tuple(Part(stage, many, {}, holds.get(stage.name, (STOP,))) for stage, many in stages)
+
+    def prepare(self, folder: JobFolder) -> None:
+        """Nothing to make."""
+
+
+def _take(units: int) -> Step:
+    def take(state: State, given: Input) -> Output:
+        """Each message as a row: its bytes, and when it was appended."""
+        rows = list(given.messages)
+        to = given.unit % units
+        batches = [
+            pa.record_batch({"value": pa.array([bytes(row.value)], pa.binary()), "at": pa.array([row.timestamp])})
+            for row in rows
+        ]
+        return Output(state, {to: batches} if batches else {}, counts={"messages": len(rows)})
+
+    return take
+
+
+def _parse() -> Step:
+    def parse(state: State, given: Input) -> Output:
+        """All rows to `count`, every second one to `keep` too."""
+        batches = [_batch(message) for message in given.messages]
+        halves = batches[::2]
+        return Output(
+            state, {given.unit: batches} if batches else {}, acks={given.unit: halves} if halves else {},
+            counts={"messages": len(batches)},
+        )  # fmt: skip
+
+    return parse
+
+
+def _count(slow: str) -> Step:
+    def count(state: State, given: Input) -> Output:
+        """The number that each message begins with, and how long it took until here."""
+        rows = [_batch(message) for message in given.messages]
+        many = sum(row.nbytes for row in rows)
+        if slow and many:
+            time.sleep(many * _seconds(Path(slow)))
+        if not rows:
+            return Output(state)
+        table = pa.Table.from_batches(rows)
+        numbers = [int(value[:12]) for value in table["value"].to_pylist()]
+        now = time.time()
+        late = [now - at for at in table["at"].to_pylist()]
+        found = pa.record_batch({"number": pa.array(numbers), "seconds": pa.array(late)})
+        results = [found.replace_schema_metadata({"query": "numbers"})] if slow else []
+        return Output(state, results=results, counts={"messages": len(numbers), "bytes": many})
+
+    return count
+
+
+def _seconds(slow: Path) -> float:
+    """A byte of work."""
+    with suppress(FileNotFoundError, ValueError):
+        return float(slow.read_text())
+    return 0.0
+
+
+def _batch(message: Message) -> pa.RecordBatch:
+    with pa.ipc.open_stream(message.value) as reader:
+        return reader.read_next_batch()
+
+
+register_step("relay.take", _take)
+register_step("relay.parse", _parse)
+register_step("relay.count", _count)
+
+
+def main(name: str, mode: str, topic: str, slow: str) -> None:
+    """Be the job's application until it is asked to stop."""
+    from spark_jobs.streaming.application import run_job  # starts with Spark
+
+    settings: Any = StreamSettings()
+    run_job(RelayJob(name, topic, slow, backpressure=Choice(Mode(mode))), settings)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,41 @@
+"""Back-pressure of jobs over HTTP: how full queues are, who throttles whom and why, and under which mode."""
+
+from __future__ import annotations
+
+import logging
+
+from airflow.api_fastapi.core_api.security import GetUserDep
+from fastapi import APIRouter, Depends
+
+from spark_jobs.streaming.backpressure.choosing import Choice, choice_of, choose
+from springline_airflow.api import access, shapes
+from springline_airflow.api.streams import Found, FoundDep
+
+_log = logging.getLogger(__name__)
+_reading = APIRouter(prefix="/streams/{job}/backpressure", dependencies=[Depends(access.reads)])
+_changing = APIRouter(prefix="/streams/{job}/backpressure", dependencies=[Depends(access.changes)])
+
+
+@_reading.get("")
+def backpressure(job: FoundDep) -> shapes.BackPressure:
+    """Each stage's queue, what it may admit and what it can do, and who throttles whom; none before it ran."""
+    return _told(job, choice_of(job.folder, job.job.backpressure))
+
+
+@_changing.put("")
+def set_backpressure(job: FoundDep, body: shapes.BackPressureChoice, user: GetUserDep) -> shapes.BackPressure:
+    """Go on under another mode, or with another channel of signals, or both; nothing stops for that."""
+    chosen = choose(job.folder, job.job.backpressure, body.mode, body.control)
+    _log.info("%s: %s has set back-pressure %s, by %s", job.job.name, user.get_name(), chosen.mode, chosen.control)
+    return _told(job, chosen)
+
+
+def _told(job: Found, choice: Choice) -> shapes.BackPressure:
+    seen = job.look()
+    stages = seen.backpressure.get("stages", {})
+    return shapes.BackPressure(state=seen.state, mode=choice.mode, control=choice.control, stages=stages)
+
+
+router = APIRouter(tags=["streams"])
+for part in (_reading, _changing):
+    router.include_router(part)

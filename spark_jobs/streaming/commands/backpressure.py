@@ -1,0 +1,78 @@
+"""The command line of back-pressure: how full the queues of a job are, who throttles whom and why, under which mode."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from persistence.wording import say_bytes, say_seconds
+from spark_jobs.streaming.backpressure.admission import Mode
+from spark_jobs.streaming.backpressure.choosing import Choice, Control, choice_of, choose
+from spark_jobs.streaming.commands.arguments import JobName, Json, job_named
+from spark_jobs.streaming.commands.tables import plain_table
+from spark_jobs.streaming.watching import look
+
+app = typer.Typer(help=__doc__, no_args_is_help=True)
+
+
+@app.command()
+def show(job: JobName, as_json: Json = False) -> None:
+    """Show each stage's queue, what it may admit and what it can do, and who throttles whom, since when, and why."""
+    declared, folder = job_named(job)
+    seen = look(job, folder, time.time())
+    choice = choice_of(folder, declared.backpressure)
+    if as_json:
+        chosen = {"mode": choice.mode, "control": choice.control}
+        print(json.dumps({"job": job, "state": seen.state, **seen.backpressure, **chosen}, indent=2))
+        return
+    console = Console()
+    console.print(f"{job}: {seen.state}, {_said(choice)}")
+    stages = seen.backpressure.get("stages", {})
+    if stages:
+        console.print(_table(stages))
+    for stage in stages.values():
+        for each in stage["throttles"]:
+            console.print(_throttle(each), highlight=False)
+
+
+@app.command("set")
+def set_(
+    job: JobName,
+    mode: Annotated[Mode, typer.Argument(help="How admission is decided")],
+    control: Annotated[Control | None, typer.Option(help="How signals travel; none: as now")] = None,
+) -> None:
+    """Go on under another mode, or with another channel, while the job runs or not; nothing stops for that."""
+    declared, folder = job_named(job)
+    print(f"{job}: {_said(choose(folder, declared.backpressure, mode, control))}")
+
+
+def _said(choice: Choice) -> str:
+    by = "" if choice.mode is Mode.OFF else f", signals by {choice.control}"
+    return f"back-pressure {choice.mode}{by}"
+
+
+def _table(stages: Mapping[str, Mapping[str, Any]]) -> Table:
+    table = plain_table("stage", "state")
+    for name in ("queue", "takes", "may admit", "can do", "arriving", "applied"):
+        table.add_column(name, justify="right")
+    for name, told in stages.items():
+        seconds = "" if told["seconds"] is None else say_seconds(told["seconds"])
+        rates = [_rate(told["rate"]), _rate(told["capacity"]), _rate(told["arriving"]), _rate(told["applied"])]
+        table.add_row(name, told["state"], say_bytes(told["queue"]), seconds, *rates)
+    return table
+
+
+def _rate(rate: float | None) -> str:
+    return "" if rate is None else f"{say_bytes(rate)}/s"
+
+
+def _throttle(told: Mapping[str, Any]) -> str:
+    asked = f"level {told['level']}" if told["rate"] is None else f"{say_bytes(told['rate'])}/s"
+    since = time.strftime("%H:%M:%S", time.localtime(told["since"]))
+    return f"{told['downstream']} throttles {told['upstream']} to {asked} since {since}: {told['why']}"

@@ -1,0 +1,61 @@
+"""Back-pressure over HTTP: what is told, who changes it, and what is wrong."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from fastapi.testclient import TestClient
+
+from spark_jobs.streaming.backpressure.admission import Mode
+from spark_jobs.streaming.backpressure.choosing import USUAL, Choice, Control, choice_of
+from spark_jobs.streaming.folder import JobFolder
+from springline_airflow.api.mounting import PREFIX
+
+WORDS = f"{PREFIX}/api/v1/streams/words/backpressure"
+THROTTLE = {"downstream": "count", "upstream": "split", "since": 1.0, "why": "3 MB wait", "level": 0, "rate": 1e6}
+COUNT = {
+    "state": "overloaded", "queue": 3_000_000, "waiting": 1_000_000, "seconds": 1.5, "rate": None, "capacity": 2e6,
+    "arriving": 2.5e6, "applied": 2e6, "throttled_by": [], "throttles": [THROTTLE],
+}  # fmt: skip
+
+
+def test_queues_and_who_throttles_whom_are_told(vera: TestClient, words: JobFolder) -> None:
+    """By the last heartbeat, with the state of the job; how a job is tells the same."""
+    heartbeat = words.heartbeat()
+    assert heartbeat is not None
+    pressed = {"mode": "off", "control": "kafka", "stages": {"count": COUNT}}
+    words.beat({**heartbeat, "backpressure": pressed})
+    with words.held():
+        told = vera.get(WORDS).json()
+        assert vera.get(WORDS.removesuffix("/backpressure")).json()["backpressure"] == pressed
+    assert told == {**pressed, "state": "running"}
+
+
+def test_a_job_that_has_told_nothing_has_its_mode_and_no_stages(vera: TestClient, words: JobFolder) -> None:
+    """As one that ran before there was back-pressure."""
+    assert vera.get(WORDS).json() == {"state": "dead", "mode": "off", "control": "kafka", "stages": {}}
+
+
+def test_a_mode_is_set_and_the_log_tells_by_whom(
+    ulla: TestClient, words: JobFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is not named stays."""
+    with caplog.at_level(logging.INFO, logger="springline_airflow.api"):
+        assert ulla.put(WORDS, json={"mode": "stepwise"}).json()["mode"] == "stepwise"
+        assert ulla.put(WORDS, json={"control": "zookeeper"}).json()["mode"] == "stepwise"
+    assert choice_of(words, USUAL) == Choice(Mode.STEPWISE, Control.ZOOKEEPER)
+    assert "words: ulla has set back-pressure stepwise, by zookeeper" in caplog.messages
+
+
+def test_who_may_only_read_sets_nothing(vera: TestClient, words: JobFolder) -> None:
+    """And nothing is written."""
+    assert vera.put(WORDS, json={"mode": "off"}).status_code == 403
+    assert choice_of(words, USUAL) == USUAL
+
+
+def test_another_word_than_a_mode_is_refused(ulla: TestClient, words: JobFolder) -> None:
+    """In the shape of all errors."""
+    answer = ulla.put(WORDS, json={"mode": "sometimes"})
+    assert (answer.status_code, answer.json()["error"]) == (422, "BadRequest")
+    assert "body.mode" in answer.json()["detail"]

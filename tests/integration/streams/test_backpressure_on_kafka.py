@@ -1,0 +1,60 @@
+"""Back-pressure on the real Kafka and Spark: a stage that is slowed down throttles those before it, step by step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.streaming.watching import Seen
+from tests.support.relay_app import RelayApp
+from tests.support.servers import Running
+
+OFFERED, SIZE = 2e6, 20_000  # bytes a second, bytes of a message
+SLOW = 0.3e6  # bytes a second that the slow stage can do
+BOUND = 8e6  # bytes: without back-pressure they would wait before the slow stage after 5 s
+
+
+@pytest.fixture
+def relay(kafka: Running, tmp_path: Path) -> Iterator[RelayApp]:
+    """A relay that runs."""
+    app = RelayApp(kafka, tmp_path / "relay")
+    app.await_(lambda seen: seen.works, patience=120)
+    yield app
+    app.close()
+
+
+def throttled(seen: Seen, *stages: str) -> bool:
+    """Whether these stages are throttled."""
+    told = seen.backpressure.get("stages", {})
+    return all(told.get(stage, {}).get("throttled_by") for stage in stages)
+
+
+def test_a_slow_stage_throttles_the_source_and_a_kill_then_loses_nothing(relay: RelayApp) -> None:
+    """The rest waits in the source's topic; when the stage is quick again, so are all, and each message came once."""
+    relay.feed(OFFERED, SIZE)
+    relay.await_(lambda seen: seen.stages["count"]["counts"].get("messages", 0) > 200, patience=60)
+    relay.slow_down(1 / SLOW)
+    relay.await_(lambda seen: throttled(seen, "take", "parse"), patience=60)
+    by = [(each["downstream"], each["upstream"]) for stage in relay.stages().values() for each in stage["throttled_by"]]
+    assert set(by) == {("parse", "take"), ("count", "parse")}
+
+    def far_behind(seen: Seen) -> bool:
+        stages = seen.backpressure["stages"]
+        assert all(stages[name]["waiting"] < BOUND for name in ("parse", "count", "keep")), stages
+        return bool(stages["take"]["queue"] > BOUND)
+
+    relay.await_(far_behind, patience=60)
+    relay.kill_all()
+    relay.slow_down(0.0)
+    relay.finish_feeding()
+    free = relay.await_(
+        lambda seen: seen.works and sum(relay.numbers().values()) >= relay.fed
+        and all(stage["rate"] is None for stage in seen.backpressure["stages"].values()),
+        patience=120,
+    )  # fmt: skip
+    assert free.error == ""
+    relay.stop()
+    assert relay.numbers() == Counter(range(relay.fed))

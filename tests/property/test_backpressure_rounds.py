@@ -1,0 +1,69 @@
+"""Whatever rates a job is granted and whenever they end, each record counts once, also where processes die."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.streaming.backpressure.counting import Counting
+from spark_jobs.streaming.backpressure.pacing import Pacing, Rate, grant
+from spark_jobs.streaming.tracking.tracked import Tracked
+from spark_jobs.streaming.wordcount.job import WordCountJob
+from tests.support.memory_log import Killed
+from tests.support.tracked_world import TrackedWorld
+
+TEXTS = [f"a b{number % 3}\nthe log c{number}" for number in range(24)]
+GRANTS = st.lists(
+    st.tuples(
+        st.dictionaries(st.sampled_from(["split", "again", "count", "acker"]), st.floats(1.0, 2_000.0)),
+        st.floats(0.0, 1.5),  # seconds of the lease
+        st.none() | st.integers(0, 60),  # calls of the log until the process dies
+    ),
+    min_size=5,
+    max_size=40,
+)
+
+
+class ThrottledWorld(TrackedWorld):
+    """Whose planners are granted rates."""
+
+    def start(self) -> None:
+        super().start()
+        for part in self.parts:
+            self.planners[part.stage.name]._admitting = Pacing(part.stage)
+
+    def grant(self, rates: dict[str, float], seconds: float) -> None:
+        """Rates for so many seconds from now on; messages have about 50 bytes."""
+        granted = {name: Rate(rate, 50.0) for name, rate in rates.items()}
+        grant(Path(self.parts[0].stage.state), granted, self.clock + seconds)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(GRANTS)
+def test_nothing_is_lost_or_doubled_under_any_rates(
+    grants: list[tuple[dict[str, float], float, int | None]],
+) -> None:
+    """And at the end everything that was sent has been taken, to the byte."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        job = WordCountJob("w", "lines", Tracked("w", 2, 4, timeout=30.0), admitted=3)
+        world = ThrottledWorld(job, Path(folder))
+        world.feed(*TEXTS)
+        for rates, seconds, dies_in in grants:
+            world.grant(rates, seconds)
+            world.log.dies_in = dies_in
+            try:
+                world.turn()
+            except Killed:
+                world.start()
+            world.log.dies_in = None
+        world.finish()
+        assert world.counts() == Counter(" ".join(TEXTS).split())
+        assert not world.dead()
+        counting = Counting(world.parts, 2)
+        counted = counting.count(world.clock)
+        queues = {name: counted[name].queue for name, upstreams in counting.upstreams.items() if upstreams}
+        assert queues["count"] == 0 and counted["count"].applied > 0

@@ -1,0 +1,87 @@
+"""A relay on a real Kafka, as a process of its own, of which a stage can be slowed down."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import uuid
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.unitlog.log import Letter
+from tests.support.application import Application
+from tests.support.servers import Running
+from tests.support.stream_job import read_committed
+
+_ROOT = Path(__file__).resolve().parents[2]
+_TURN = 0.05  # seconds
+
+
+class RelayApp(Application):
+    """`take -> parse -> count`, with a sibling of `count`, under one mode of back-pressure."""
+
+    def __init__(self, kafka: Running, home: Path, *, mode: str = "predictive", **settings: str) -> None:
+        name = f"relay_{uuid.uuid4().hex[:8]}"
+        super().__init__(kafka, home, name, "", SPRINGLINE_STREAM_SAVE="0", **settings)
+        self._mode = mode
+        self._slow = home / "slow"
+        self._over = threading.Event()
+        self._feeder: threading.Thread | None = None
+        self.fed = 0
+        self.slow_down(0.0)
+        with closing(Kafka(Cluster(kafka.address))) as log:
+            log.create({name: 1})
+
+    def start(self) -> None:
+        """Start the application, unless it lives."""
+        if self._application is None or self._application.poll() is not None:
+            self.folder.path.mkdir(parents=True, exist_ok=True)
+            command = [sys.executable, "-m", "benchmarks.relay_job", self.name, self._mode, self.name, str(self._slow)]
+            with self.folder.log_file.open("ab") as log:
+                self._application = subprocess.Popen(
+                    command, env=self._environment, cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                    start_new_session=True,
+                )  # fmt: skip
+
+    def slow_down(self, seconds: float) -> None:
+        """Let `count` take so long for a byte from now on."""
+        self._slow.write_text(f"{seconds:.12f}")
+
+    def feed(self, rate: float, size: int) -> None:
+        """Send numbered messages of so many bytes, so many bytes a second, until `finish_feeding`."""
+        self._feeder = threading.Thread(target=self._feed, args=(max(round(rate * _TURN / size), 1), size))
+        self._feeder.start()
+
+    def finish_feeding(self) -> None:
+        """No more is sent."""
+        self._over.set()
+        if self._feeder is not None:
+            self._feeder.join()
+
+    def stages(self) -> dict[str, Any]:
+        """What is told of each stage's back-pressure."""
+        found: dict[str, Any] = self.look().backpressure.get("stages", {})
+        return found
+
+    def numbers(self) -> Counter[int]:
+        """How often each message came out."""
+        lines = (line for value, _ in read_committed(self.kafka.address, f"{self.name}.results")
+                 for line in value.splitlines())  # fmt: skip
+        return Counter(json.loads(line)["number"] for line in lines)
+
+    def close(self) -> None:
+        self.finish_feeding()
+        super().close()
+
+    def _feed(self, messages: int, size: int) -> None:
+        with closing(Kafka(Cluster(self.kafka.address))) as log:
+            while not self._over.wait(_TURN):
+                with log.sending() as sending:
+                    for number in range(self.fed, self.fed + messages):
+                        sending.send(Letter(self.name, 0, b"%012d" % number + b"x" * (size - 12)))
+                self.fed += messages

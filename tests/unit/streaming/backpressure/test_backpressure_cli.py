@@ -1,0 +1,81 @@
+"""What the commands of back-pressure print and set, and what a job's table may say."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from spark_jobs.streaming.backpressure.admission import Mode
+from spark_jobs.streaming.backpressure.choosing import Choice, Control
+from spark_jobs.streaming.commands.backpressure import app
+from spark_jobs.streaming.errors import BadJob, UnknownJob
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.jobs import job_of
+from tests.support.declarations import written
+
+DECLARED = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
+THROTTLE = {"downstream": "count", "upstream": "split", "since": 0.0, "why": "it can do 2 MB/s, and 3 MB wait",
+            "level": 0, "rate": 1.5e6}  # fmt: skip
+FREE: dict[str, Any] = {
+    "state": "level", "queue": 0, "waiting": 0, "seconds": None, "rate": None, "capacity": None, "arriving": 0.0,
+    "applied": 0.0, "throttled_by": [], "throttles": [],
+}  # fmt: skip
+COUNT = {**FREE, "state": "overloaded", "queue": 3_000_000, "seconds": 1.5, "capacity": 2e6, "throttles": [THROTTLE]}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
+    """The folder of the job `words`."""
+    monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
+    monkeypatch.setenv("SPRINGLINE_STREAMS", str(written(tmp_path, DECLARED)))
+    monkeypatch.setenv("COLUMNS", "200")
+    return JobFolder(tmp_path / "streams" / "words")
+
+
+def told(*arguments: str) -> str:
+    """What a command prints."""
+    done = CliRunner().invoke(app, list(arguments))
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_job_that_never_ran_has_the_mode_that_it_is_declared_with(folder: JobFolder) -> None:
+    """The default where nothing is said."""
+    assert "words: never started, back-pressure off" in told("show", "words")
+
+
+def test_queues_and_who_throttles_whom_are_shown(folder: JobFolder) -> None:
+    """As the job last told."""
+    pressed = {"mode": "predictive", "control": "kafka", "stages": {"split": FREE, "count": COUNT}}
+    with folder.held():
+        beat = {"state": "running", "error": "", "at": time.time(), "began": 0.0, "pid": 7, "stages": {}}
+        folder.beat({**beat, "backpressure": pressed})
+        said, whole = told("show", "words"), json.loads(told("show", "words", "--json"))
+    for word in ("overloaded", "3 MB", "1.5 s", "2 MB/s", "count throttles split to 1.5 MB/s since", "3 MB wait"):
+        assert word in said, word
+    assert (whole["state"], whole["stages"]) == ("running", pressed["stages"])
+
+
+def test_a_mode_is_set_while_the_job_runs_or_not(folder: JobFolder) -> None:
+    """And shown from then on; the channel stays."""
+    assert told("set", "words", "stepwise", "--control", "zookeeper") == (
+        "words: back-pressure stepwise, signals by zookeeper\n"
+    )
+    assert told("set", "words", "off") == "words: back-pressure off\n"
+    assert json.loads(told("show", "words", "--json"))["control"] == "zookeeper"
+    assert CliRunner().invoke(app, ["set", "words", "sometimes"]).exit_code == 2
+    assert isinstance(CliRunner().invoke(app, ["set", "other", "off"]).exception, UnknownJob)
+
+
+def test_a_jobs_table_says_mode_and_channel(tmp_path: Path) -> None:
+    """Whatever its kind; another word is refused with those that are known."""
+    file = written(tmp_path, DECLARED + 'backpressure = "stepwise-literal"\ncontrol = "zookeeper"\n')
+    assert job_of(file, "words").backpressure == Choice(Mode.STEPWISE_LITERAL, Control.ZOOKEEPER)
+    file = written(tmp_path, DECLARED + 'backpressure = "sometimes"\n')
+    with pytest.raises(BadJob, match="backpressure = 'sometimes'; write off or stepwise or "):
+        job_of(file, "words")

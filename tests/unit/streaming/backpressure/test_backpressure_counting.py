@@ -1,0 +1,119 @@
+"""What stages have counted, from the reports of their units."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.relay_job import RelayJob
+from spark_jobs.streaming.backpressure.counting import Counting, upstreams_of
+from spark_jobs.streaming.backpressure.pacing import Planned
+from spark_jobs.streaming.backpressure.queue import Counted
+from spark_jobs.streaming.parts import Part
+from spark_jobs.streaming.tracking.tracked import Tracked
+from spark_jobs.streaming.unitlog.report import Flow, Report
+from spark_jobs.streaming.wordcount.job import WordCountJob
+
+ROUND = 100_000  # bytes of each unit
+
+
+class Stages:
+    """A relay of two units a stage, whose reports a test writes."""
+
+    def __init__(self, folder: Path) -> None:
+        parts = RelayJob("r", "in", units=2).parts(2, folder)
+        self.parts: dict[str, Part] = {part.stage.name: part for part in parts}
+        self.counting = Counting(parts, 2)
+
+    def ended(self, name: str, unit: int, number: int, busy: float = 0.1, *, behind: int = 0) -> None:
+        """A unit tells that it has ended a round, of `ROUND` bytes as all before, each of so many seconds."""
+        stage = self.parts[name].stage
+        flows = [
+            Flow(ROUND * at, {f"{topic}[{unit}]": ROUND * at for topic in stage.outlets}, busy * at)
+            for at in (number, number - 1)
+        ]
+        stage.folder(unit).mkdir(parents=True, exist_ok=True)
+        report = Report(unit, number, {}, 0, behind, 0.0, offset=number * 10, flow=flows[0], before=flows[1])
+        report.write(stage.folder(unit))
+
+    def both(self, name: str, number: int, busy: float = 0.1, **more: int) -> None:
+        """Both units do."""
+        for unit in (0, 1):
+            self.ended(name, unit, number, busy, **more)
+
+    def count(self, name: str, at: float) -> Counted:
+        """What a stage has counted."""
+        return self.counting.count(at)[name]
+
+
+@pytest.fixture
+def stages(tmp_path: Path) -> Stages:
+    """Nothing has run."""
+    return Stages(tmp_path)
+
+
+def test_the_queue_is_what_upstreams_have_sent_and_is_not_taken(stages: Stages) -> None:
+    """By unit too."""
+    stages.both("take", 5)
+    stages.both("parse", 2)
+    counted = stages.count("parse", 1.0)
+    assert (counted.sent, counted.applied, counted.queue) == ({"take": 10 * ROUND}, 4 * ROUND, 6 * ROUND)
+    assert counted.units == {0: 3 * ROUND, 1: 3 * ROUND}
+    assert counted.made == {"count": 4 * ROUND, "keep": 4 * ROUND}
+
+
+def test_what_waits_in_a_source_is_reckoned_by_the_size_of_its_messages(stages: Stages) -> None:
+    """A round was of ten offsets."""
+    stages.both("take", 1)
+    stages.count("take", 1.0)
+    stages.both("take", 2, behind=30)
+    assert stages.count("take", 2.0).queue == 3 * ROUND
+
+
+def test_a_round_counts_when_every_unit_has_ended_it(stages: Stages) -> None:
+    """So a rate is never that of half a stage."""
+    stages.both("take", 9)
+    stages.both("parse", 3)
+    stages.ended("parse", 0, 4)
+    counted = stages.count("parse", 1.0)
+    assert (counted.applied, counted.made["count"]) == (6 * ROUND, 6 * ROUND)
+    stages.ended("parse", 1, 4)
+    assert stages.count("parse", 1.1).applied == 8 * ROUND
+
+
+def test_a_round_under_way_is_counted_as_taken(stages: Stages) -> None:
+    """With when it began, once the stage is warm."""
+    stages.both("take", 20)
+    for number in range(1, 8):
+        stages.both("parse", number)
+        stages.count("parse", float(number))
+    Planned(8, 7.5, 10).write(stages.parts["parse"].stage)
+    counted = stages.count("parse", 8.0)
+    assert (counted.taken, counted.began) == (15 * ROUND, 7.5)
+
+
+def test_work_is_of_the_task_with_most_of_it_and_without_the_first_rounds(stages: Stages) -> None:
+    """Those load code; units run beside one another in two tasks."""
+    stages.both("take", 30)
+    for number in range(1, 5):
+        stages.both("parse", number, busy=5.0)
+        counted = stages.count("parse", float(number))
+    assert (counted.busy, counted.work) == (0.0, 0)
+    last = 0.0
+    for number in range(5, 15):
+        stages.ended("parse", 0, number, 5.1)
+        stages.ended("parse", 1, number, 5.2)
+        counted = stages.count("parse", float(number))
+        if last:
+            assert counted.busy - last == pytest.approx(5.2)
+        last = counted.busy
+    assert counted.work == 18 * ROUND
+
+
+def test_edges_that_lead_back_are_left_out() -> None:
+    """An acker throttles those that send to it, and nobody throttles an acker for what it tells them."""
+    parts = WordCountJob("w", "lines", Tracked("w")).parts(2, Path("states"))
+    assert upstreams_of([part.stage for part in parts]) == {
+        "split": (), "again": (), "count": ("split", "again"), "acker": ("split", "again", "count"),
+    }  # fmt: skip

@@ -1,0 +1,119 @@
+"""Rates as planners carry them out: messages of rounds, and what holds when nobody renews a lease."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_jobs.streaming.backpressure.pacing import Pacing, Planned, Rate, grant, spread
+from spark_jobs.streaming.unitlog.planner import Planner
+from spark_jobs.streaming.unitlog.rounds import Plan
+from spark_jobs.streaming.unitlog.stage import Stage
+from tests.support.memory_log import MemoryLog
+
+ADMITTED = 1_000
+LEASE = 1e9
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    """A stage of two units."""
+    return Stage("job", "parse", "", "lines", str(tmp_path), admitted=ADMITTED)
+
+
+def passes(pacing: Pacing, seconds: float, every: float, waiting: int = 1 << 20) -> int:
+    """How many messages rounds take that begin so many seconds after one another."""
+    taken, at = 0, 0.0
+    while at < seconds:
+        taken += admit(pacing, {0: waiting, 1: waiting}, at)
+        at += every
+    return taken
+
+
+def admit(pacing: Pacing, waiting: dict[int, int], at: float) -> int:
+    """The messages of the next round, which is planned."""
+    ranges = {unit: (0, many) for unit, many in pacing.admitted(waiting, at).items()}
+    plan = Plan(1, 1, at, ranges)
+    pacing.planned(plan, at)
+    return plan.messages
+
+
+def test_without_a_rate_each_unit_has_its_fixed_number(stage: Stage) -> None:
+    """As without back-pressure, also where only others are throttled."""
+    assert Pacing(stage).admitted({0: 5, 1: 9_999}, 0.0) == {0: ADMITTED, 1: ADMITTED}
+    grant(Path(stage.state), {"count": Rate(1.0, 1.0)}, LEASE)
+    assert Pacing(stage).admitted({0: 5}, 0.0) == {0: ADMITTED}
+
+
+@pytest.mark.parametrize("every", [0.005, 0.02, 0.1, 0.4])
+def test_what_is_admitted_comes_to_the_rate(stage: Stage, every: float) -> None:
+    """However long rounds take: 100 kB/s of messages of 500 bytes are 200 a second."""
+    grant(Path(stage.state), {"parse": Rate(100e3, 500.0)}, LEASE)
+    assert passes(Pacing(stage), 10.0, every) == pytest.approx(2_000, rel=0.06)
+
+
+def test_messages_larger_than_the_rate_are_admitted_one_by_one_and_paid_off(stage: Stage) -> None:
+    """One of 1 MB every ten seconds at 100 kB/s: nothing starves."""
+    grant(Path(stage.state), {"parse": Rate(100e3, 1e6)}, LEASE)
+    assert 9 <= passes(Pacing(stage), 100.0, 0.05) <= 11
+
+
+def test_a_rate_never_admits_more_than_the_fixed_number(stage: Stage) -> None:
+    """Which bounds the memory of a round."""
+    grant(Path(stage.state), {"parse": Rate(1e9, 1.0)}, LEASE)
+    assert Pacing(stage).admitted({0: 1 << 30, 1: 3}, 1.0) == {0: ADMITTED, 1: 3}
+
+
+def test_a_rate_ends_with_its_lease(stage: Stage) -> None:
+    """Whoever granted it may be dead; a new one is obeyed at once."""
+    state, pacing = Path(stage.state), Pacing(stage)
+    grant(state, {"parse": Rate(100e3, 500.0)}, until=2.0)
+    assert sum(pacing.admitted({0: 5_000}, 1.99).values()) < 100
+    assert pacing.admitted({0: 5_000}, 2.0) == {0: ADMITTED}
+    grant(state, {"parse": Rate(100e3, 500.0)}, until=9.0)
+    assert sum(pacing.admitted({0: 5_000}, 3.0).values()) < 100
+    grant(state, {}, until=9.0)
+    assert pacing.admitted({0: 5_000}, 3.1) == {0: ADMITTED}
+
+
+def test_a_rate_of_messages_of_unknown_size_bounds_nothing(stage: Stage) -> None:
+    """Nothing was read yet."""
+    grant(Path(stage.state), {"parse": Rate(100e3, 0.0)}, LEASE)
+    assert Pacing(stage).admitted({0: 5_000}, 1.0) == {0: ADMITTED}
+
+
+@given(
+    st.floats(0.01, 1e6),
+    st.dictionaries(st.integers(0, 9), st.integers(0, 10_000), min_size=1).filter(lambda each: sum(each.values()) > 0),
+)
+def test_messages_are_spread_by_what_waits(messages: float, waiting: dict[int, int]) -> None:
+    """Never more than waits, at least one, and in all as many as were wanted."""
+    found = spread(messages, waiting)
+    total = sum(waiting.values())
+    assert all(0 <= found[unit] <= waiting[unit] for unit in waiting)
+    assert sum(found.values()) == min(max(int(messages), 1), total)
+    assert all(abs(found[unit] - min(messages / total, 1) * waiting[unit]) <= 1 for unit in waiting)
+
+
+def test_a_planner_plans_by_the_rate_and_plans_nothing_while_too_much_is_owed(stage: Stage) -> None:
+    """A round is told before it ends, so that one which lasts is noticed; what was planned stays as it was."""
+    log = MemoryLog({"lines": 2, stage.rounds: 1})
+    for number in range(100):
+        log.put("lines", number % 2, b"x" * 500)
+    now = [100.0]
+    grant(Path(stage.state), {"parse": Rate(20e3, 250.0)}, LEASE)  # an offset in two has no message
+    planner = Planner(stage, log, lambda: now[0], dict, admitting=Pacing(stage))
+    first = planner.after(planner.begin())
+    assert first is not None and first.messages == 12  # 0.15 s of 80 offsets a second
+    assert Planned.read(stage) == Planned(1, 100.0, 12)
+    now[0] += 0.01
+    assert planner.after(first) is None
+    now[0] += 0.5
+    second = planner.after(first)
+    assert second is not None and second.messages == pytest.approx(40, abs=2)
+    again = Planner(stage, log, lambda: now[0] + 50.0, dict, admitting=Pacing(stage))
+    again.begin()
+    assert again.after(first) == second
