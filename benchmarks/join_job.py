@@ -30,7 +30,7 @@ from spark_jobs.streaming.unitlog.report import Report
 
 PARTITIONS = 2  # of each topic
 _ROUNDS = 40  # in which a topic is read, about
-_EVERY = 0.25  # seconds between two looks of the controller
+_EVERY = 0.5  # seconds between two looks of the controller
 _STILL = 3.0  # seconds without anything to do, after which the controller is done
 _WARM = 0.3
 
