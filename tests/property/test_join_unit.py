@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import accumulate, zip_longest
 from typing import Any
 
 import duckdb
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.streaming.join.condition import Condition
@@ -107,8 +110,10 @@ def _meet(piece: Piece, other: Piece) -> bool:
     return piece.side is other.side and piece.keys[0] <= other.keys[1] and other.keys[0] <= piece.keys[1]
 
 
-def run(data: st.DataObject, world: World, rounds: list[list[dict[Side, list[Any]]]]) -> None:
-    """Route all rounds, with units that lag behind each other, and pieces on the move."""
+def run(
+    data: st.DataObject, world: World, rounds: list[list[dict[Side, list[Any]]]], clocks: Sequence[float] = ()
+) -> None:
+    """Route all rounds, at these clocks, with units that lag behind each other, and pieces on the move."""
     draw = data.draw
     moves = Moves(data, world)
     spread = draw(st.sampled_from(["key", "seq", "one"]), "spread")
@@ -117,7 +122,8 @@ def run(data: st.DataObject, world: World, rounds: list[list[dict[Side, list[Any
     def store(side: Side, key: int, seq: int) -> int:
         return {"key": key, "seq": seq, "one": 0}[spread] % len(world.units)
 
-    for of_routers in rounds:
+    for of_routers, clock in zip_longest(rounds, clocks, fillvalue=world.clock):
+        world.clock = clock
         world.route(of_routers, store, moves.orders(), both, draw_merge(data))
         for unit in world.units:
             for _ in range(draw(st.integers(0, 2), "steps")):
@@ -138,12 +144,14 @@ def draw_merge(data: st.DataObject) -> Any:
     return merge
 
 
-def rounds_of(data: st.DataObject, routers: int, left: Relation, right: Relation) -> list[list[dict[Side, list[Any]]]]:
+def rounds_of(
+    data: st.DataObject, routers: int, left: Relation, right: Relation, most: int = 6
+) -> list[list[dict[Side, list[Any]]]]:
     """Rows of each router in a few rounds."""
     identity = iter(range(10**6))
     sides = {Side.LEFT: rows(left, identity), Side.RIGHT: rows(right, identity)}
     one = st.fixed_dictionaries({side: st.lists(each, max_size=6) for side, each in sides.items()})
-    return data.draw(st.lists(st.lists(one, min_size=routers, max_size=routers), min_size=1, max_size=6))
+    return data.draw(st.lists(st.lists(one, min_size=routers, max_size=routers), min_size=1, max_size=most))
 
 
 @settings(max_examples=150, deadline=None)
@@ -172,3 +180,35 @@ def test_a_stream_joins_itself(data: st.DataObject, where: str) -> None:
     run(data, world, rounds)
     every = [row for one_ in rounds for router in one_ for row in router[Side.LEFT]]
     assert world.pairs == expected(one, two, {Side.LEFT: every, Side.RIGHT: every}, where)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.data(), st.sampled_from(["l.a = r.b", "l.a < r.b", "abs(l.a - r.b) <= 1"]), st.integers(1, 2),
+    st.integers(1, 3), st.sampled_from([3, 10**6]), st.sampled_from([0.1, 60.0, 3600.0]),
+)  # fmt: skip
+def test_pairs_are_told_as_far_apart_as_tuples_are_kept(
+    data: st.DataObject, where: str, routers: int, units: int, most: int, keep: float
+) -> None:
+    """By the clocks of the routers' rounds, wherever tuples are and however far units lag behind."""
+    world = World(Condition.of(LEFT, RIGHT, where, ["l.id AS one", "r.id AS two"]), routers, units, most, keep)
+    rounds = rounds_of(data, routers, LEFT, RIGHT, 10)
+    steps = st.sampled_from([0.0, 0.3, 1.0, 10.0, 29.5, 30.0, 59.0, 60.0, 60.5, 61.0, 200.0])
+    first = data.draw(st.floats(0.0, 2e9), "first")
+    jumps = data.draw(st.lists(steps, min_size=len(rounds), max_size=len(rounds)), "jumps")
+    clocks = list(accumulate((jump * keep / 60 for jump in jumps[1:]), initial=first))
+    run(data, world, rounds, clocks)
+    came = {
+        row["id"]: Fraction(clock)
+        for of_routers, clock in zip(rounds, clocks, strict=True)
+        for router in of_routers
+        for side in Side
+        for row in router[side]
+    }
+    all_rows = {side: [row for one in rounds for router in one for row in router[side]] for side in Side}
+    every, tick = expected(LEFT, RIGHT, all_rows, where), Fraction(keep) / 60
+    assert world.pairs == {pair: 1 for pair in every if abs(came[pair[0]] // tick - came[pair[1]] // tick) <= 60}
+    for one, two in every:
+        apart = abs(came[one] - came[two])
+        assert (one, two) in world.pairs if apart <= keep else apart < 61 * tick or (one, two) not in world.pairs
+    event(f"pairs are left out: {len(world.pairs) < len(every)}")

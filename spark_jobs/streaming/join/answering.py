@@ -152,6 +152,8 @@ def _candidates(condition: Condition, probes: Run, stored: Store, place: Place) 
     for number in range(place.segment, len(stored.segments)):
         segment = stored.segments[number]
         run = segment.run
+        if run.greatest < stored.expired:
+            continue
         begin, first, end = _ranges(condition, place.side, probes, segment)
         here = place if number == place.segment else Place(place.side, number)
         probe, skip = (0, 0) if here.probe < begin else (here.probe - begin, here.skip)
@@ -171,6 +173,8 @@ def _candidates(condition: Condition, probes: Run, stored: Store, place: Place) 
             if not ordered:
                 earlier = run.seqs[theirs] < probes.seqs[ours]
                 ours, theirs = ours[earlier], theirs[earlier]
+            if (lasting := segment.lasting(theirs, stored.expired)) is not None:
+                ours, theirs = ours[lasting], theirs[lasting]
             if (seen := segment.visible(theirs, stored.hiding)) is not None:
                 ours, theirs = ours[seen], theirs[seen]
             yield _Candidates(there, segment, begin, first, ours, theirs, fits, texts)

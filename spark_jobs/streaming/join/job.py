@@ -1,4 +1,4 @@
-"""A full-history join of two streams as a job.
+"""A join of two streams, over their full history or a while back, as a job.
 
 [pairs]
 kind = "join"
@@ -11,6 +11,7 @@ theta = 0.05               # the imbalance of loads that is borne
 weights = [0.2, 0.3, 0.5]  # of routing, duplication and migration in a migration's cost
 every = 5.0                # seconds between two looks at the loads
 admitted = 200             # messages of a partition in a round, at most
+keep = 3600.0              # seconds for which a stored tuple finds partners; left out: for ever
 from = "earliest"          # or "latest": where a job begins that never ran
 
 [pairs.left]               # called l in the predicate, or by its `alias`
@@ -25,6 +26,7 @@ fields = [["orderkey", "int"], ["quantity", "int"]]
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -50,7 +52,21 @@ from spark_jobs.streaming.unitlog.log import Log
 from spark_jobs.streaming.unitlog.stage import Stage
 
 _STEPS = ("spark_jobs.streaming.join.steps",)
-_KEYS = {"on", "select", "units", "room", "strategy", "theta", "weights", "every", "admitted", "from", "left", "right"}
+_KEYS = {
+    "on",
+    "select",
+    "units",
+    "room",
+    "strategy",
+    "theta",
+    "weights",
+    "every",
+    "admitted",
+    "keep",
+    "from",
+    "left",
+    "right",
+}
 _SIDE_KEYS = {"topic", "alias", "form", "delimiter", "fields"}
 _MOST_UNITS = 256
 
@@ -59,6 +75,7 @@ _MOST_UNITS = 256
 class JoinJob:
     """Joins `left` and `right` on `condition`, on some of `room` units; `control` says how tuples are placed.
 
+    Stored tuples are kept for `keep` seconds, or for ever: `Retention` says which pairs are told then.
     Before it runs it must know how many units the left topic has: see `counted`.
     """
 
@@ -72,6 +89,7 @@ class JoinJob:
     admitted: int = 200
     latest: bool = False
     left_units: int = 0
+    keep: float | None = None
     backpressure: Choice = USUAL
     tracked: Tracked | None = field(default=None, init=False)
 
@@ -121,13 +139,16 @@ class JoinJob:
             self.name, "route", "join.route", self.topic, folder,
             arguments={
                 "left": self.left.as_json(), "right": self.right.as_json(), "left_units": self.left_units,
-                "units": self.room, "condition": condition,
+                "units": self.room, "condition": condition, **({} if self.keep is None else {"clocked": True}),
             },
             modules=_STEPS, downstream=self.tuples, units=self.room, dead=self.dead, admitted=self.admitted,
         )  # fmt: skip
         join = Stage(
             self.name, "join", "join.unit", self.tuples, folder,
-            arguments={"query": self.name, "condition": condition, "routers": units, "copies": self.copies},
+            arguments={
+                "query": self.name, "condition": condition, "routers": units, "copies": self.copies,
+                **({} if self.keep is None else {"keep": self.keep}),
+            },
             modules=_STEPS, stamped=True, results=self.results, told=self.copies, admitted=10_000,
         )  # fmt: skip
         return Part(route, units, {TABLE: ROUTING}, (STOP, HOLD)), Part(join, self.room, {}, (STOP,))
@@ -156,14 +177,17 @@ def declared_join(told: Declared) -> JoinJob:
     room = told.number("room", max(units, 8), most=_MOST_UNITS)
     if room < units:
         raise BadJob(f"{told.where}: room = {room}, and there are {units} units; room is how many there can be")
+    keep = _keep(told)
     try:
         condition = Condition.of(left.relation, right.relation, _text(told, "on"), _texts(told, "select"))
-        control = Control(units, told.choice("strategy", tuple(STRATEGIES)), _theta(told), _weights(told))
+        control = Control(
+            units, told.choice("strategy", tuple(STRATEGIES)), _theta(told), _weights(told), expiring=keep is not None
+        )
     except (BadCondition, BadRelation) as error:
         raise BadJob(f"{told.where}: {error}") from error
     return JoinJob(
         told.name, left, right, condition, control, room, told.seconds("every", 5.0), told.number("admitted", 200),
-        told.latest, backpressure=Choice.declared(told),
+        told.latest, keep=keep, backpressure=Choice.declared(told),
     )  # fmt: skip
 
 
@@ -213,6 +237,13 @@ def _theta(told: Declared) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
         raise BadJob(f"{told.where}: theta must be a number from 0 to below 1")
     return float(value)
+
+
+def _keep(told: Declared) -> float | None:
+    value = told.seconds("keep", 1.0) if "keep" in told.table else None
+    if value is not None and not math.isfinite(value):
+        raise BadJob(f"{told.where}: keep = inf; leave it out, and stored tuples are kept for ever")
+    return value
 
 
 def _weights(told: Declared) -> Costs:

@@ -54,14 +54,20 @@ class Keyed(Protocol):
 
 
 class Router:
-    """The step; `units` are all that there is room for."""
+    """The step; `units` are all that there is room for.
 
-    def __init__(self, left: Source, right: Source, left_units: int, units: int, condition: Keyed) -> None:
+    If it is `clocked`, its watermark is the round's clock, by which units know what has expired.
+    """
+
+    def __init__(
+        self, left: Source, right: Source, left_units: int, units: int, condition: Keyed, *, clocked: bool = False
+    ) -> None:
         self._sources = (left, right)
         self._itself = left.topic == right.topic
         self._left_units = left_units
         self._units = units
         self._condition = condition
+        self._clocked = clocked
         self._told: Any = None
         self._table: Table | None = None
         self._routes: tuple[Routes, ...] = ()
@@ -96,6 +102,7 @@ class Router:
         return Output(
             _after(state, {"epoch": table.epoch, "begun": begun, "sent": sent.tolist()}, sketches, held),
             {unit: [one.batch() for one in sent] for unit, sent in enumerate(parts) if sent},
+            watermark=given.round.clock if self._clocked else None,
             dead=found.dead,
             counts=counts,
             gauges={

@@ -1,6 +1,7 @@
 """Segments: what is left of a run in a store, in disjoint ranges of (key, seq) within a level.
 
-Rows before `start` have been merged away; tuples of pieces that left are hidden, and vanish when the rest is merged.
+Rows before `start` have been merged away; tuples of pieces that left are hidden, and vanish when the rest is merged, as
+do those that are purged.
 """
 
 from __future__ import annotations
@@ -70,6 +71,10 @@ class Segment:
         seen = self.visible(rows, hiding)
         return (rows, cuts) if seen is None else (rows[seen], cuts[seen])
 
+    def lasting(self, rows: npt.NDArray[np.integer[Any]], purged: int) -> Flags | None:
+        """Which of the given rows have no seq below `purged`; None if none of the segment has."""
+        return self.run.seqs[rows] >= purged if purged and self.run.least < purged else None
+
     def hiding(self, rows: Ints, number: int) -> Segment:
         """With some more rows hidden, by the cuts `number`."""
         size = _bytes_of_rows(self.run, rows)
@@ -77,15 +82,17 @@ class Segment:
         return replace(self, hidden=self.hidden + rows.size, hidden_bytes=self.hidden_bytes + size, since=since)
 
     def parted(self, at: int, hiding: Selection) -> tuple[pa.RecordBatch, Segment | None]:
-        """The rows before `at` without hidden ones, and the rest."""
+        """The rows before `at` without those that are hidden or purged, and the rest."""
         batch = self.run.batch.slice(self.start, at - self.start)
+        mask = self.lasting(np.arange(self.start, at), hiding.purged) if hiding.purged else None
         hidden, hidden_bytes = self.hidden, self.hidden_bytes
         if hidden:
             rows, _ = hiding.rows(self.run, self.start, at, self.since)
-            mask = np.ones(at - self.start, np.bool_)
+            mask = np.ones(at - self.start, np.bool_) if mask is None else mask
             mask[rows - self.start] = False
-            batch = batch.filter(pa.array(mask))
             hidden, hidden_bytes = hidden - rows.size, hidden_bytes - _bytes_of_rows(self.run, rows)
+        if mask is not None:
+            batch = batch.filter(pa.array(mask))
         if at == len(self.run) or len(self.run) - at == hidden:
             return batch, None
         return batch, Segment(self.run, at, hidden, hidden_bytes, self.since if hidden else 0)
@@ -97,8 +104,11 @@ class Segment:
 
 
 def whole_of(parts: Sequence[Segment], hiding: Selection) -> Run | None:
-    """Segments of one level as one run, without hidden rows; None if there are none. One that is whole is itself."""
-    if len(parts) == 1 and not parts[0].told():
+    """Segments of one level as one run, without rows that are hidden or purged; None if there are none.
+
+    One that is whole is itself.
+    """
+    if len(parts) == 1 and not parts[0].told() and not (hiding.purged and parts[0].run.least < hiding.purged):
         return parts[0].run
     return in_order([part.parted(len(part.run), hiding)[0] for part in parts])
 

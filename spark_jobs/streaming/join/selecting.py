@@ -64,10 +64,14 @@ class _Marks(NamedTuple):
 
 
 class Selection:
-    """What some cuts of one side mean; where two mean the same tuple, it is the first one's."""
+    """What some cuts of one side mean; where two mean the same tuple, it is the first one's.
 
-    def __init__(self, cuts: Iterable[Cut]) -> None:
+    Beside them, a store's `purged`: tuples with a seq below it are left out wherever rows are written anew.
+    """
+
+    def __init__(self, cuts: Iterable[Cut], purged: int = 0) -> None:
         self.cuts = tuple(cuts)
+        self.purged = purged
 
     @cached_property
     def _tables(self) -> Sequence[tuple[_Marks, Ints]]:

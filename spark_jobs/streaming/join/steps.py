@@ -13,9 +13,16 @@ from spark_jobs.streaming.unitlog.stage import register_step
 
 
 def _router(
-    left: Mapping[str, Any], right: Mapping[str, Any], left_units: int, units: int, condition: Mapping[str, Any]
+    left: Mapping[str, Any],
+    right: Mapping[str, Any],
+    left_units: int,
+    units: int,
+    condition: Mapping[str, Any],
+    *,
+    clocked: bool = False,
 ) -> Router:
-    return Router(Source.from_json(left), Source.from_json(right), left_units, units, Condition.from_json(condition))
+    sides, made = (Source.from_json(left), Source.from_json(right)), Condition.from_json(condition)
+    return Router(*sides, left_units, units, made, clocked=clocked)
 
 
 register_step("join.route", _router)

@@ -1,7 +1,8 @@
 """The stored tuples of one side of a unit: young runs, and levels of segments below them, as in an LSM tree.
 
 What came last lies in a few runs, which are merged at once. When they have grown large they go on as a level of
-segments, and are merged into the levels below step by step. Pieces that have left are hidden at once.
+segments, and are merged into the levels below step by step. Pieces that have left are hidden at once. Where tuples are
+kept for a while only, segments go whole once all of their tuples have expired, and merges leave out those that have.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Store:
     """Segments of one side; nothing changes in place.
 
     `cuts` are those that hide tuples still, of so many `switches`; `arrived`: bytes that came since it was settled.
+    Tuples with a seq below `expired` answer nothing; those below `purged`, which is that or less, vanish.
     """
 
     young: Level = ()
@@ -39,6 +41,8 @@ class Store:
     cuts: tuple[Cut, ...] = ()
     switches: int = 0
     arrived: int = 0
+    expired: int = 0
+    purged: int = 0
     shape: Shape = field(default_factory=Shape)
 
     @staticmethod
@@ -60,7 +64,9 @@ class Store:
         waiting, levels = (tuple(level(count) for count in told[name]) for name in ("waiting", "levels"))
         cursors = tuple(None if cursor is None else (cursor[0], cursor[1]) for cursor in told["cursors"])
         cuts = tuple(Cut.from_json(each) for each in told["cuts"])
-        return Store(young, Levels(waiting, levels, cursors), cuts, told["switches"], told["arrived"], shape)
+        expired, purged = told.get("expired", (0, 0))
+        deep = Levels(waiting, levels, cursors)
+        return Store(young, deep, cuts, told["switches"], told["arrived"], expired, purged, shape)
 
     @cached_property
     def segments(self) -> Level:
@@ -84,6 +90,7 @@ class Store:
             "cuts": [each.as_json() for each in self.cuts],
             "switches": self.switches,
             "arrived": self.arrived,
+            **({"expired": [self.expired, self.purged]} if self.expired else {}),
         }
 
     def __len__(self) -> int:
@@ -96,8 +103,8 @@ class Store:
 
     @cached_property
     def hiding(self) -> Selection:
-        """What is hidden, of segments that were there when it was."""
-        return Selection(self.cuts)
+        """What is hidden, of segments that were there when it was, and what is purged."""
+        return Selection(self.cuts, self.purged)
 
     def plus(self, run: Run | None) -> Store:
         """With one more run, not merged yet."""
@@ -107,7 +114,19 @@ class Store:
 
     def taking(self, run: Run | None) -> Store:
         """With tuples that came from another unit, which are not a round's: they settle with what comes later."""
-        return replace(self, deep=self.deep.with_waiting(cut(run, self.shape.segment)))
+        left = None if run is None else whole_of([Segment(run)], self.hiding)
+        return replace(self, deep=self.deep.with_waiting(cut(left, self.shape.segment)))
+
+    def expiring(self, before: int, *, purging: bool) -> Store:
+        """With tuples of seqs below `before` answering nothing from now on, and, with `purging`, on their way out.
+
+        While a piece is copied and not dropped yet, there must be no purging: all that was copied is to be dropped.
+        """
+        purged = before if purging else self.purged
+        if (before, purged) == (self.expired, self.purged):
+            return self
+        store = replace(self, expired=before, purged=purged)
+        return store._replaced([each if each.run.greatest >= purged else None for each in self.segments])._forgetting()
 
     def settled(self) -> Store:
         """With young runs merged, and deeper ones as far as a round allows."""
@@ -122,11 +141,13 @@ class Store:
         return (store if done >= self.shape.segment else store._swept())._forgetting()
 
     def extract(self, cuts: Sequence[Cut]) -> list[list[pa.RecordBatch]]:
-        """The tuples of each piece as one batch, or none, from one pass over the store."""
+        """The tuples of each piece as one batch, or none, from one pass over the store; not those that are purged."""
         wanted = Selection(cuts)
         found: list[list[pa.RecordBatch]] = [[] for _ in cuts]
         for segment in self.segments:
             rows, which = segment.found(wanted, self.hiding)
+            if (lasting := segment.lasting(rows, self.purged)) is not None:
+                rows, which = rows[lasting], which[lasting]
             if rows.size:
                 batch = segment.run.batch.take(pa.array(rows[order_of(which)]))
                 ends = np.cumsum(np.bincount(which, minlength=len(cuts)))
@@ -136,14 +157,18 @@ class Store:
         return [[pa.concat_batches(batches)] if batches else [] for batches in found]
 
     def without(self, cuts: Sequence[Cut]) -> tuple[Store, list[int]]:
-        """Without the tuples of some pieces, and how many each had, from one pass over the store."""
+        """Without the tuples of some pieces, and how many each had, from one pass over the store.
+
+        Those that are purged are not counted, whether they have vanished yet or not.
+        """
         number = self.switches + 1
         cuts = [replace(each, number=number) for each in cuts]
         wanted, counts = Selection(cuts), np.zeros(len(cuts), np.int64)
         now: list[Segment | None] = []
         for segment in self.segments:
             rows, which = segment.found(wanted, self.hiding)
-            counts += np.bincount(which, minlength=len(cuts))
+            lasting = segment.lasting(rows, self.purged)
+            counts += np.bincount(which if lasting is None else which[lasting], minlength=len(cuts))
             if rows.size == len(segment):
                 now.append(None)
             else:
@@ -158,9 +183,8 @@ class Store:
         large = sum(segment.bytes for segment in young) > self.shape.young
         while len(young) > 1 and (large or len(young[-2]) <= _TIMES * len(young[-1])):
             newer, older = (whole_of([young.pop()], self.hiding) for _ in range(2))
-            run = both(older, newer)
-            assert run is not None
-            young.append(Segment(run))
+            if (run := both(older, newer)) is not None:
+                young.append(Segment(run))
         if not large:
             return tuple(young), self.deep
         level = cut(whole_of(young, self.hiding), self.shape.segment)

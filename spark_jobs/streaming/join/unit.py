@@ -2,7 +2,8 @@
 
 It takes a router round as a whole, once every router unit has ended it: first what the round's epoch asks for, then it
 stores the round's tuples, then it probes. A stored tuple answers only probes of a greater seq. What a round of the
-stage has no room for waits, and nothing is stored, copied or switched before it is answered.
+stage has no room for waits, and nothing is stored, copied or switched before it is answered. Where tuples are kept for
+a while only, the round's clock says which of them answer it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from spark_jobs.streaming.join.errors import BadOrders
 from spark_jobs.streaming.join.forms import Orders, Piece, Side, Switch, first_seq
 from spark_jobs.streaming.join.needing import Needing
 from spark_jobs.streaming.join.pieces import Copied, parts_of, taken_in
+from spark_jobs.streaming.join.retention import Retention
 from spark_jobs.streaming.join.runs import Run, bytes_of, joined
 from spark_jobs.streaming.join.selecting import Cut
 from spark_jobs.streaming.join.store import Known, Store
@@ -34,7 +36,7 @@ class JoinUnit:
     """The step of one unit of the join `query`: fed by so many `routers`, with pieces on their way in `copies`.
 
     `condition` is a `Condition` as JSON, `most_pairs` how many pairs a round of the stage emits at most, `shape` tells
-    the sizes of what is stored.
+    the sizes of what is stored. Tuples are kept for `keep` seconds (see `Retention`), or for ever.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class JoinUnit:
         copies: str,
         most_pairs: int = 1_000_000,
         shape: Shape | None = None,
+        keep: float | None = None,
     ) -> None:
         self._query = query
         self._condition = Condition.from_json(condition)
@@ -52,12 +55,14 @@ class JoinUnit:
         self._copies = copies
         self._most = most_pairs
         self._shape = shape or Shape()
+        self._keep = keep
         self._known: dict[int, Known] = {}  # of each unit, the runs of its last state: what was found out of them
 
     def __call__(self, state: State, given: Input) -> Output:
         """One round."""
         stored = _stored(state, self._known.get(given.unit, {}), self._shape)
-        work = _Work(state, given, self._condition, self._routers, self._copies, stored)
+        kept = None if self._keep is None else Retention.from_json(self._keep, state.scalars.get("kept"))
+        work = _Work(state, given, self._condition, self._routers, self._copies, stored, kept)
         answers = Answers(self._condition, self._query, self._most)
         while True:
             if work.place is None:
@@ -84,6 +89,7 @@ class _Work:
         routers: int,
         copies: str,
         stored: Mapping[Side, Store],
+        retention: Retention | None,
     ) -> None:
         told = state.scalars
         self._given = given
@@ -96,6 +102,7 @@ class _Work:
         self._copied = {each["piece"]["id"]: Copied.from_json(each) for each in told.get("copied", ())}
         self.needing = Needing.from_json(told["needing"]) if "needing" in told else Needing()
         self._stores = dict(stored)
+        self._retention = retention
         self._probes: dict[Side, Run | None] = {
             side: next((Run(batch) for batch in state.runs.get(_PROBES[side], ())), None) for side in Side
         }
@@ -111,8 +118,11 @@ class _Work:
             return False
         self.number = number
         gathered = self._waiting.gather(number)
-        if gathered.orders is not None and gathered.orders.epoch != self.epoch:
-            self._obey(gathered.orders)
+        orders = gathered.orders
+        if orders is not None and orders.epoch != self.epoch:
+            self._obey(orders, gathered.clock)
+        else:
+            self._expire(gathered.clock)
         for side in Side:
             self._stores[side] = self._stores[side].plus(gathered.stores[side])
             self.counts["stored"] += len(gathered.stores[side] or ())
@@ -136,8 +146,11 @@ class _Work:
         self._stores = {side: store.settled() for side, store in self._stores.items()}
         return True
 
-    def _obey(self, orders: Orders) -> None:
-        """What an epoch asks for at the cut before this round: drop, take in, then copy of what is there now."""
+    def _obey(self, orders: Orders, clock: float | None) -> None:
+        """What an epoch asks for at the cut before this round: drop, take in, then copy of what is there now.
+
+        What has expired is purged in between, when the fewest pieces are copied and not dropped.
+        """
         if orders.epoch < self.epoch:
             raise BadOrders(f"{self._where}: epoch {orders.epoch} comes after epoch {self.epoch}")
         self.epoch = orders.epoch
@@ -145,8 +158,19 @@ class _Work:
         unit = self._given.unit
         for side in Side:
             self._drop([each.piece for each in orders.switches if (each.piece.giver, each.piece.side) == (unit, side)])
+        self._expire(clock)
+        for side in Side:
             self._take_in([each for each in orders.switches if (each.piece.receiver, each.piece.side) == (unit, side)])
             self._copy([piece for piece in orders.copies if (piece.giver, piece.side) == (unit, side)])
+
+    def _expire(self, clock: float | None) -> None:
+        """Let go what has expired in this round, if tuples are not kept for ever."""
+        if self._retention is None or clock is None:
+            return
+        self._retention = self._retention.at(self.number, clock)
+        leaving = {copied.piece.side for copied in self._copied.values()}
+        for side, store in self._stores.items():
+            self._stores[side] = store.expiring(self._retention.expired, purging=side not in leaving)
 
     def _drop(self, pieces: Sequence[Piece]) -> None:
         """Drop exactly what was copied of some pieces of one side."""
@@ -212,6 +236,8 @@ class _Work:
         runs = {_STORED[side]: store.batches for side, store in self._stores.items()}
         runs |= {_PROBES[side]: () if run is None else (run.batch,) for side, run in self._probes.items()}
         runs[WAITING] = self._waiting.batches()
+        if self._retention is not None:
+            scalars["kept"] = self._retention.as_json()
         return State(scalars, {name: batches for name, batches in runs.items() if batches})
 
     def _came(self) -> dict[str, int]:
@@ -224,7 +250,10 @@ class _Work:
         return {id(each.run.batch): each.run for store in self._stores.values() for each in store.segments}
 
     def gauges(self) -> dict[str, Any]:
-        """How full the unit is, how far, and which pieces it has copied that are not switched yet."""
+        """How full the unit is, how far, and which pieces it has copied that are not switched yet.
+
+        Tuples that have expired are among those that are stored until they vanish.
+        """
         return {
             "stored": {_STORED[side]: len(store) for side, store in self._stores.items()},
             "bytes": sum(store.bytes for store in self._stores.values()),

@@ -22,11 +22,15 @@ _Head = tuple[int, Side, Act]
 
 @dataclass(frozen=True)
 class Gathered:
-    """What a router round brought a unit: tuples to be stored, tuples to be probed with, each side's as a run."""
+    """What a router round brought a unit: tuples to be stored, tuples to be probed with, each side's as a run.
+
+    `clock` is the round's (seconds since 1970), where routers tell it.
+    """
 
     stores: Mapping[Side, Run | None]
     probes: Mapping[Side, Run | None]
     orders: Orders | None
+    clock: float | None
 
 
 @dataclass
@@ -38,6 +42,7 @@ class Waiting:
     fresh: dict[_Head, list[pa.RecordBatch]] = field(default_factory=dict)
     orders: dict[int, Orders] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
+    clocks: dict[int, float] = field(default_factory=dict)
 
     @staticmethod
     def of(state: State, routers: int) -> Waiting:
@@ -48,6 +53,7 @@ class Waiting:
             found.kept.setdefault((number, Side(side), Act(act)), []).append(batch)
         found.orders = {int(n): Orders.from_json(told) for n, told in state.scalars.get("orders", {}).items()}
         found.ends = {int(unit): number for unit, number in state.scalars.get("ended", {}).items()}
+        found.clocks = {int(n): clock for n, clock in state.scalars.get("clocks", {}).items()}
         return found
 
     @property
@@ -93,13 +99,15 @@ class Waiting:
                 runs[side, act] = sorted_run([*self.kept.pop(head, ()), *self.fresh.pop(head, ())])
         stores = {side: joined([runs[side, Act.STORE], runs[side, Act.BOTH]]) for side in Side}
         probes = {side: joined([runs[side, Act.PROBE], runs[side, Act.BOTH]]) for side in Side}
-        return Gathered(stores, probes, self.orders.pop(number, None))
+        return Gathered(stores, probes, self.orders.pop(number, None), self.clocks.pop(number, None))
 
     def scalars(self) -> dict[str, Any]:
         """For a state."""
+        clocks = {str(number): clock for number, clock in sorted(self.clocks.items())}
         return {
             "ended": {str(unit): number for unit, number in sorted(self.ends.items())},
             "orders": {str(number): orders.as_json() for number, orders in sorted(self.orders.items())},
+            **({"clocks": clocks} if clocks else {}),
         }
 
     def batches(self) -> tuple[pa.RecordBatch, ...]:
@@ -116,6 +124,8 @@ class Waiting:
     def _end(self, ended: Sequence[Ended]) -> None:
         for each in ended:
             self.ends[each.unit] = max(each.round, self.ends.get(each.unit, 0))
+            if each.watermark is not None:
+                self.clocks[each.round] = each.watermark
 
 
 def _opened(given: Input, message: Message) -> Sent:

@@ -168,5 +168,5 @@ def accept(messages: Iterable[Message], taken: Mapping[int, Taken], incarnation:
         if stamp.end is None:
             kept.append(message)
         else:
-            ended.append(Ended(stamp.unit, stamp.round, stamp.end.start, stamp.end.to))
+            ended.append(Ended(stamp.unit, stamp.round, stamp.end.start, stamp.end.to, stamp.end.watermark))
     return Accepted(tuple(kept), now, dropped, tuple(ended))

@@ -55,12 +55,16 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A round of a unit upstream that has come to its end: the offsets [start, to) that it had read of its own log."""
+    """A round of a unit upstream that has come to its end: the offsets [start, to) that it had read of its own log.
+
+    `watermark` is what it told with this round, if anything.
+    """
 
     unit: int
     round: int
     start: int
     to: int
+    watermark: float | None = None
 
 
 Source = Callable[[str, int, int, int], Iterable[Message]]

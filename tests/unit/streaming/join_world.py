@@ -34,8 +34,11 @@ def rows_of(relation: Relation, rows: Sequence[Row]) -> pa.RecordBatch:
 
 
 def in_bytes(output: Output) -> list[Any]:
-    """All that counts of an output, as plain values."""
-    runs = {name: [arrow_bytes(batch) for batch in batches] for name, batches in output.state.runs.items()}
+    """All that counts of an output, as plain values; Arrow fills up a slice with what lies behind it, a copy not."""
+    runs = {
+        name: [arrow_bytes(batch.take(pa.array(np.arange(batch.num_rows)))) for batch in batches]
+        for name, batches in output.state.runs.items()
+    }
     sent = [[arrow_bytes(batch) for batch in batches] for batches in (output.results, output.tells)]
     return [json.dumps(output.state.scalars), runs, sent, dict(output.counts), dict(output.gauges)]
 
@@ -57,16 +60,30 @@ class Unit:
 
 
 class World:
-    """So many routers and units of a join; rows are stored where `store` says, and every unit is probed."""
+    """So many routers and units of a join; rows are stored where `store` says, and every unit is probed.
 
-    def __init__(self, condition: Condition, routers: int = 1, units: int = 1, most_pairs: int = 1_000_000) -> None:
+    With `keep`, routers tell the `clock` with each round.
+    """
+
+    def __init__(
+        self,
+        condition: Condition,
+        routers: int = 1,
+        units: int = 1,
+        most_pairs: int = 1_000_000,
+        keep: float | None = None,
+    ) -> None:
         self.condition = condition
         self.routers = routers
+        self.keep = keep
+        self.clock = 1.0
+        self.most_pairs = most_pairs
         self.copies: dict[int, list[bytes]] = defaultdict(list)
-        self.units = [
-            Unit(unit, JoinUnit("j", condition.as_json(), routers, COPIES, most_pairs, SMALL)) for unit in range(units)
-        ]
+        self.units = [Unit(unit, self._made()) for unit in range(units)]
         self.round = 0
+
+    def _made(self) -> JoinUnit:
+        return JoinUnit("j", self.condition.as_json(), self.routers, COPIES, self.most_pairs, SMALL, self.keep)
 
     def route(
         self,
@@ -78,6 +95,7 @@ class World:
     ) -> None:
         """A round: the rows of each router, by side. With `both`, they are stored and probed with where they lie."""
         self.round += 1
+        clock = None if self.keep is None else self.clock
         logs: list[list[list[Message | Ended]]] = [[[] for _ in range(self.routers)] for _ in self.units]
         for router, sides in enumerate(rows):
             if orders is not None:
@@ -89,7 +107,7 @@ class World:
                 seq += len(given)
                 self._spread(logs, router, side, tuples, store, both)
             for unit in self.units:
-                logs[unit.number][router].append(Ended(router, self.round, 0, 0))
+                logs[unit.number][router].append(Ended(router, self.round, 0, 0, clock))
         for unit, parts in zip(self.units, logs, strict=True):
             in_turn = interleaved(parts) if interleaved else (each for part in parts for each in part)
             unit.log += in_turn
@@ -130,9 +148,7 @@ class World:
             ended=[each for each in taken if isinstance(each, Ended)], source=self._source,
         )  # fmt: skip
         output = unit.step(unit.state, given)
-        again = JoinUnit("j", self.condition.as_json(), self.routers, COPIES, unit.step._most, SMALL)(
-            _reread(unit.state), given
-        )
+        again = self._made()(_reread(unit.state), given)
         for one, other in zip(in_bytes(again), in_bytes(output), strict=True):
             assert one == other, "a step on a state that was read again comes out otherwise"
         unit.state, unit.gauges = output.state, output.gauges

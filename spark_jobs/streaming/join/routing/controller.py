@@ -27,7 +27,7 @@ class Control:
     """How a join is controlled: `units` wanted; `theta` borne; at most `piece` tuples a piece, `flight` under way.
 
     What is under way may all be copied by one unit in one round, so it is no more than some 10 to 50 MB. Below `least`
-    tuples a unit nothing is known, and nothing is done.
+    tuples a unit nothing is known, and nothing is done. With `expiring`, stored tuples vanish after a while.
     """
 
     units: int
@@ -37,6 +37,7 @@ class Control:
     piece: int = 125_000
     flight: int = 500_000
     least: int = 1_000
+    expiring: bool = False
 
     @property
     def chosen(self) -> Strategy:
@@ -146,7 +147,7 @@ def decide(course: Course, seen: Seen, control: Control, routers: int) -> Decisi
     course, switches = _switched(course, seen)
     reasons = [f"piece {one.piece.id} is copied: switch to it" for one in switches]
     if not (course.copying or course.waiting or switches):
-        course, planned = _planned(course, loads_of(course, seen), control)
+        course, planned = _planned(course, loads_of(course, seen, control), control)
         reasons += planned
     course, copies = _ordered(course, control, switches)
     reasons += [f"copy piece {one.piece.id}: {one.words}" for one in copies]
@@ -171,9 +172,17 @@ def _learnt(course: Course, seen: Seen) -> Course:
     return replace(course, recollection=known.learnt(course.table, seen.sketches), earlier=None)
 
 
-def loads_of(course: Course, seen: Seen) -> Loads:
-    """What strategies are told."""
-    return Loads(seen.stored, course.recollection.heavy(seen.sketches))
+def loads_of(course: Course, seen: Seen, control: Control) -> Loads:
+    """What strategies are told.
+
+    Heavy keys are counted over all that came: where tuples vanish, they are taken to be the same share of what is left.
+    """
+    heavy = course.recollection.heavy(seen.sketches)
+    if control.expiring:
+        stored = [sum(own[side] for own in seen.stored.values()) for side in SIDES]
+        left = [min(stored[side] / max(seen.sketches[side].total, 1), 1.0) for side in SIDES]
+        heavy = [one.lessened(left[one.side], left[one.side.other]) for one in heavy]
+    return Loads(seen.stored, heavy)
 
 
 def _switched(course: Course, seen: Seen) -> tuple[Course, list[Pending]]:

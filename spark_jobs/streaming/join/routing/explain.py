@@ -39,7 +39,7 @@ def explain(
     """The `most` heaviest keys, all entries, all that is under way, and the plan of now; `counts` are the routers'."""
     table = course.table
     course = Course(table, course.copying, course.waiting, course.recollection.learnt(table, seen.sketches))
-    loads = loads_of(course, seen)
+    loads = loads_of(course, seen, control)
     heavy = sorted(loads.heavy, key=lambda one: (-one.count, one.side, one.key))[:most]
     busy = len(course.copying) + len(course.waiting)
     plan = None if busy else next_plan(table, loads, control)

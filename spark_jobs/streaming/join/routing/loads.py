@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -28,6 +29,11 @@ class Heavy:
     def count(self) -> int:
         """All its tuples."""
         return sum(self.parts.values())
+
+    def lessened(self, stored: float, probes: float) -> Heavy:
+        """With these shares of what is stored and of the probes, rounded up."""
+        parts = {unit: math.ceil(count * stored) for unit, count in self.parts.items()}
+        return Heavy(self.side, self.key, parts, math.ceil(self.probes * probes))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,13 @@ from spark_jobs.streaming.join.job import JoinJob
 from tests.support.declarations import written
 from tests.support.memory_log import MemoryLog
 
+SIDES = """[j.left]
+topic = "a"
+fields = [["k", "int"]]
+[j.right]
+topic = "b"
+fields = [["k", "int"]]
+"""
 LEFT = [["id", "int"], ["k", "int"], ["name", "text"]]
 RIGHT = [["id", "int"], ["k", "int"], ["x", "float"]]
 
@@ -86,6 +93,9 @@ def test_a_topic_may_be_joined_with_itself(tmp_path: Path) -> None:
         ({"left": {"fields": [["k", "whole"]]}}, "k is 'whole'; write int, float or text"),
         ({"left": {"fields": ["k"]}}, "fields must be a list such as"),
         ({"left": {"fields": [["k", "int"], ["k", "int"]]}}, "k declared twice"),
+        ({"keep": 0}, "keep must be a number of seconds above 0"),
+        ({"keep": "1h"}, "keep must be a number of seconds above 0"),
+        ({"keep": True}, "keep must be a number of seconds above 0"),
         ({"left": {"alias": "r"}}, "both sides of the join are called 'r'"),
         ({"left": {"alias": 5}}, "5 cannot be the alias of a side"),
         ({"left": {"delimiter": "||"}}, "'||' cannot separate fields"),
@@ -99,3 +109,20 @@ def test_a_wrong_declaration_is_named(tmp_path: Path, wrong: dict[str, Any], tol
     """With the file, the job, and what is known or wanted instead."""
     with pytest.raises(BadJob, match=rf"streams\.toml, job 'j'.*{re.escape(told)}"):
         declared(tmp_path, **wrong)
+
+
+def test_tuples_are_kept_for_ever_unless_seconds_are_declared(tmp_path: Path) -> None:
+    """Then routers tell their clock, and units and the controller know that tuples expire."""
+    for_ever, kept = declared(tmp_path), declared(tmp_path, keep=60)
+    assert for_ever.keep is None and kept.keep == 60.0
+    assert (for_ever.control.expiring, kept.control.expiring) == (False, True)
+    assert all(part.stage.make_step() for part in kept.parts(3, tmp_path))
+    new, old = ([part.stage.arguments for part in job.parts(3, tmp_path)] for job in (kept, for_ever))
+    assert new == [{**old[0], "clocked": True}, {**old[1], "keep": 60.0}]
+
+
+def test_what_is_kept_for_ever_is_not_declared_by_an_infinite_number(tmp_path: Path) -> None:
+    """TOML has one; leaving it out says it."""
+    file = written(tmp_path, '[j]\nkind = "join"\non = "l.k = r.k"\nkeep = inf\n' + SIDES)
+    with pytest.raises(BadJob, match="keep = inf; leave it out"):
+        read_jobs(file)

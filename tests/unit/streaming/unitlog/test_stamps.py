@@ -79,6 +79,7 @@ def test_units_upstream_are_taken_apart_from_each_other() -> None:
     accepted = accept(log_of(stamps), {}, 1, log="log")
     assert accepted.watermarks == {0: 20.0, 1: 10.0} and accepted.dropped == 0
     assert taken_of(accepted) == [b"0/1/0", b"0/1/1", b"0/2/0", b"1/1/0"]
+    assert [(each.unit, each.round, each.watermark) for each in accepted.ended] == [(0, 1, 10), (0, 2, 20), (1, 1, 10)]
 
 
 def test_an_earlier_incarnation_is_dropped() -> None:

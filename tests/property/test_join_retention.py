@@ -1,0 +1,105 @@
+"""A join that keeps tuples for a while: each pair within it comes out once, whatever moves, dies or is lost."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.streaming.join import pieces, unit
+from spark_jobs.streaming.join.routing.controller import Control
+from spark_jobs.streaming.join.routing.strategies import STRATEGIES
+from spark_jobs.streaming.unitlog.planner import read_history
+from tests.support.join_world import JoinWorld, Row, join_of
+from tests.unit.streaming.join_world import SMALL
+
+KEYS = (0, 1, 2, 100, 101, 205)
+EVENTS = ["die", "lose all", "lose join", "lose a unit", "second driver", "save", "units", "die looking"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_parts() -> Iterator[None]:
+    """Copies of a few tuples lie in several messages, and stored ones in several levels."""
+    with patch.object(pieces, "_PART_BYTES", 100), patch.object(unit, "Shape", lambda: SMALL):
+        yield
+
+
+def clocks_of(world: JoinWorld) -> dict[int, Fraction]:
+    """By the id of each row, the clock of the round in which a router read it."""
+    stage = world.parts[0].stage
+    found: dict[int, Fraction] = {}
+    for plan in read_history(stage, world.log).plans.values():
+        for router, (start, to) in plan.ranges.items():
+            for message in world.log.fetch(stage.topic, router, start, to):
+                for line in bytes(message.value).splitlines():
+                    found[int(line.split(b",")[0])] = Fraction(plan.clock)
+    return found
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    seed=st.integers(0, 1 << 20),
+    strategy=st.sampled_from(["heavy-split", "heavy-split", *STRATEGIES]),
+    keep=st.sampled_from([20.0, 60.0, 200.0]),
+    most=st.sampled_from([40, 1_000_000]),
+    events=st.lists(
+        st.tuples(st.sampled_from(EVENTS), st.integers(0, 120), st.sampled_from([0.0, 0.016, 0.3, 0.99, 1.1])),
+        max_size=6,
+    ),
+)
+def test_pairs_within_what_is_kept_come_out_once_and_no_others(
+    seed: int, strategy: str, keep: float, most: int, events: Sequence[tuple[str, int, float]]
+) -> None:
+    """The clock jumps while tuples move, processes die, and states are lost."""
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        control = Control(
+            2, strategy, 0.0, piece=chance.choice([3, 20]), flight=chance.choice([5, 1000]), least=1, expiring=True
+        )
+        job = replace(join_of("l.k = r.k", control), keep=keep)
+        world = JoinWorld(job, Path(folder), chance, chance.choice([1, 2]), most)
+        left, right = ([(first + at, chance.choice(KEYS), 0) for at in range(60)] for first in (0, 1000))
+        world.feed("left", left, chance.choice([1, 2, 4]))
+        world.feed("right", right, chance.choice([1, 2, 4]))
+        world.run(2)
+        for what, number, jump in (("units", seed, 0.0), *events):
+            world.clock += jump * keep
+            if what == "units":
+                world.want_units(1 + number % 4)
+                world.run(number % 3)
+            elif what == "die looking":
+                world.die_looking(number % 3)
+            elif what == "save":
+                world.run(number % 4)
+                world.save()
+            elif what == "second driver":
+                world.run(number % 4)
+                world.take_over()
+            else:
+                world.run(1 + number // 10, number, what.removeprefix("lose "))
+        world.finish()
+        world.want_units(1 + seed % 3)
+        world.settle()
+        every = [(one, two) for one in left for two in right if one[1] == two[1]]
+        wanted = within(every, clocks_of(world), Fraction(keep) / 60)
+        event(f"tuples moved: {bool(world.counts('join')['taken in'])}")
+        event(f"of all pairs are told: {round(10 * len(wanted) / len(every)) * 10}%")
+        assert world.pairs() == wanted
+        world.clock += 3 * keep
+        for _ in range(60):
+            world.turn()
+        assert not any(world.stored().values())
+
+
+def within(pairs: Sequence[tuple[Row, Row]], clocks: dict[int, Fraction], tick: Fraction) -> Counter[tuple[int, int]]:
+    """The ids of pairs whose rows were read at most 60 ticks apart."""
+    return Counter((one[0], two[0]) for one, two in pairs if abs(clocks[one[0]] // tick - clocks[two[0]] // tick) <= 60)

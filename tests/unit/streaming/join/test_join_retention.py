@@ -1,0 +1,202 @@
+"""Retention: which stored tuples answer, by the clocks of router rounds, and what becomes of the others."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from spark_jobs.streaming.join.condition import Condition
+from spark_jobs.streaming.join.forms import GREATEST, LEAST, Orders, Piece, Side
+from spark_jobs.streaming.join.predicate import Relation
+from spark_jobs.streaming.join.retention import Retention
+from spark_jobs.streaming.join.routing.controller import Control, Seen, begun, loads_of
+from spark_jobs.streaming.join.routing.sketch import Sketch
+from tests.unit.streaming.join_world import Unit, World
+
+LEFT, RIGHT = Relation("l", {"a": "int", "id": "int"}), Relation("r", {"a": "int", "id": "int"})
+KEEP = 60.0  # so that a tick is a second
+PIECE = Piece(1, Side.LEFT, 0, 1, (LEAST, GREATEST))
+
+
+def world(keep: float | None = KEEP, units: int = 1, most: int = 1_000) -> World:
+    """A join by `a` that shows ids."""
+    return World(Condition.of(LEFT, RIGHT, "l.a = r.a", ["l.id AS one", "r.id AS two"]), 1, units, most, keep)
+
+
+def route(joined: World, clock: float, orders: Orders | None = None, **ids: list[int]) -> None:
+    """A round at a clock, with rows of one key, which unit 0 stores."""
+    joined.clock = clock
+    joined.route(
+        [{Side[name.upper()]: [{"a": 7, "id": each} for each in own] for name, own in ids.items()}], orders=orders
+    )
+
+
+def stored(unit: Unit, side: str = "left") -> int:
+    """How many tuples of a side lie there."""
+    return int(unit.gauges["stored"][side])
+
+
+@pytest.mark.parametrize(
+    ("apart", "told"),
+    [(0.0, True), (59.0, True), (60.0, True), (60.25, True), (60.5, False), (61.0, False), (1e6, False)],
+)
+def test_a_row_finds_partners_for_as_long_as_it_is_kept_and_a_tick_more_at_most(apart: float, told: bool) -> None:
+    """The first row comes half a tick after its tick has begun."""
+    joined = world()
+    route(joined, 100.5, left=[1])
+    route(joined, 100.5 + apart, right=[2])
+    joined.finish()
+    assert joined.pairs == ({(1, 2): 1} if told else {})
+
+
+def test_an_earlier_row_expires_and_a_later_one_of_the_same_segment_does_not() -> None:
+    """Both have the same key, and lie in one run."""
+    joined = world()
+    route(joined, 0.0, left=[1])
+    route(joined, 50.0, left=[2])
+    route(joined, 70.0, right=[3])
+    joined.finish()
+    assert joined.pairs == {(2, 3): 1}
+
+
+def test_what_remains_to_be_answered_goes_by_the_clock_of_its_own_round() -> None:
+    """Later clocks have come meanwhile, and one pair is told in a round of the stage."""
+    joined = world(most=1)
+    route(joined, 0.0, left=[1, 2, 3])
+    route(joined, 60.0, right=[4, 5])
+    route(joined, 500.0, right=[6])
+    joined.finish()
+    assert joined.pairs == {(one, two): 1 for one in (1, 2, 3) for two in (4, 5)}
+
+
+def test_rows_vanish_once_they_have_expired_though_none_come() -> None:
+    """Rounds are planned all the same, and tell the time."""
+    joined = world()
+    route(joined, 0.0, left=[1, 2], right=[3])
+    route(joined, 60.0)
+    joined.finish()
+    assert (stored(joined.units[0]), stored(joined.units[0], "right")) == (2, 1)
+    route(joined, 61.0)
+    joined.finish()
+    assert (stored(joined.units[0]), stored(joined.units[0], "right")) == (0, 0)
+    assert joined.units[0].gauges["bytes"] == 0
+    assert joined.units[0].gauges["arrived"] == {"left": 2, "right": 1}
+
+
+@pytest.mark.parametrize("keys", ["the same", "ascending", "scattered"])
+def test_what_is_stored_is_bounded_in_an_endless_stream(keys: str) -> None:
+    """At most twice what is kept, and 61 ticks of the time."""
+    joined = world()
+    (unit,), most, scalars = joined.units, [], []
+    for number in range(240):
+        joined.clock += 3.0
+        of = {"the same": 7, "ascending": number, "scattered": number * 37 % 101}[keys]
+        joined.route([{Side.LEFT: [{"a": of, "id": 3 * number + each} for each in range(3)]}])
+        joined.step(unit)
+        most.append(stored(unit))
+        scalars.append(len(unit.state.scalars["kept"][1]))
+    assert max(most) <= 2 * 3 * (61 / 3 + 1)
+    assert max(scalars) <= 61 and len(json.dumps(unit.state.scalars)) < 6_000
+
+
+def test_a_piece_on_its_way_is_dropped_exactly_though_its_rows_expire() -> None:
+    """They answer nothing any more, stay until the switch, and then neither side has them for long."""
+    joined = world(units=2)
+    giver, receiver = joined.units
+    route(joined, 0.0, left=[1, 2])
+    route(joined, 40.0, left=[3])
+    route(joined, 50.0, Orders(1, [PIECE]))
+    route(joined, 70.0, right=[4])
+    joined.finish()
+    assert joined.pairs == {(3, 4): 1} and stored(giver) == 3
+    switch = joined.switch(PIECE)
+    assert switch is not None
+    route(joined, 80.0, Orders(2, switches=[switch]), right=[5])
+    joined.finish()
+    assert joined.pairs == {(3, 4): 1, (3, 5): 1}
+    assert giver.counts["dropped"] == 3 and (stored(giver), stored(receiver)) == (0, 1)
+    route(joined, 101.0, right=[6])
+    joined.finish()
+    assert joined.pairs == {(3, 4): 1, (3, 5): 1} and stored(receiver) == 0
+
+
+@pytest.mark.parametrize(("more", "left"), [([4], 2), ([], 3)])
+def test_rows_that_had_expired_before_a_piece_was_copied_are_not_of_it(more: list[int], left: int) -> None:
+    """They lie in one run with another row, and vanish only where more rows come, with which that run is merged."""
+    joined = world(units=2)
+    giver, receiver = joined.units
+    route(joined, 0.0, left=[1, 2])
+    route(joined, 40.0, left=[3])
+    route(joined, 70.0, Orders(1, [PIECE]), left=more)
+    joined.finish()
+    switch = joined.switch(PIECE)
+    assert switch is not None and giver.counts["copied"] == 1 and stored(giver) == left
+    route(joined, 72.0, Orders(2, switches=[switch]))
+    route(joined, 73.0, right=[6])
+    joined.finish()
+    assert giver.counts["dropped"] == stored(receiver) == 1
+    assert joined.pairs == {(one, 6): 1 for one in (3, *more)}
+
+
+def test_pieces_of_one_side_do_not_hold_up_the_other() -> None:
+    """The left piece stays as it was copied; right tuples vanish."""
+    joined = world(units=2)
+    route(joined, 0.0, left=[1], right=[2])
+    route(joined, 10.0, Orders(1, [PIECE]))
+    route(joined, 90.0)
+    joined.finish()
+    assert (stored(joined.units[0]), stored(joined.units[0], "right")) == (1, 0)
+
+
+def test_rows_from_before_it_was_declared_count_as_of_the_first_round_with_a_clock() -> None:
+    """A job may be stopped, and go on with another declaration."""
+    joined = world(keep=None)
+    route(joined, 0.0, left=[1])
+    joined.finish()
+    state = joined.units[0].state
+    again = world()
+    again.round, again.units[0].state = 1, state
+    route(again, 1000.0, right=[2])
+    route(again, 1060.0, right=[3])
+    route(again, 1061.0, right=[4])
+    again.finish()
+    assert again.pairs == {(1, 2): 1, (1, 3): 1}
+
+
+def test_nothing_of_it_is_remembered_where_tuples_are_kept_for_ever() -> None:
+    """Neither in the unit's state nor in its stores'."""
+    joined, other = world(keep=None), world()
+    for each in (joined, other):
+        route(each, 0.0, left=[1])
+        route(each, 1e9, left=[2])
+        each.finish()
+    told, more = (each.units[0].state.scalars for each in (joined, other))
+    assert set(more) - set(told) == {"kept"}
+    assert set(more["stores"]["left"]) - set(told["stores"]["left"]) == {"expired"}
+    assert stored(joined.units[0]) == 2 and stored(other.units[0]) == 1
+
+
+def test_a_retention_goes_from_tick_to_tick() -> None:
+    """A tick's first round is remembered until no later round can need it; also a jump leaves the last one."""
+    kept = Retention(KEEP)
+    for number, clock in enumerate((0.0, 0.9, 1.0, 59.9, 60.99), 1):
+        kept = kept.at(number, clock)
+    assert kept == Retention(KEEP, ((0.0, 1), (1.0, 3), (59.9, 4), (60.99, 5)), 0)
+    kept = kept.at(6, 61.0)
+    assert kept == Retention(KEEP, ((1.0, 3), (59.9, 4), (60.99, 5), (61.0, 6)), 3)
+    assert Retention.from_json(KEEP, json.loads(json.dumps(kept.as_json()))) == kept
+    assert kept.at(7, 1e9) == Retention(KEEP, ((1e9, 7),), 7)
+
+
+def test_heavy_keys_are_reckoned_by_what_is_left_where_tuples_expire() -> None:
+    """They are counted for ever: a share of all that came is taken for the same share of what is stored."""
+    sketch = Sketch.from_json({"top": [[7, 500]], "total": 1000, "missed": 0})
+    seen: Any = Seen({0: 1}, (sketch, sketch), {0: (60, 1000), 1: (40, 1000)})
+    for expiring, parts, probes in ((False, 500, 500), (True, 50, 500)):
+        control = Control(2, expiring=expiring)
+        course = begun(control, 4)
+        course = course.__class__(course.table, recollection=course.recollection.learnt(course.table, (sketch, sketch)))
+        left = next(one for one in loads_of(course, seen, control).heavy if one.side is Side.LEFT)
+        assert (left.count, left.probes) == (parts, probes)
