@@ -14,7 +14,7 @@ from docs.settings_page import settings_page
 
 DOCS = Path(__file__).resolve().parent
 SETTINGS = DOCS / "settings.md"
-_PAGES = ("backpressure", "pages", "persistence", "services", "stores", "streams", "tracking")
+_PAGES = ("backpressure", "joins", "pages", "persistence", "services", "stores", "streams", "tracking")
 WITH_FIGURES = tuple(DOCS / f"{name}.md" for name in _PAGES)
 WITH_EXAMPLES = (DOCS / "persistence.md",)  # those of the README need Spark; a test runs them
 
