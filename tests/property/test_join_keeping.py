@@ -73,19 +73,7 @@ def test_pairs_within_what_is_kept_come_out_once_and_no_others(
         world.run(2)
         for what, number, jump in (("units", seed, 0.0), *events):
             world.clock += jump * keep
-            if what == "units":
-                world.want_units(1 + number % 4)
-                world.run(number % 3)
-            elif what == "die looking":
-                world.die_looking(number % 3)
-            elif what == "save":
-                world.run(number % 4)
-                world.save()
-            elif what == "second driver":
-                world.run(number % 4)
-                world.take_over()
-            else:
-                world.run(1 + number // 10, number, what.removeprefix("lose "))
+            world.befall(what, number)
         world.finish()
         world.want_units(1 + seed % 3)
         world.settle()

@@ -50,7 +50,6 @@ EVENTS = st.lists(
     ),
     max_size=6,
 )
-UNITS = (1, 2, 3, 4)
 KEYS = (0, 1, 2, 3, 100, 101, 102, 205, 206, 310, 311, 415)  # neighbours, and such as are in other buckets for a band
 
 
@@ -98,21 +97,7 @@ def test_each_pair_comes_out_once_whatever_moves_dies_or_is_lost(
         world, wanted = world_of(folder, on, strategy, random.Random(seed), itself=itself, most=most)
         world.run(2)
         for what, number in (("units", seed), *events):
-            if what == "units":
-                world.want_units(UNITS[number % len(UNITS)])
-                world.run(number % 3)
-            elif what == "die looking":
-                world.die_looking(number % 3)
-            elif what == "save":
-                world.run(number % 4)
-                world.save()
-            elif what == "full":
-                world.run_full(1 + number // 10)
-            elif what == "second driver":
-                world.run(number % 4)
-                world.take_over()
-            else:
-                world.run(1 + number // 10, number, what.removeprefix("lose "))
+            world.befall(what, number)
         world.finish()
         world.want_units(1 + seed % 3)
         world.settle()

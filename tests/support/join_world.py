@@ -222,6 +222,24 @@ class JoinWorld:
                 except Fenced:
                     continue
 
+    def befall(self, what: str, number: int) -> None:
+        """Go on, and let something happen: its name, and a number that says when, or how much of it."""
+        if what == "units":
+            self.want_units(1 + number % ROOM)
+            self.run(number % 3)
+        elif what == "die looking":
+            self.die_looking(number % 3)
+        elif what == "save":
+            self.run(number % 4)
+            self.save()
+        elif what == "full":
+            self.run_full(1 + number // 10)
+        elif what == "second driver":
+            self.run(number % 4)
+            self.take_over()
+        else:
+            self.run(1 + number // 10, number, what.removeprefix("lose "))
+
     def want_units(self, units: int) -> None:
         """As the command does."""
         steering.want_units(self.folder, units, self.job.room)

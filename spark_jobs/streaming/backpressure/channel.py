@@ -7,7 +7,7 @@ never waits for an outage to end, and of what could not be sent only the newest 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from spark_jobs.streaming.backpressure.signals import Signal, newer
@@ -69,3 +69,44 @@ class InMemory:
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+
+class Threaded:
+    """What channels to a server have in common: a thread for each piece of work, and what signals wait in.
+
+    They lie in `_out` until they are sent, which `_wake` tells of, and in `_in` until they are asked for. All threads
+    end when `_over` is set; `_troubles` has what is wrong with each piece of work.
+    """
+
+    def __init__(self) -> None:
+        self._out, self._in = Inbox(), Inbox()
+        self._wake, self._over = threading.Event(), threading.Event()
+        self._troubles: dict[str, str] = {}
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong now, in words; see `Channel`."""
+        return "; ".join(each for each in self._troubles.values() if each)
+
+    def send(self, signals: Sequence[Signal]) -> None:
+        """See `Channel`."""
+        self._out.put(signals)
+        self._wake.set()
+
+    def receive(self, upstream: str) -> list[Signal]:
+        """See `Channel`."""
+        return self._in.take(upstream)
+
+    def close(self) -> None:
+        """See `Channel`."""
+        self._over.set()
+        self._wake.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _start(self, work: Mapping[str, Callable[[], None]]) -> None:
+        """Do each piece of work in a thread of its own, which runs until the end."""
+        for name, each in work.items():
+            self._threads.append(threading.Thread(target=each, name=f"signals-{name}", daemon=True))
+            self._threads[-1].start()

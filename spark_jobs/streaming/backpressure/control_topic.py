@@ -7,12 +7,12 @@ of its own, so that neither an admission nor the other direction waits for a bro
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import closing, suppress
+from functools import partial
 
-from spark_jobs.streaming.backpressure.channel import Inbox
+from spark_jobs.streaming.backpressure.channel import Threaded
 from spark_jobs.streaming.backpressure.signals import LONGEST_LEASE, BadSignal, Signal
 from spark_jobs.streaming.errors import MessagesGone, StreamError
 from spark_jobs.streaming.kafka import Cluster, Kafka
@@ -29,44 +29,16 @@ def control_topic(job: str) -> str:
     return f"{job}.control"
 
 
-class ControlTopic:
+class ControlTopic(Threaded):
     """One end of a channel over a control topic, for the stages `stages` of this process."""
 
     def __init__(self, cluster: Cluster, job: str, stages: Collection[str]) -> None:
+        super().__init__()
         self._cluster = cluster
         self._topic = control_topic(job)
         self._stages = frozenset(stages)
-        self._out, self._in = Inbox(), Inbox()
-        self._wake, self._over = threading.Event(), threading.Event()
-        self._troubles = {"send": "", "receive": ""}
         work = {"send": self._sending, "receive": self._receiving}
-        self._threads = [
-            threading.Thread(target=self._again, args=(name, each), name=f"signals-{name}", daemon=True)
-            for name, each in work.items()
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    @property
-    def trouble(self) -> str:
-        """What is wrong now, in words; see `Channel`."""
-        return "; ".join(each for each in self._troubles.values() if each)
-
-    def send(self, signals: Sequence[Signal]) -> None:
-        """See `Channel`."""
-        self._out.put(signals)
-        self._wake.set()
-
-    def receive(self, upstream: str) -> list[Signal]:
-        """See `Channel`."""
-        return self._in.take(upstream)
-
-    def close(self) -> None:
-        """See `Channel`."""
-        self._over.set()
-        self._wake.set()
-        for thread in self._threads:
-            thread.join()
+        self._start({name: partial(self._again, name, each) for name, each in work.items()})
 
     def _again(self, name: str, work: Callable[[Kafka], None]) -> None:
         """Do it with connections of its own until the end, anew after each failure."""

@@ -13,16 +13,17 @@ import json
 import logging
 import queue
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 
-from spark_jobs.streaming.backpressure.channel import Inbox
+from spark_jobs.streaming.backpressure.channel import Threaded
 from spark_jobs.streaming.backpressure.signals import BadSignal, Signal, newer
 
 MESSAGES, STATES = "taskmessage", "taskstate"
@@ -32,17 +33,19 @@ _ASK_SECONDS = 1.0  # between two looks that no watch has asked for: one may hav
 _UNREACHABLE = (KazooException, KazooTimeoutError, OSError)
 
 
-class ZooKeeper:
-    """One end of a channel over ZooKeeper at `hosts`, for the stages `stages` of this process, below `/JOB`."""
+class ZooKeeper(Threaded):
+    """One end of a channel over ZooKeeper at `hosts`, for the stages `stages` of this process, below `/JOB`.
+
+    The send queue is `_out`, the inbox `_in`.
+    """
 
     def __init__(self, hosts: str, job: str, stages: Collection[str]) -> None:
+        super().__init__()
         self._root = f"/{job}"
         self._stages = tuple(stages)
-        self._send_queue, self._inbox = Inbox(), Inbox()
         self._trigger_queue: queue.Queue[Signal] = queue.Queue()
-        self._send, self._look, self._over = threading.Event(), threading.Event(), threading.Event()
+        self._look = threading.Event()
         self._asked: dict[tuple[str, str], Signal] = {}
-        self._troubles: dict[str, str] = {}
         self._client = KazooClient(
             hosts=hosts,
             timeout=_SESSION_SECONDS,
@@ -52,37 +55,19 @@ class ZooKeeper:
         self._client.add_listener(lambda state: self._look.set())
         self._client.start_async()
         work = {"create": self._create_handler, "delete": self._delete_handler, "receive": self._receive}
-        self._threads = [
-            threading.Thread(target=self._again, args=(name, each), name=f"signals-{name}", daemon=True)
-            for name, each in work.items()
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._start({name: partial(self._again, name, each) for name, each in work.items()})
 
     @property
     def trouble(self) -> str:
         """What is wrong now, in words; see `Channel`."""
-        if not self._client.connected:
-            return "signals: ZooKeeper is not reached"
-        return "; ".join(each for each in self._troubles.values() if each)
-
-    def send(self, signals: Sequence[Signal]) -> None:
-        """See `Channel`."""
-        self._send_queue.put(signals)
-        self._send.set()
-
-    def receive(self, upstream: str) -> list[Signal]:
-        """See `Channel`."""
-        return self._inbox.take(upstream)
+        return super().trouble if self._client.connected else "signals: ZooKeeper is not reached"
 
     def close(self) -> None:
         """See `Channel`."""
         self._over.set()
-        self._send.set()
         self._look.set()
         self._client.stop()
-        for thread in self._threads:
-            thread.join()
+        super().close()
         self._client.close()
 
     def _again(self, name: str, work: Callable[[], None]) -> None:
@@ -97,17 +82,17 @@ class ZooKeeper:
 
     def _create_handler(self) -> None:
         """Make a node of each signal in the send queue."""
-        self._send.wait()
-        self._send.clear()
-        left = self._send_queue.take()
+        self._wake.wait()
+        self._wake.clear()
+        left = self._out.take()
         while left and not self._over.is_set():
             signal = left[0]
             try:
                 path = f"{self._root}/{MESSAGES}/{signal.upstream}/m"
                 self._client.create(path, signal.encode(), sequence=True, makepath=True)
             except _UNREACHABLE:
-                self._send_queue.put(left)  # unless newer ones wait by now
-                self._send.set()
+                self._out.put(left)  # unless newer ones wait by now
+                self._wake.set()
                 raise
             left.pop(0)
 
@@ -136,7 +121,7 @@ class ZooKeeper:
             signal = self._trigger_queue.get(timeout=_ASK_SECONDS)
         except queue.Empty:
             return
-        self._inbox.put([signal])
+        self._in.put([signal])
         self._asked = newer([*self._asked.values(), signal])
         told = {each.downstream: asdict(each) for each in self._asked.values() if each.upstream == signal.upstream}
         path = f"{self._root}/{STATES}/{signal.upstream}"

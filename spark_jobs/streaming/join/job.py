@@ -53,20 +53,9 @@ from spark_jobs.streaming.unitlog.stage import Stage
 
 _STEPS = ("spark_jobs.streaming.join.steps",)
 _KEYS = {
-    "on",
-    "select",
-    "units",
-    "room",
-    "strategy",
-    "theta",
-    "weights",
-    "every",
-    "admitted",
-    "keep",
-    "from",
-    "left",
-    "right",
-}
+    "on", "select", "units", "room", "strategy", "theta", "weights", "every", "admitted", "keep", "from",
+    "left", "right",
+}  # fmt: skip
 _SIDE_KEYS = {"topic", "alias", "form", "delimiter", "fields"}
 _MOST_UNITS = 256
 

@@ -53,15 +53,16 @@ class Units:
             done.versions.prune((), before=(plan.incarnation, plan.number - _KEPT_ROUNDS))
         ended = time.monotonic()
         seconds = {"step": stepped - begun, "send": arrived - stepped, "save": ended - arrived}
-        counts = after.notes["counts"]
         folder = done.versions.folder
         earlier = Report.read(folder)
         cpu = (earlier.cpu if earlier else 0.0) + time.process_time() - spent
         start, to = plan.ranges[unit]
         before = Flow(_read(done.before), done.before.notes.get("sent", {}), earlier.flow.busy if earlier else 0.0)
         flow = Flow(after.notes["read"], done.sent, before.busy + (ended - begun if to > start else 0.0))
-        report = Report(unit, plan.number, counts, after.bytes, plan.behind, done.newest, seconds, time.time())
-        replace(report, gauges=done.output.gauges, cpu=cpu, offset=to, flow=flow, before=before).write(folder)
+        Report(
+            unit, plan.number, after.notes["counts"], after.bytes, plan.behind, done.newest, seconds, time.time(),
+            done.output.gauges, cpu, to, flow, before,
+        ).write(folder)  # fmt: skip
         return True
 
     def replay(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> None:

@@ -42,6 +42,24 @@ def troubled(end: Channel) -> str:
     return end.trouble
 
 
+def outlasting(open_end: Open, server: Running, process: str) -> str:
+    """Signals come again once a server that was killed is back; what was wrong while it was away."""
+    here, there = open_end(["count"]), open_end(["parse"])
+    here.send([signal(1)])
+    received(there, "parse")
+    server.kill(process)
+    began = time.monotonic()
+    for number in range(2, 6):
+        here.send([signal(number)])
+    assert time.monotonic() - began < 1.0
+    trouble = troubled(here)
+    server.mend()
+    last = signal(6)
+    here.send([last])
+    assert received_last(there, last)[-1] == last
+    return trouble
+
+
 class TestControlTopic(ChannelSuite):
     """Over Kafka."""
 
@@ -55,19 +73,8 @@ class TestControlTopic(ChannelSuite):
 
     def test_signals_go_on_when_the_broker_was_killed(self, open_end: Open, kafka: Running) -> None:
         """Sending does not wait for it; of what was asked meanwhile the newest comes."""
-        here, there = open_end(["count"]), open_end(["parse"])
-        here.send([signal(1)])
-        received(there, "parse")
-        kafka.kill("broker")
-        began = time.monotonic()
-        for number in range(2, 6):
-            here.send([signal(number)])
-        assert time.monotonic() - began < 1.0
-        assert "could not be sent" in troubled(here) or "signals:" in here.trouble
-        kafka.mend()
-        last = signal(6)
-        here.send([last])
-        assert received_last(there, last)[-1] == last
+        trouble = outlasting(open_end, kafka, "broker")
+        assert "could not be sent" in trouble or "signals:" in trouble
 
     def test_a_control_topic_that_was_deleted_is_made_again(self, open_end: Open, kafka: Running, job: str) -> None:
         """By whoever needs it next."""
@@ -119,19 +126,7 @@ class TestZooKeeper(ChannelSuite):
 
     def test_signals_go_on_when_the_server_was_killed(self, open_end: Open, zookeeper: Running) -> None:
         """Sending does not wait for it; of what was asked meanwhile the newest comes."""
-        here, there = open_end(["count"]), open_end(["parse"])
-        here.send([signal(1)])
-        received(there, "parse")
-        zookeeper.kill("server")
-        began = time.monotonic()
-        for number in range(2, 6):
-            here.send([signal(number)])
-        assert time.monotonic() - began < 1.0
-        assert "ZooKeeper" in troubled(here)
-        zookeeper.mend()
-        last = signal(6)
-        here.send([last])
-        assert received_last(there, last)[-1] == last
+        assert "ZooKeeper" in outlasting(open_end, zookeeper, "server")
 
     def test_messages_are_deleted_and_the_state_is_told(self, open_end: Open, zookeeper: Running, job: str) -> None:
         """The patent's nodes: nothing is left at /taskmessage, what is asked of a stage is at /taskstate."""

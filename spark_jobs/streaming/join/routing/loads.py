@@ -101,11 +101,6 @@ class Plan:
     moves: tuple[Move, ...] = ()
     reasons: tuple[str, ...] = ()
 
-    @property
-    def moved(self) -> int:
-        """About how many tuples move."""
-        return sum(move.tuples for move in self.moves)
-
 
 class Strategy(Protocol):
     """A way of placing keys on units."""
