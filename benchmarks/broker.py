@@ -18,6 +18,7 @@ from services.known import make_servers
 from services.settings import ServiceSettings
 from services.spare import beside
 from services.supervisor import Supervisor
+from spark_jobs.streaming.settings import StreamSettings
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,12 @@ class Place:
     def kafka(self) -> str:
         """The broker's address."""
         return f"127.0.0.1:{self.settings.kafka_port}"
+
+    def stream_settings(self, job: str) -> StreamSettings:
+        """How a job runs here, its states in memory."""
+        return StreamSettings(
+            home=self.folder / job, kafka=self.kafka, stream_state=self.folder / "state", stream_master="local[8,4]"
+        )
 
     def forget(self, job: str) -> None:
         """Delete all topics and states of a job that has ended: they are held in memory."""

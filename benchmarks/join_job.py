@@ -25,7 +25,6 @@ from spark_jobs.streaming.join.reading import Source
 from spark_jobs.streaming.join.routing.controller import Control
 from spark_jobs.streaming.join.steering import explained
 from spark_jobs.streaming.kafka import Cluster, Kafka
-from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.unitlog.report import Report
 
 PARTITIONS = 2  # of each topic
@@ -121,9 +120,7 @@ def measure(where: Place, case: Case, control: Control, *, turn: int = 0) -> Joi
     rows go before the clock starts.
     """
     name = f"{case.name}_{control.strategy}_{turn}_{os.getpid()}".lower().replace(" ", "_").replace("-", "_")
-    settings = StreamSettings(
-        home=where.folder / name, kafka=where.kafka, stream_state=where.folder / "state", stream_master="local[8,4]"
-    )
+    settings = where.stream_settings(name)
     topics, messages = case.topics(name), case.messages()
     early = case.many // 10
     feed(where, topics, [own[:early] for own in messages])

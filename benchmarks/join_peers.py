@@ -8,14 +8,14 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
 
 from benchmarks.broker import Place
+from benchmarks.join_inputs import fields_of
 from benchmarks.join_job import PARTITIONS, Case, feed
 from benchmarks.running_job import cpu_of
-from services.jars import Jars
+from benchmarks.spark_peer import rows_of, session_of, started
 from spark_jobs.streaming.kafka import Cluster, Kafka
 
 _BATCHES = 6
@@ -52,23 +52,9 @@ def with_pyspark(where: Place, case: Case) -> Peer:
 
 
 def _with_pyspark(where: Place, case: Case) -> Peer:
-    from pyspark.sql import SparkSession
     from pyspark.sql import functions as f
 
-    jars = [str(jar) for jar in sorted(Jars(where.settings).folder("spark-kafka").glob("*.jar"))]
-    conf = {
-        "spark.jars": ",".join(jars),
-        "spark.driver.extraClassPath": ":".join(jars),
-        "spark.driver.memory": "3g",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.streaming.stateStore.providerClass":
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    }  # fmt: skip
-    session = SparkSession.builder.appName("peer").master("local[2]").config(map=dict(conf)).getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    session = session_of(where)
     name = f"peer-{os.getpid()}"
     topics = [f"{name}-left", f"{name}-right"]
     lines = [
@@ -77,30 +63,12 @@ def _with_pyspark(where: Place, case: Case) -> Peer:
         for table in case.tables
     ]  # fmt: skip
     feed(where, topics, lines)
-    with closing(Kafka(Cluster(where.kafka))) as log:
-        log.create({f"{name}-out": PARTITIONS})
-
-    def side(topic: str, alias: str, table: Any, messages: int) -> Any:
-        kinds = {"int64": "bigint", "double": "double", "string": "string"}
-        schema = ", ".join(f"{field.name} {kinds[str(field.type)]}" for field in table.schema)
-        return (
-            session.readStream.format("kafka").option("kafka.bootstrap.servers", where.kafka)
-            .option("subscribe", topic).option("startingOffsets", "earliest")
-            .option("maxOffsetsPerTrigger", str(max(messages // _BATCHES, 1))).load()
-            .select(f.explode(f.split(f.col("value").cast("string"), "\n")).alias("line"))
-            .select(f.from_csv("line", schema).alias("r")).select("r.*").alias(alias)
-        )  # fmt: skip
-
-    sides = [
-        side(topic, alias, table, len(own))
+    left, right = (
+        rows_of(session, where, topic, fields_of(table), len(own) // _BATCHES).alias(alias)
         for topic, alias, table, own in zip(topics, "lr", case.tables, lines, strict=True)
-    ]
-    query = (
-        sides[0].join(sides[1], f.expr(case.on)).select(f.to_json(f.struct(*case.shown)).alias("value"))
-        .writeStream.format("kafka").option("kafka.bootstrap.servers", where.kafka).option("topic", f"{name}-out")
-        .option("checkpointLocation", str(where.folder / name)).outputMode("append")
-        .trigger(availableNow=True).start()
-    )  # fmt: skip
+    )
+    joined = left.join(right, f.expr(case.on)).select(f.to_json(f.struct(*case.shown)).alias("value"))
+    query = started(joined, where, f"{name}-out", PARTITIONS)
     marks: list[tuple[float, float]] = []
     while query.isActive:
         done = len([each for each in query.recentProgress if each["numInputRows"]])

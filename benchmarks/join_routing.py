@@ -13,6 +13,7 @@ from dataclasses import astuple, dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.join_inputs import zipf
 from benchmarks.report import Goal, Report, Row
 from spark_jobs.streaming.join.buckets import BUCKETS, bucket_of
 from spark_jobs.streaming.join.forms import PARTS, Piece, Side
@@ -38,7 +39,7 @@ def run(size: str) -> Report:
     goals: list[Goal] = []
     for units in (24, 48):
         for z in (1.0, 1.5, 2.0):
-            bound = bound_of(_zipf(z), units)
+            bound = bound_of(zipf(KEYS, z), units)
             for name, costs in _CASES:
                 found = _Simulation(name, units, z, tuples, costs).run()
                 words = name if name != "djb" else f"djb, {', '.join(f'{weight:g}' for weight in astuple(costs))}"
@@ -66,12 +67,6 @@ def _goals(units: int, z: float, found: Row, bound: float) -> Iterator[Goal]:
 
 def _at_most(goal: str, measured: float, wanted: float) -> Goal:
     return Goal(goal, round(measured, 4), f"at most {wanted:g}", measured <= wanted)
-
-
-def _zipf(z: float) -> Floats:
-    weights: Floats = np.arange(1, KEYS + 1, dtype=np.float64) ** -z
-    weights /= weights.sum()
-    return weights
 
 
 def bound_of(shares: Floats, units: int) -> float:
@@ -116,11 +111,13 @@ class _Simulation:
     samples: int = 200
     held: Floats = field(init=False)
     counts: Ints = field(init=False)
+    shares: Floats = field(init=False)
     messages: float = 0.0
     migrated: float = 0.0
 
     def __post_init__(self) -> None:
         random = np.random.default_rng(7)
+        self.shares = zipf(KEYS, self.z)
         self.keys = random.permutation(np.arange(KEYS, dtype=np.int64) * 7919 + 13)
         self.buckets = bucket_of(self.keys)
         self.held = np.zeros((2, self.units, KEYS))
@@ -154,7 +151,7 @@ class _Simulation:
 
     def _come(self, table: Table) -> None:
         """A sample's tuples."""
-        shares, each = _zipf(self.z), self.tuples // self.samples // 2
+        shares, each = self.shares, self.tuples // self.samples // 2
         new = self.random.multinomial(each, shares, size=2)
         self.counts += new
         everyone = {side: table.holders(side) for side in SIDES} if table.everywhere else {}

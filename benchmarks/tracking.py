@@ -16,7 +16,6 @@ from benchmarks.running_job import Measured, Step, run_timed
 from benchmarks.window_job import Case, feed, measure
 from spark_jobs.streaming.inputs.flows import Flows
 from spark_jobs.streaming.kafka import Cluster, Kafka
-from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.tracking.tracked import Delivery, Tracked
 from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.wordcount.job import WordCountJob
@@ -83,15 +82,9 @@ def _acked(where: Place, roots: int, turn: int) -> Measured:
     name = f"a{turn}_{os.getpid()}"
     job = AckingJob(name, _BLOCKS, Tracked(name, ackers=2, in_flight=roots), _IN_A_BLOCK)
     path = (Step("spring", 2), Step("acking", 2))
-    found = run_timed(job, _settings(where, name), path, roots, _WARM, 2, roots)
+    found = run_timed(job, where.stream_settings(name), path, roots, _WARM, 2, roots)
     where.forget(name)
     return found
-
-
-def _settings(where: Place, name: str) -> StreamSettings:
-    return StreamSettings(
-        home=where.folder / name, kafka=where.kafka, stream_state=where.folder / "state", stream_master="local[8,4]"
-    )
 
 
 def _counted(where: Place, lines: int, tracked: bool, turn: int) -> Measured:
@@ -99,9 +92,10 @@ def _counted(where: Place, lines: int, tracked: bool, turn: int) -> Measured:
     tracking = Tracked(name, in_flight=lines, delivery=Delivery.AT_LEAST_ONCE) if tracked else None
     job = WordCountJob(name, _TOPIC, tracking, admitted=max(lines // _LINES // 12, 1))
     ackers = 1 if tracked else 0
-    return run_timed(
-        job, _settings(where, name), (Step("split", 2), Step("count", 2)), lines, _WARM, ackers, lines * ackers
-    )
+    path = (Step("split", 2), Step("count", 2))
+    found = run_timed(job, where.stream_settings(name), path, lines, _WARM, ackers, lines * ackers)
+    where.forget(name)
+    return found
 
 
 def _row(what: str, which: str, found: list[Measured]) -> Row:

@@ -16,7 +16,6 @@ from spark_jobs.streaming.inputs.feeding import send
 from spark_jobs.streaming.inputs.flights import Due
 from spark_jobs.streaming.inputs.flows import Flows, declared
 from spark_jobs.streaming.kafka import Cluster, Kafka
-from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.tracking.tracked import Delivery, Tracked
 from spark_jobs.streaming.windows.job import WindowsJob
 from spark_jobs.streaming.windows.stream import Form
@@ -67,9 +66,7 @@ def measure(where: Place, case: Case, *, warm: float, turn: int = 0) -> Measured
     job = WindowsJob(name, case.topic, declared(case.form), case.queries, reducers=case.units, admitted=per_round)
     if case.tracked:
         job = replace(job, tracked=Tracked(name, delivery=Delivery.AT_MOST_ONCE))
-    settings = StreamSettings(
-        home=where.folder / name, kafka=where.kafka, stream_state=where.folder / "state", stream_master="local[8,4]"
-    )
+    settings = where.stream_settings(name)
     path = (Step("map", case.units), Step("reduce", case.units))
     found = run_timed(job, settings, path, case.flows.rows, warm)
     where.forget(name)

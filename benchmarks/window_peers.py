@@ -19,6 +19,7 @@ import duckdb
 import polars as pl
 
 from benchmarks.broker import Place
+from benchmarks.spark_peer import rows_of, session_of, started
 from benchmarks.window_job import Case
 from benchmarks.window_queries import PEER
 from services.jars import Jars
@@ -63,47 +64,18 @@ def with_pyspark(where: Place, case: Case, turn: int) -> float:
 
 
 def _with_pyspark(where: Place, case: Case, turn: int) -> float:
-    from pyspark.sql import SparkSession
     from pyspark.sql import functions as f
 
-    jars = sorted(Jars(where.settings).folder("spark-kafka").glob("*.jar"))
-    paths = [str(jar) for jar in jars]
-    conf = {
-        "spark.jars": ",".join(paths),
-        "spark.driver.extraClassPath": ":".join(paths),
-        "spark.driver.memory": "3g",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.streaming.stateStore.providerClass":
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    }  # fmt: skip
-    session = SparkSession.builder.appName("peer").master("local[2]").config(map=dict(conf)).getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    kinds = {"int": "bigint", "float": "double", "text": "string"}
-    schema = ", ".join(f"{field.name} {kinds[field.type]}" for field in FIELDS)
-    messages = case.flows.rows // case.size
+    session = session_of(where)
+    fields = {field.name: field.type for field in FIELDS}
     rows = (
-        session.readStream.format("kafka").option("kafka.bootstrap.servers", where.kafka)
-        .option("subscribe", case.topic).option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", str(max(messages // 10, 1))).load()
-        .select(f.explode(f.split(f.col("value").cast("string"), "\n")).alias("line")).where("line != ''")
-        .select(f.from_csv("line", schema).alias("r")).select("r.*")
+        rows_of(session, where, case.topic, fields, case.flows.rows // case.size // 10)
         .select(f.timestamp_seconds("timestamp").alias("time"), "sip", "type", "bytes", "packets")
         .withWatermark("time", "0 seconds").groupBy(f.window("time", "60 seconds"), "sip", "type")
         .agg(f.count("*").alias("n"), f.sum("bytes").alias("b"), f.sum("packets").alias("p"))
         .select(f.to_json(f.struct("*")).alias("value"))
     )  # fmt: skip
-    topic = f"peer-{turn}-{os.getpid()}"
-    with closing(Kafka(Cluster(where.kafka))) as log:
-        log.create({topic: case.units})
-    query = (
-        rows.writeStream.format("kafka").option("kafka.bootstrap.servers", where.kafka).option("topic", topic)
-        .option("checkpointLocation", str(where.folder / topic)).outputMode("append")
-        .trigger(availableNow=True).start()
-    )  # fmt: skip
+    query = started(rows, where, f"peer-{turn}-{os.getpid()}", case.units)
     query.awaitTermination()
     batches = [each for each in query.recentProgress if each["numInputRows"]][1:]
     session.stop()
