@@ -32,9 +32,9 @@ from spark_jobs.streaming.unitlog.step import Message
 MAX_BYTES = 16 << 20  # of a message
 PATIENCE = 60.0  # seconds without an answer: a broker that was killed is back by then
 _AT_ONCE = 256  # messages taken from the client's queue in one call
-_WAIT = 0.02  # seconds: a call waits so long for messages that are not there
-_WAITS = 10  # milliseconds until the broker says that there are no more messages: an end behind a gap is seen by that
-_WAITS_LONG = 500  # where no end is looked for
+_WAIT = 0.02  # seconds without messages, after which an end behind a gap is looked for
+_WAITS = 500  # milliseconds until the broker says that there are no more messages
+_WAITS_SHORT = 5  # where an end behind a gap is looked for: it is seen by that
 _PARTITIONS_SECONDS = 5.0  # after which the number of partitions is asked again
 _LOWS_SECONDS = 1.0  # after which the first offsets are asked again: they move by deletion alone
 _READERS = 64  # consumers that a process keeps
@@ -99,6 +99,7 @@ class Kafka:
         self._cluster = cluster
         self._patience = patience
         self._readers: dict[tuple[str, int], _Reader] = {}
+        self._looking: Consumer | None = None  # for ends behind gaps
         self._writers: dict[str, _Writer] = {}
         self._units: dict[str, tuple[float, list[int]]] = {}
         self._lows: dict[str, tuple[float, dict[int, int]]] = {}
@@ -194,12 +195,12 @@ class Kafka:
         topic, unit = place_of(topic, unit, self._units_of)
         reader = self._reading(topic, unit, start)
         reader.at = None
-        yield from self._fetched(reader, f"{topic}[{unit}]", start, to)
+        yield from self._fetched(reader, TopicPartition(topic, unit), start, to)
         self._keep(topic, unit, reader)  # not if it was left on the way: where it is then is not known
 
     def follow(self, topic: str, unit: int, start: int, seconds: float) -> Sequence[Message]:
         topic, unit = place_of(topic, unit, self._units_of)
-        reader = self._reading(topic, unit, start, waits=_WAITS_LONG)
+        reader = self._reading(topic, unit, start)
         found: list[Message] = []
         until = time.monotonic() + seconds
         while not found and (left := until - time.monotonic()) > 0:
@@ -215,9 +216,9 @@ class Kafka:
         self._keep(topic, unit, reader)
         return found
 
-    def _reading(self, topic: str, unit: int, start: int, *, waits: int = _WAITS) -> _Reader:
+    def _reading(self, topic: str, unit: int, start: int) -> _Reader:
         """The consumer of a unit, at an offset; not kept until it is given back."""
-        reader = self._readers.pop((topic, unit), None) or _Reader(self._consumer(waits))
+        reader = self._readers.pop((topic, unit), None) or _Reader(self._consumer(_WAITS))
         if reader.at != start:
             reader.consumer.assign([TopicPartition(topic, unit, start)])
         return reader
@@ -227,25 +228,35 @@ class Kafka:
         while len(self._readers) > _READERS:
             self._readers.pop(next(iter(self._readers))).consumer.close()
 
-    def _fetched(self, reader: _Reader, where: str, start: int, to: int) -> Iterator[Message]:
-        at, last_seen = start, time.monotonic()
-        while at < to:
-            found = reader.consumer.consume(min(_AT_ONCE, to - at), _WAIT)
-            for message in found:
-                offset = message.offset() or 0
-                if (error := message.error()) is not None:
-                    at = max(at, self._end_told(error, offset, where, at))
-                    continue
-                if offset < at:
-                    continue
-                if offset >= to:  # the offsets before it were gaps
-                    return
-                at = offset + 1
-                yield _message(message)
-            if found:
-                last_seen = time.monotonic()
-            elif time.monotonic() - last_seen > self._patience:
-                raise LogUnavailable(f"{where}: no message at offset {at} (of {to}) within {self._patience:g} s")
+    def _fetched(self, reader: _Reader, place: TopicPartition, start: int, to: int) -> Iterator[Message]:
+        where, at, last_seen = f"{place.topic}[{place.partition}]", start, time.monotonic()
+        consumer = reader.consumer
+        try:
+            while at < to:
+                found = consumer.consume(min(_AT_ONCE, to - at), _WAIT)
+                for message in found:
+                    offset = message.offset() or 0
+                    if (error := message.error()) is not None:
+                        at = max(at, self._end_told(error, offset, where, at))
+                        continue
+                    if offset < at:
+                        continue
+                    if offset >= to:  # the offsets before it were gaps
+                        return
+                    at = offset + 1
+                    yield _message(message)
+                if found:
+                    last_seen = time.monotonic()
+                elif time.monotonic() - last_seen > self._patience:
+                    raise LogUnavailable(f"{where}: no message at offset {at} (of {to}) within {self._patience:g} s")
+                elif consumer is reader.consumer:
+                    consumer = self._looking or self._consumer(_WAITS_SHORT)
+                    self._looking = None
+                    consumer.assign([TopicPartition(place.topic, place.partition, at)])
+        finally:
+            if consumer is not reader.consumer:
+                consumer.unassign()
+                self._looking = consumer
         reader.at = to
 
     def _end_told(self, error: KafkaError, offset: int, where: str, at: int) -> int:
@@ -297,6 +308,9 @@ class Kafka:
         """Let go of all clients."""
         for reader in self._readers.values():
             reader.consumer.close()
+        if self._looking is not None:
+            self._looking.close()
+            self._looking = None
         self._readers.clear()
         self._writers.clear()
 
