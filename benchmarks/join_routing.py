@@ -25,7 +25,7 @@ from spark_jobs.streaming.join.routing.table import SIDES, Table
 
 KEYS = 100_000
 THETA = 0.05
-OURS = "heavy-split"
+OURS = "heavy-split"  # what the bound is for: units level in tuples
 _CASES = [(name, costs) for name in STRATEGIES for costs in (PAPER_WEIGHTS if name == "djb" else PAPER_WEIGHTS[:1])]
 
 Floats = npt.NDArray[np.float64]
@@ -49,7 +49,8 @@ def run(size: str) -> Report:
             rows.append({"units": units, "z": z, "strategy": "matrix", **_matrix(units), "bound": round(bound, 3)})
     remarks = [
         f"{tuples:,} tuples, half of them left, {KEYS:,} keys; the same keys are heavy on both sides; equality.",
-        "Load is of stored tuples, greatest beside mean; probed, of probes that units get; migrated, of all tuples.",
+        "Load is of stored tuples, greatest beside mean; probed, of probes that units get; pairs, of those that "
+        "meet what units have stored; migrated, of all tuples.",
         "level_from: the share of tuples after which no unit was above 1.1 of the mean any more.",
         "The bound holds once units are level: a run that is not at first can be a little below it.",
         "djb's numbers are the weights of routing, duplication and migration in a migration's cost: the paper's three.",
@@ -96,7 +97,15 @@ def _matrix(units: int) -> Row:
     """The matrix model on the squarest grid: level, whatever the keys are."""
     rows = max(side for side in range(1, units + 1) if units % side == 0 and side * side <= units)
     messages = (rows + units // rows) / 2
-    return {"messages": messages, "load": 1.0, "probed": 1.0, "migrated": 0.0, "level_from": 0.0, "entries": 0}
+    return {
+        "messages": messages,
+        "load": 1.0,
+        "probed": 1.0,
+        "pairs": 1.0,
+        "migrated": 0.0,
+        "level_from": 0.0,
+        "entries": 0,
+    }
 
 
 @dataclass
@@ -140,10 +149,12 @@ class _Simulation:
             load = self.held.sum(axis=(0, 2))
             late = number + 1 if load.max() > 1.1 * load.mean() else late
         load = self.held.sum(axis=(0, 2))
+        pairs = (self.held * self.counts[::-1, np.newaxis]).sum(axis=(0, 2))
         return {
             "messages": round(float(self.messages / self.counts.sum()), 3),
             "load": round(float(load.max() / load.mean()), 3),
             "probed": round(float(self.probes.max() / self.probes.mean()), 2),
+            "pairs": round(float(pairs.max() / pairs.mean()), 2),
             "migrated": round(self.migrated / float(self.counts.sum()), 4),
             "level_from": round(late / self.samples, 3),
             "entries": sum(len(own) for own in course.table.entries),

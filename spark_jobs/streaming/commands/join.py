@@ -37,7 +37,8 @@ def explain(job: JobName, as_json: Json = False) -> None:
     wanted = f", {told['wanted']} are wanted" if told["wanted"] != told["units"] else ""
     console.print(
         f"{job}: epoch {told['epoch']}, {told['strategy']}, {told['units']} units{wanted}, {messages}, "
-        f"imbalance {told['imbalance']:.1%} (bound {told['bound']:.1%}), {time.time() - told['at']:.0f} s ago\n"
+        f"imbalance in tuples {told['imbalance']:.1%} "
+        f"(bound of what is made level: {told['bound']:.1%}), {time.time() - told['at']:.0f} s ago\n"
     )
     _loads(console, told["loads"])
     _heavy(console, told["heavy"])

@@ -6,7 +6,7 @@ on = "l.orderkey = r.orderkey AND r.quantity > 10"     # SQL over the two sides
 select = ["l.orderkey", "r.quantity"]                  # left out: all fields of both
 units = 4                  # that store and probe, at first
 room = 8                   # how many there can be while it runs
-strategy = "heavy-split"   # or "djb", "hash", "jb6", "jb": routing/strategies
+strategy = "heavy-split-work"  # or "heavy-split", "djb", "hash", "jb6", "jb": routing/strategies
 theta = 0.05               # the imbalance of loads that is borne
 weights = [0.2, 0.3, 0.5]  # of routing, duplication and migration in a migration's cost
 every = 5.0                # seconds between two looks at the loads

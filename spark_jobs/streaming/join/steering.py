@@ -152,6 +152,7 @@ class Helm:
             {unit: report.gauges for unit, report in routers.items()},
             {unit: report.gauges for unit, report in units.items()},
             self._copies.whole(one.piece.giver for one in course.copying) if course.copying else {},
+            _counts(units)["pairs"],
         )
         control = replace(self._control, units=wanted_units(self._folder, self._control.units))
         decision = decide(course, seen, control, self._route.units)

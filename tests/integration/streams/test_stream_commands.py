@@ -78,7 +78,7 @@ def test_the_commands_of_joins_that_are_shown_work(environment: dict[str, str]) 
             told[command.split()[4]] = run(environment, command)
     finally:
         run(environment, "python -m spark_jobs streams stop shipping")
-    assert "heavy-split, 2 units" in told["explain"] and "imbalance" in told["explain"]
+    assert "heavy-split-work, 2 units" in told["explain"] and "imbalance" in told["explain"]
     assert "3 units are wanted" in told["units"]
     assert all("customer" in json.loads(line) for line in told["results"].splitlines()) and told["results"]
 

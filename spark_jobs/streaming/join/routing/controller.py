@@ -21,6 +21,8 @@ from spark_jobs.streaming.join.routing.strategies import strategy_of
 from spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
 from spark_jobs.streaming.join.routing.table import SIDES, Draft, Table
 
+_NEWS = 0.01  # of all tuples: after so many more a plan is looked for again
+
 
 @dataclass(frozen=True)
 class Control:
@@ -31,7 +33,7 @@ class Control:
     """
 
     units: int
-    strategy: str = "heavy-split"
+    strategy: str = "heavy-split-work"
     theta: float = 0.05
     costs: Costs = PAPER_WEIGHTS[0]
     piece: int = 125_000
@@ -51,7 +53,7 @@ class Seen:
     them too) and copies of units.
 
     `begun` are the sketches as they were when the routers' epochs began; `copied` has by a piece's id where its copy
-    lies (offsets [start, to)) and how many tuples it has.
+    lies (offsets [start, to)) and how many tuples it has; `pairs` are the results of all units.
     """
 
     epochs: Mapping[int, int]
@@ -59,12 +61,14 @@ class Seen:
     stored: Mapping[int, tuple[int, int]]
     copied: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
     begun: tuple[Sketch, Sketch] | None = None
+    pairs: int | None = None
 
     @staticmethod
     def of_gauges(
         routers: Mapping[int, Mapping[str, Any]],
         units: Mapping[int, Mapping[str, Any]],
         copied: Mapping[int, tuple[int, int, int]],
+        pairs: int | None = None,
     ) -> Seen:
         """From what reports tell, and where copies lie: of routers `epoch`, `sketch`, `begun`, and tuples `sent` to be
         stored; of units those that are `stored`, and how many have `arrived`: the rest is on its way.
@@ -87,6 +91,7 @@ class Seen:
             {unit: (stored(unit, Side.LEFT), stored(unit, Side.RIGHT)) for unit in units},
             copied,
             sketches("begun"),
+            pairs,
         )
 
 
@@ -94,7 +99,8 @@ class Seen:
 class Course:
     """What the controller remembers: the table in force, copies that were ordered, pieces that wait, parts of keys.
 
-    `earlier` is the table before it, while tuples that went by that are not accounted for yet.
+    `earlier` is the table before it, while tuples that went by that are not accounted for yet. `planned` is how many
+    tuples there were when a plan was looked for and none was found.
     """
 
     table: Table
@@ -103,6 +109,7 @@ class Course:
     recollection: Recollection = field(default_factory=Recollection)
     next_id: int = 1
     earlier: Table | None = None
+    planned: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """A form for the job's folder; the table has a file of its own, which rounds name."""
@@ -113,6 +120,7 @@ class Course:
             "next_id": self.next_id,
             "epoch": self.table.epoch,
             "earlier": None if self.earlier is None else self.earlier.as_json(),
+            "planned": self.planned,
         }
 
     @staticmethod
@@ -120,7 +128,8 @@ class Course:
         """What `as_json` gave, with the table."""
         copying, waiting = (tuple(Pending.from_json(one) for one in told[name]) for name in ("copying", "waiting"))
         earlier = None if told["earlier"] is None else Table.from_json(told["earlier"])
-        return Course(table, copying, waiting, Recollection.from_json(told["parts"]), told["next_id"], earlier)
+        known = Recollection.from_json(told["parts"])
+        return Course(table, copying, waiting, known, told["next_id"], earlier, told.get("planned", 0))
 
 
 @dataclass(frozen=True)
@@ -182,7 +191,7 @@ def loads_of(course: Course, seen: Seen, control: Control) -> Loads:
         stored = [sum(own[side] for own in seen.stored.values()) for side in SIDES]
         left = [min(stored[side] / max(seen.sketches[side].total, 1), 1.0) for side in SIDES]
         heavy = [one.lessened(left[one.side], left[one.side.other]) for one in heavy]
-    return Loads(seen.stored, heavy)
+    return Loads(seen.stored, heavy, seen.pairs)
 
 
 def _switched(course: Course, seen: Seen) -> tuple[Course, list[Pending]]:
@@ -209,21 +218,26 @@ def _planned(course: Course, loads: Loads, control: Control) -> tuple[Course, li
     draft = Draft(course.table)
     reasons = [f"{cleared} entries cleared: their keys are at home"] if (cleared := draft.tidy()) else []
     course = replace(course, table=draft.table()) if cleared else course
-    plan = next_plan(course.table, loads, control)
+    plan = next_plan(course, loads, control)
     if plan is None:
-        return course, reasons
+        return replace(course, planned=course.planned if _rests(course, loads, control) else loads.total), reasons
     pieces = cut(plan.moves, course.next_id, control.piece)
     return (
-        replace(course, table=plan.table, waiting=tuple(pieces), next_id=course.next_id + len(pieces)),
+        replace(course, table=plan.table, waiting=tuple(pieces), next_id=course.next_id + len(pieces), planned=0),
         [*reasons, *plan.reasons],
     )
 
 
-def next_plan(table: Table, loads: Loads, control: Control) -> Plan | None:
+def next_plan(course: Course, loads: Loads, control: Control) -> Plan | None:
     """What the strategy would do now; a change of the units is never put off."""
-    if control.units == len(table.units) and loads.total < control.least * control.units:
-        return None
-    return control.chosen.plan(table, loads, control.units)
+    return None if _rests(course, loads, control) else control.chosen.plan(course.table, loads, control.units)
+
+
+def _rests(course: Course, loads: Loads, control: Control) -> bool:
+    """Whether no plan is looked for: too little is known, or hardly more than when there was none."""
+    if control.units != len(course.table.units):
+        return False
+    return loads.total < control.least * control.units or abs(loads.total - course.planned) < _NEWS * loads.total
 
 
 def _ordered(course: Course, control: Control, switches: list[Pending]) -> tuple[Course, list[Pending]]:

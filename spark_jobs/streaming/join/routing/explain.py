@@ -38,11 +38,13 @@ def explain(
 ) -> Explained:
     """The `most` heaviest keys, all entries, all that is under way, and the plan of now; `counts` are the routers'."""
     table = course.table
-    course = Course(table, course.copying, course.waiting, course.recollection.learnt(table, seen.sketches))
+    course = Course(
+        table, course.copying, course.waiting, course.recollection.learnt(table, seen.sketches), planned=course.planned
+    )
     loads = loads_of(course, seen, control)
     heavy = sorted(loads.heavy, key=lambda one: (-one.count, one.side, one.key))[:most]
     busy = len(course.copying) + len(course.waiting)
-    plan = None if busy else next_plan(table, loads, control)
+    plan = None if busy else next_plan(course, loads, control)
     would = plan.reasons if plan else (f"wait for {busy} pieces" if busy else "nothing: within the bound",)
     counts = counts or {}
     return Explained(

@@ -38,15 +38,22 @@ class Heavy:
 
 @dataclass(frozen=True)
 class Loads:
-    """Tuples stored on each unit (left, right), and the heavy keys of both sides."""
+    """Tuples stored on each unit (left, right), the heavy keys of both sides, and the pairs found; None: unknown."""
 
     stored: Mapping[int, tuple[int, int]]
     heavy: Sequence[Heavy] = ()
+    pairs: int | None = None
 
     @property
     def total(self) -> int:
         """All tuples stored."""
         return sum(sum(two) for two in self.stored.values())
+
+    @property
+    def found(self) -> float:
+        """The share of the pairs of equal heavy keys that were results, about; 1 where that is not known."""
+        met = sum(one.count * one.probes for one in self.heavy if one.side is Side.LEFT)
+        return 1.0 if self.pairs is None or not met else min(self.pairs / met, 1.0)
 
     def of(self, unit: int) -> int:
         """A unit's load."""

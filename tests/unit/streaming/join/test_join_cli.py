@@ -83,7 +83,7 @@ def test_loads_keys_and_reasons_are_explained(ran: JoinWorld) -> None:
     """In words, and as JSON."""
     words = told("explain", "j")
     for word in (
-        "heavy-split, 3 units,",
+        "heavy-split-work, 3 units,",
         "messages a tuple",
         "imbalance",
         "heavy key",

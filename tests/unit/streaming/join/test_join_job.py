@@ -47,7 +47,7 @@ def test_a_join_is_declared_by_two_topics_and_a_predicate(tmp_path: Path) -> Non
     job = declared(tmp_path)
     assert isinstance(job, JoinJob)
     assert (job.sources, job.topic, job.room, job.control.units, job.control.strategy) == (
-        ("a", "b"), "a+b", 8, 4, "heavy-split",
+        ("a", "b"), "a+b", 8, 4, "heavy-split-work",
     )  # fmt: skip
     assert job.topics(3) == {
         "j.tuples": 8, "j.copies": 8, "j.results": 8, "j.dead": 3, "j.route.rounds": 1, "j.join.rounds": 1,
@@ -87,7 +87,7 @@ def test_a_topic_may_be_joined_with_itself(tmp_path: Path) -> None:
         ({"weights": [-0.5, 1, 0.5]}, "weights must be three numbers that add up to 1"),
         ({"room": 2}, "room = 2, and there are 4 units; room is how many there can be"),
         ({"units": 300}, "units = 300; 256 at most"),
-        ({"strategy": "best"}, "strategy = 'best'; write heavy-split or djb"),
+        ({"strategy": "best"}, "strategy = 'best'; write heavy-split-work or heavy-split or djb"),
         ({"topic": "a"}, "topic"),
         ({"left": {"topic": None}}, "[j.left]: it needs a topic"),
         ({"left": {"fields": [["k", "whole"]]}}, "k is 'whole'; write int, float or text"),

@@ -12,8 +12,10 @@ from spark_jobs.streaming.join.routing.strategies.fixed import Hash, Subgroups, 
 from spark_jobs.streaming.join.routing.strategies.heavy_split import HeavySplit
 
 THETA = 0.05
+PAIR, TRIED = 0.25, 0.05  # the work of a result of two columns, and of a pair that is tried, beside a tuple's
 
 STRATEGIES: Mapping[str, Callable[[float, Costs], Strategy]] = {
+    "heavy-split-work": lambda theta, costs: HeavySplit(theta, costs, "heavy-split-work", PAIR, TRIED),
     "heavy-split": HeavySplit,
     "djb": DJB,
     "hash": lambda theta, costs: Hash(),

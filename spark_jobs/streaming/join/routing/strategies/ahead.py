@@ -29,13 +29,19 @@ class Ahead:
     bucket: dict[int, int]
 
     @staticmethod
-    def of(table: Table, loads: Loads, units: int) -> Ahead:
-        """By what is known now, for so many units. Routers may have told of more than units have stored yet."""
-        total = max(loads.total, sum(one.count for one in loads.heavy))
+    def of(table: Table, loads: Loads, units: int, pair: float = 0.0) -> Ahead:
+        """By what is known now, for so many units. Routers may have told of more than units have stored yet.
+
+        A tuple of a heavy key weighs 1, and `pair` more for each of the other side that has its key.
+        """
+        total: float = max(loads.total, sum(one.count for one in loads.heavy))
         rest = np.stack(bucket_weights(table, loads)) * (1 + GROWTH)
-        items = {
-            (one.side, one.key): Item(one.side, one.key, dict(one.parts), one.count * GROWTH) for one in loads.heavy
-        }
+        items: dict[tuple[Side, int], Item] = {}
+        for one in loads.heavy:
+            weight = 1 + pair * one.probes
+            parts = {unit: round(count * weight) for unit, count in one.parts.items()}
+            items[one.side, one.key] = Item(one.side, one.key, parts, one.count * GROWTH * weight, weight=weight)
+            total += one.count * (weight - 1)
         keys = sorted({key for _, key in items} | set(table.entries[0]) | set(table.entries[1]))
         buckets = dict(zip(keys, bucket_of(keys, table.block).tolist() if keys else [], strict=True))
         return Ahead(units, total * (1 + GROWTH) / units, table.room, rest, items, buckets)

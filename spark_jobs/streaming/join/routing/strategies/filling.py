@@ -19,18 +19,27 @@ _LEAST_SHARE = 1e-3  # of a unit that holds a part already: it goes on, since it
 
 @dataclass(frozen=True)
 class Item:
-    """One side of a split key: what units hold of it, how much is to come, and the units that are to have it."""
+    """One side of a split key: what units hold of it, how much is to come, and the units that are to have it.
+
+    All is counted by weight; `weight` is that of a tuple.
+    """
 
     side: Side
     key: int
     parts: Mapping[int, int]
     future: float
     units: tuple[int, ...] = ()
+    weight: float = 1.0
 
     @property
     def amount(self) -> float:
         """All that there will be."""
         return self.future + sum(self.parts.values())
+
+    @property
+    def tuples(self) -> float:
+        """How many tuples that is."""
+        return self.amount / self.weight
 
     @property
     def open(self) -> float:
@@ -135,8 +144,9 @@ def units_for(
         if shared and of_first:
             of_second = [of_first[-1], *of_second]
         of_second = of_second or of_first[-1:]
-        outside = max(0.0, whole - float(room[list({*of_first} & {*of_second})].sum()))
-        messages = first.amount * len(of_second) + second.amount * len(of_first) + outside
+        both = first.tuples + second.tuples
+        outside = max(0.0, both * (1 - float(room[list({*of_first} & {*of_second})].sum()) / whole)) if whole else 0.0
+        messages = first.tuples * len(of_second) + second.tuples * len(of_first) + outside
         choices.append((messages, tuple(of_first), tuple(of_second)))
     _, of_first_, of_second_ = min(choices, key=lambda choice: choice[0])
     return (of_first_, of_second_) if first is left else (of_second_, of_first_)

@@ -90,7 +90,7 @@ def easing(
 ) -> tuple[Move, ...]:
     """Moves of a part of what units hold of split keys, which they go on to store, to the key's other units.
 
-    `given` says how many tuples of (side, key, unit), `poured` what each unit is to get of each item.
+    `given` says how much of (side, key, unit), `poured` what each unit is to get of each item, both by weight.
     """
     moves: list[Move] = []
     for item, own in zip(items, poured, strict=True):
@@ -102,7 +102,7 @@ def easing(
             whole, start = gives / (item.parts[giver] + gives), 0.0
             for unit, weight in weights.items():
                 share = whole * weight / sum(weights.values())
-                tuples = int(gives * weight / sum(weights.values()))
+                tuples = int(gives * weight / sum(weights.values()) / item.weight)
                 cost = costs.of(loads.total, tuples, entries=1)
                 moves.append(
                     Move(

@@ -9,7 +9,7 @@ what units hold. Shares of future tuples level what is left; stored tuples move 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,11 +38,17 @@ MOVABLE = 0.01  # of all tuples: if more would have to make room for keys, keys 
 
 @dataclass(frozen=True)
 class HeavySplit:
-    """The strategy; `theta` is the imbalance that is borne."""
+    """The strategy; `theta` is the imbalance that is borne.
+
+    What is made level is weight: a stored tuple has 1, `tried` more for each tuple of the other side with its key, and
+    `pair` if that is a result. With 0, units are level in tuples.
+    """
 
     theta: float
     costs: Costs
-    name: str = field(default="heavy-split", init=False)
+    name: str = "heavy-split"
+    pair: float = 0.0
+    tried: float = 0.0
 
     def first(self, room: int, units: int, block: int = 0) -> Table:
         """By hash."""
@@ -51,7 +57,7 @@ class HeavySplit:
     def plan(self, table: Table, loads: Loads, units: int) -> Plan | None:
         """First other shares of split keys, which move nothing; else other units for keys and buckets."""
         active = checked(table.room, units)
-        ahead = Ahead.of(table, loads, units)
+        ahead = Ahead.of(table, loads, units, self.tried + self.pair * loads.found)
         if active != table.units:
             return self._placed(
                 table, loads, ahead, f"{units} units instead of {len(table.units)}", making_room=True

@@ -240,6 +240,23 @@ def test_a_unit_that_holds_far_too_much_of_a_split_key_gives_away_a_part():
     assert all(one[1] == pytest.approx(two[0]) for one, two in itertools.pairwise(ends))
 
 
+def test_a_key_with_few_tuples_and_many_probes_is_split_by_the_work_that_it_makes():
+    """100 tuples of 8,000, but 3,000 of the other side meet each: if those are results; if not, it may stay."""
+    strategy = strategy_of("heavy-split-work")
+    table = strategy.first(8, 8)
+    home = table.home(LEFT, 7).units[0]
+    stored = dict.fromkeys(range(8), (100, 500)) | {home: (200, 3_500)}
+    heavy = [Heavy(LEFT, 7, {home: 100}, 3_000), Heavy(RIGHT, 7, {home: 3_000}, 100)]
+    plan = strategy.plan(table, Loads(stored, heavy, pairs=300_000), 8)
+    left, right = (plan.table.place(side, 7).units for side in SIDES)
+    assert len(left) >= 3 and len(right) >= 3
+    assert sum(move.tuples for move in plan.moves if (move.side, move.key) == (LEFT, 7)) <= 100
+    by_tuples = strategy_of("heavy-split").plan(table, Loads(stored, heavy, pairs=300_000), 8)
+    assert len(by_tuples.table.place(LEFT, 7).units) == 1
+    rare = strategy.plan(table, Loads(stored, heavy, pairs=0), 8)
+    assert len(rare.table.place(LEFT, 7).units) < len(left)
+
+
 def test_buckets_that_are_left_stay_together_on_both_sides():
     """So a key that is not split is stored and probed at one unit."""
     strategy = strategy_of("heavy-split")
@@ -271,6 +288,20 @@ def test_light_buckets_that_move_go_from_few_givers_to_few_receivers():
 
 
 # ---- the controller
+
+
+def test_where_no_plan_was_found_none_is_looked_for_until_there_are_more_tuples():
+    control = Control(2, "heavy-split", theta=0.05, least=1)
+    sketch = Sketch.empty()
+
+    def decided(course, tuples):
+        return decide(course, Seen({0: 1}, (sketch, sketch), dict.fromkeys(range(2), (tuples, tuples))), control, 1)
+
+    course = decided(begun(control, 2), 1_000).course
+    assert course.planned == 4_000
+    assert decided(course, 1_005).course.planned == 4_000
+    assert decided(course, 1_100).course.planned == 4_400
+    assert Course.from_json(course.table, course.as_json()) == course
 
 
 def seen(course: Course, epoch: int, copied: dict[int, tuple[int, int, int]] | None = None) -> Seen:
