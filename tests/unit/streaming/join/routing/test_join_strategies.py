@@ -241,7 +241,7 @@ def test_a_unit_that_holds_far_too_much_of_a_split_key_gives_away_a_part():
 
 
 def test_a_key_with_few_tuples_and_many_probes_is_split_by_the_work_that_it_makes():
-    """100 tuples of 8,000, but 3,000 of the other side meet each: if those are results; if not, it may stay."""
+    """100 tuples of 8,000, but 3,000 of the other side meet each."""
     strategy = strategy_of("heavy-split-work")
     table = strategy.first(8, 8)
     home = table.home(LEFT, 7).units[0]
@@ -253,8 +253,11 @@ def test_a_key_with_few_tuples_and_many_probes_is_split_by_the_work_that_it_make
     assert sum(move.tuples for move in plan.moves if (move.side, move.key) == (LEFT, 7)) <= 100
     by_tuples = strategy_of("heavy-split").plan(table, Loads(stored, heavy, pairs=300_000), 8)
     assert len(by_tuples.table.place(LEFT, 7).units) == 1
-    rare = strategy.plan(table, Loads(stored, heavy, pairs=0), 8)
-    assert len(rare.table.place(LEFT, 7).units) < len(left)
+
+
+@pytest.mark.parametrize(("pairs", "found"), [(None, 1.0), (0, 0.0), (150_000, 0.5), (900_000, 1.0)])
+def test_what_share_of_the_pairs_of_equal_keys_are_results_is_known_by_their_number(pairs, found):
+    assert Loads({0: (100, 3_000)}, [Heavy(LEFT, 7, {0: 100}, 3_000)], pairs=pairs).found == found
 
 
 def test_buckets_that_are_left_stay_together_on_both_sides():
