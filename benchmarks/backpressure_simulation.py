@@ -94,11 +94,11 @@ def run(size: str) -> Report:
             trace = simulate(scenario, str(RECOMMENDED), buffer=buffer)
             name = f"{RECOMMENDED}, {buffer / 1e6:g} MB more"
             rows.append({"scenario": scenario.name, "mode": name, **measures(scenario, trace)})
-    goals = [*_goals_of_default(rows), *_goals_of_stepwise(rows)]
-    return Report("backpressure_simulation", size, rows, goals, _REMARKS)
+    goals = [*goals_of_default(rows), *goals_of_stepwise(rows)]
+    return Report("backpressure_simulation", size, rows, goals, REMARKS)
 
 
-_REMARKS = (
+REMARKS = (
     "waiting: bytes sent to a stage and not yet admitted to a round, the worst stage; queue: sent and not applied.",
     "latency: from admission by the first stage to the end of the round of the slow stage that applies it, by bytes.",
     "lost: of what the slowest stage could have applied until the backlog was gone; sibling: of what it would get.",
@@ -171,7 +171,7 @@ def measures(scenario: Scenario, trace: Trace) -> Row:
     }
 
 
-def _goals_of_default(rows: Sequence[Row]) -> Iterator[Goal]:
+def goals_of_default(rows: Sequence[Row]) -> Iterator[Goal]:
     for row in rows:
         if row["mode"] != str(RECOMMENDED):
             continue
@@ -186,7 +186,7 @@ def _goals_of_default(rows: Sequence[Row]) -> Iterator[Goal]:
             yield _at_most(f"settled after, {where}, s", row["settle_s"], SETTLE_SECONDS)
 
 
-def _goals_of_stepwise(rows: Sequence[Row]) -> Iterator[Goal]:
+def goals_of_stepwise(rows: Sequence[Row]) -> Iterator[Goal]:
     """At every measure not behind the literal form."""
     chosen = {(row["scenario"], row["mode"]): row for row in rows}
     names = ("waiting_max_mb", "latency_p50_ms", "latency_p99_ms", "lost_percent", "variation", "settle_s")

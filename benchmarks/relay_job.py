@@ -28,11 +28,12 @@ from spark_jobs.streaming.unitlog.stage import Stage, register_step
 from spark_jobs.streaming.unitlog.step import Input, Message, Output, State, Step
 
 _STEPS = ("benchmarks.relay_job",)
+_TURN = 0.02  # seconds after which a capacity is looked at again
 
 
 @dataclass(frozen=True)
 class RelayJob:
-    """Four stages of `units` units; `count` takes `slow` (a file) seconds a byte in each of its units."""
+    """Four stages of `units` units; each of `count` can do as many bytes a second as the file `slow` says."""
 
     name: str
     topic: str
@@ -93,12 +94,11 @@ class RelayJob:
 
 def _take(units: int) -> Step:
     def take(state: State, given: Input) -> Output:
-        """Each message as a row: its bytes, and when it was appended."""
-        rows = list(given.messages)
+        """Each message as a row: its bytes, and when it was admitted."""
+        rows, now = list(given.messages), time.time()
         to = given.unit % units
         batches = [
-            pa.record_batch({"value": pa.array([bytes(row.value)], pa.binary()), "at": pa.array([row.timestamp])})
-            for row in rows
+            pa.record_batch({"value": pa.array([bytes(row.value)], pa.binary()), "at": pa.array([now])}) for row in rows
         ]
         return Output(state, {to: batches} if batches else {}, counts={"messages": len(rows)})
 
@@ -120,29 +120,45 @@ def _parse() -> Step:
 
 def _count(slow: str) -> Step:
     def count(state: State, given: Input) -> Output:
-        """The number that each message begins with, and how long it took until here."""
+        """The number that each message begins with, when it was through, and how long that took from its admission."""
         rows = [_batch(message) for message in given.messages]
         many = sum(row.nbytes for row in rows)
-        if slow and many:
-            time.sleep(many * _seconds(Path(slow)))
+        if slow:
+            _work(many, Path(slow))
         if not rows:
             return Output(state)
         table = pa.Table.from_batches(rows)
         numbers = [int(value[:12]) for value in table["value"].to_pylist()]
         now = time.time()
         late = [now - at for at in table["at"].to_pylist()]
-        found = pa.record_batch({"number": pa.array(numbers), "seconds": pa.array(late)})
+        found = pa.record_batch({"number": numbers, "at": [now] * len(numbers), "seconds": late})
         results = [found.replace_schema_metadata({"query": "numbers"})] if slow else []
         return Output(state, results=results, counts={"messages": len(numbers), "bytes": many})
 
     return count
 
 
-def _seconds(slow: Path) -> float:
-    """A byte of work."""
-    with suppress(FileNotFoundError, ValueError):
+def allow(slow: Path, capacity: float) -> None:
+    """Let `count` do so many bytes a second from now on."""
+    half = slow.with_suffix(".half")
+    half.write_text(f"{capacity:.1f}")
+    half.replace(slow)
+
+
+def _work(many: int, slow: Path) -> None:
+    """Take as long as so many bytes take, though the capacity changes meanwhile."""
+    left, at = float(many), time.monotonic()
+    while left > 0 and (capacity := _capacity(slow)) is not None:
+        time.sleep(min(left / capacity, _TURN) if capacity else _TURN)
+        at, before = time.monotonic(), at
+        left -= capacity * (at - before)
+
+
+def _capacity(slow: Path) -> float | None:
+    """Bytes a second; None: without bound."""
+    with suppress(FileNotFoundError):
         return float(slow.read_text())
-    return 0.0
+    return None
 
 
 def _batch(message: Message) -> pa.RecordBatch:

@@ -95,7 +95,7 @@ def cpu_of(pid: int) -> float:
     return spent
 
 
-def _held(process: psutil.Process) -> int:
+def held(process: psutil.Process) -> int:
     """Bytes in memory, those that are shared counted in parts."""
     with suppress(psutil.Error):
         return int(process.memory_full_info().pss)
@@ -158,7 +158,7 @@ class _Watch(threading.Thread):
             time.sleep(_POLL)
         self._complete = time.monotonic()
         self._acks = self._count("acks") if self._ackers else 0
-        self._memory = sum(_held(process) for process in psutil.Process().children(recursive=True))
+        self._memory = sum(held(process) for process in psutil.Process().children(recursive=True))
         self._folder.ask_to_stop()
 
     def _rest(self, pause: Pause, last: int, until: float) -> None:

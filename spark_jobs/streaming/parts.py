@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from spark_jobs.streaming.backpressure.choosing import Choice
 from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.unitlog.report import Report
 from spark_jobs.streaming.unitlog.stage import Stage
 
 if TYPE_CHECKING:  # which looks at parts itself
@@ -28,6 +29,11 @@ class Part:
     contents: Mapping[str, str] = field(default_factory=dict)
     holds: Sequence[str] = ()
     apart: bool = False
+
+    def reports(self) -> dict[int, Report]:
+        """What its units have told last, those that have told something."""
+        found = {unit: Report.read(self.stage.folder(unit)) for unit in range(self.units)}
+        return {unit: report for unit, report in found.items() if report is not None}
 
 
 class Job(Protocol):

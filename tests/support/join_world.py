@@ -338,8 +338,7 @@ class JoinWorld:
 
     def _reports(self, name: str) -> Mapping[int, Report]:
         part = next(part for part in self.parts if part.stage.name == name)
-        found = {unit: Report.read(part.stage.folder(unit)) for unit in range(part.units)}
-        return {unit: report for unit, report in found.items() if report is not None}
+        return part.reports()
 
     def _lose(self, what: str) -> None:
         stages = [part.stage for part in self.parts if what in (part.stage.name, "all")]

@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from benchmarks.relay_job import allow
 from spark_jobs.streaming.kafka import Cluster, Kafka
 from spark_jobs.streaming.unitlog.log import Letter
 from tests.support.application import Application
@@ -33,7 +34,6 @@ class RelayApp(Application):
         self._over = threading.Event()
         self._feeder: threading.Thread | None = None
         self.fed = 0
-        self.slow_down(0.0)
         with closing(Kafka(Cluster(kafka.address))) as log:
             log.create({name: 1})
 
@@ -48,9 +48,13 @@ class RelayApp(Application):
                     start_new_session=True,
                 )  # fmt: skip
 
-    def slow_down(self, seconds: float) -> None:
-        """Let `count` take so long for a byte from now on."""
-        self._slow.write_text(f"{seconds:.12f}")
+    def slow_down(self, capacity: float) -> None:
+        """Let `count` do so many bytes a second from now on."""
+        allow(self._slow, capacity)
+
+    def speed_up(self) -> None:
+        """Let `count` do as much as it can."""
+        self._slow.unlink()
 
     def feed(self, rate: float, size: int) -> None:
         """Send numbered messages of so many bytes, so many bytes a second, until `finish_feeding`."""

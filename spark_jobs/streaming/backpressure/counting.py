@@ -110,7 +110,7 @@ class Counting:
         """What each stage has counted until now, in the order of the parts."""
         self._began = at if self._began is None else self._began
         # Those downstream first: what was sent, which is looked at later, is then never less than what was taken.
-        reports = {name: self._reports(self._parts[name]) for name in reversed(self._parts)}
+        reports = {name: self._parts[name].reports() for name in reversed(self._parts)}
         levels = {name: Level.of(found, self._parts[name].units) for name, found in reports.items()}
         for name, found in reports.items():
             self._learn(self._known[name], found, levels[name], at)
@@ -170,11 +170,6 @@ class Counting:
         }
         tasks = (list(gone.values())[task :: self._tasks] for task in range(self._tasks))
         return max(map(sum, tasks)), after.read - before.read
-
-    @staticmethod
-    def _reports(part: Part) -> dict[int, Report]:
-        found = {unit: Report.read(part.stage.folder(unit)) for unit in range(part.units)}
-        return {unit: report for unit, report in found.items() if report is not None}
 
 
 def _sent_to(stage: Stage, units: int, reports: Iterable[Report]) -> Iterator[tuple[int, int]]:

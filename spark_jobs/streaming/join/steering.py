@@ -143,7 +143,7 @@ class Helm:
 
     def look(self) -> bool:
         """Decide once; whether pieces are under way. Raises `BadRouting`, OSError, and what the log raises."""
-        routers, units = _reports(self._route), _reports(self._join)
+        routers, units = self._route.reports(), self._join.reports()
         if len(routers) < self._route.units or len(units) < self._join.units:
             return True  # the first rounds are not through
         course = course_of(self._folder)
@@ -208,11 +208,6 @@ class Steering(threading.Thread):
                 except Exception as error:  # nobody would hear of it if this thread ended
                     self.trouble, moving = f"loads are not looked after: {type(error).__name__}: {error}", False
                 pause = min(_LOOK_SECONDS, self._every) if moving else self._every
-
-
-def _reports(part: Part) -> dict[int, Report]:
-    found = {unit: Report.read(part.stage.folder(unit)) for unit in range(part.units)}
-    return {unit: report for unit, report in found.items() if report is not None}
 
 
 def _counts(reports: Mapping[int, Report]) -> Counter[str]:

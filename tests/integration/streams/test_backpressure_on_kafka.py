@@ -36,7 +36,7 @@ def test_a_slow_stage_throttles_the_source_and_a_kill_then_loses_nothing(relay: 
     """The rest waits in the source's topic; when the stage is quick again, so are all, and each message came once."""
     relay.feed(OFFERED, SIZE)
     relay.await_(lambda seen: seen.stages["count"]["counts"].get("messages", 0) > 200, patience=60)
-    relay.slow_down(1 / SLOW)
+    relay.slow_down(SLOW)
     relay.await_(lambda seen: throttled(seen, "take", "parse"), patience=60)
     by = [(each["downstream"], each["upstream"]) for stage in relay.stages().values() for each in stage["throttled_by"]]
     assert set(by) == {("parse", "take"), ("count", "parse")}
@@ -48,7 +48,7 @@ def test_a_slow_stage_throttles_the_source_and_a_kill_then_loses_nothing(relay: 
 
     relay.await_(far_behind, patience=60)
     relay.kill_all()
-    relay.slow_down(0.0)
+    relay.speed_up()
     relay.finish_feeding()
     free = relay.await_(
         lambda seen: seen.works and sum(relay.numbers().values()) >= relay.fed

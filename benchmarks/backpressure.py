@@ -1,0 +1,53 @@
+"""Back-pressure on the real path: Kafka and Spark under each mode, while the capacity of one stage falls and stops.
+
+    topic (20 MB/s) -> take -> parse -+-> count (its capacity changes)
+                                      +-> keep  (the sibling branch)
+
+The scenarios and what is told of them are those of `backpressure_simulation`, whose first stage is called spring.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from benchmarks.backpressure_path import SIZE, course
+from benchmarks.backpressure_simulation import OFFERED, REMARKS, SCENARIOS, goals_of_default, measures
+from benchmarks.broker import place
+from benchmarks.report import Goal, Report, Row
+from spark_jobs.streaming.backpressure.admission import Mode
+from spark_jobs.streaming.backpressure.modes import RECOMMENDED
+
+_SECONDS = {"step": 160.0, "stop": 65.0, "oscillating": 80.0, "ramp": 160.0}
+_QUICK = ("stop",)
+
+
+def run(size: str) -> Report:
+    """One mode after another through each scenario (quick: the recommended mode and none, through one)."""
+    full = size == "full"
+    chosen = [replace(each, seconds=_SECONDS[each.name]) for each in SCENARIOS if each.name in _SECONDS]
+    rows: list[Row] = []
+    with place(on_disk=True) as where:
+        for scenario in chosen if full else [each for each in chosen if each.name in _QUICK]:
+            for mode in Mode if full else (Mode.OFF, RECOMMENDED):
+                seen = course(where, scenario, mode)
+                rows.append({
+                    "scenario": scenario.name, "mode": str(mode), **measures(scenario, seen.trace),
+                    "messages": seen.sent, "lost": seen.lost, "doubled": seen.doubled,
+                    "memory_mb": round(seen.memory / 1e6),
+                })  # fmt: skip
+                print(rows[-1], file=sys.stderr, flush=True)
+    return Report("backpressure", size, rows, [*_nothing_lost(rows), *goals_of_default(rows)], [*_REMARKS, *REMARKS])
+
+
+_REMARKS = (
+    f"{OFFERED / 1e6:g} MB/s in messages of {SIZE // 1000} kB, one unit a stage; the slow stage sleeps as long as its "
+    "capacity has it, and its own work comes on top: so `off` loses something too.",
+    "lost, doubled: messages that did not come out, or more than once, when all was through; memory: JVM and workers.",
+)
+
+
+def _nothing_lost(rows: Sequence[Row]) -> Iterator[Goal]:
+    wrong = sum(row["lost"] + row["doubled"] for row in rows)
+    yield Goal("messages lost or doubled, all modes", wrong, "0", wrong == 0)
