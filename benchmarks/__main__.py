@@ -13,7 +13,7 @@ from benchmarks.report import keep, show
 NAMES = {
     "acker": "tuple tracking on one core: acks a second, memory a root in flight, balance of the ring",
     "alluxio": "beside Alluxio's own write types on real servers: run time, what is at risk, recovery",
-    "backpressure": "the same under the platform's own modes on Kafka and Spark (full: 50 minutes)",
+    "backpressure": "the same under the platform's own modes on Kafka and Spark (full: 25 minutes)",
     "backpressure_simulation": "queue, latency and throughput under every mode of back-pressure, by simulation",
     "catalog": "what single calls take with a million datasets recorded",
     "dataset_calls": "what the API's calls about datasets take with 100,000 of them recorded",

@@ -3,33 +3,38 @@
     topic (20 MB/s) -> take -> parse -+-> count (its capacity changes)
                                       +-> keep  (the sibling branch)
 
-The scenarios and what is told of them are those of `backpressure_simulation`, whose first stage is called spring.
+What is told of them is as in `backpressure_simulation`, whose first stage is called spring.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+import numpy as np
 
 from benchmarks.backpressure_path import SIZE, course
-from benchmarks.backpressure_simulation import OFFERED, REMARKS, SCENARIOS, goals_of_default, measures
+from benchmarks.backpressure_simulation import OFFERED, REMARKS, Scenario, goals_of_default, measures
 from benchmarks.broker import place
 from benchmarks.report import Goal, Report, Row
 from spark_jobs.streaming.backpressure.admission import Mode
 from spark_jobs.streaming.backpressure.modes import RECOMMENDED
 
-_SECONDS = {"step": 160.0, "stop": 65.0, "oscillating": 80.0, "ramp": 160.0}
+SCENARIOS = (
+    Scenario("step", 105, lambda at: np.where((at >= 5) & (at < 85), 10e6, 25e6), ((5, 85), (85, 105))),
+    Scenario("stop", 35, lambda at: np.where((at >= 5) & (at < 15), 0.0, 25e6), ((15, 35),)),
+    Scenario("oscillating", 60, lambda at: 17.5e6 + 7.5e6 * np.cos(2 * np.pi * at / 20)),
+    Scenario("ramp", 70, lambda at: np.interp(at, [5, 35, 65], [25e6, 10e6, 25e6])),
+)
 _QUICK = ("stop",)
 
 
 def run(size: str) -> Report:
     """One mode after another through each scenario (quick: the recommended mode and none, through one)."""
     full = size == "full"
-    chosen = [replace(each, seconds=_SECONDS[each.name]) for each in SCENARIOS if each.name in _SECONDS]
     rows: list[Row] = []
     with place(on_disk=True) as where:
-        for scenario in chosen if full else [each for each in chosen if each.name in _QUICK]:
+        for scenario in (each for each in SCENARIOS if full or each.name in _QUICK):
             for mode in Mode if full else (Mode.OFF, RECOMMENDED):
                 seen = course(where, scenario, mode)
                 rows.append({

@@ -19,12 +19,12 @@ MINIMUM = 10_000.0  # bytes a second that a stage may always admit: so it goes o
 
 
 class Mode(StrEnum):
-    """Ways of deciding what a stage may admit."""
+    """Ways of deciding what a stage may admit, the usual one first."""
 
-    OFF = "off"
+    PREDICTIVE = "predictive"
     STEPWISE = "stepwise"
     STEPWISE_LITERAL = "stepwise-literal"
-    PREDICTIVE = "predictive"
+    OFF = "off"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """How a job has its back-pressure: as its table says, or as was chosen since, while it ran or not.
 
 [words]
-backpressure = "predictive"    # or "stepwise", "stepwise-literal"; "off" where nothing is said
+backpressure = "predictive"    # or "stepwise", "stepwise-literal", "off"
 control = "kafka"              # or "zookeeper": how signals travel
 """
 
@@ -29,7 +29,7 @@ class Control(StrEnum):
 class Choice:
     """The mode, and how signals travel."""
 
-    mode: Mode = Mode.OFF
+    mode: Mode = Mode.PREDICTIVE
     control: Control = Control.KAFKA
 
     @staticmethod

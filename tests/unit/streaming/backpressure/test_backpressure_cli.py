@@ -46,7 +46,7 @@ def told(*arguments: str) -> str:
 
 def test_a_job_that_never_ran_has_the_mode_that_it_is_declared_with(folder: JobFolder) -> None:
     """The default where nothing is said."""
-    assert "words: never started, back-pressure off" in told("show", "words")
+    assert "words: never started, back-pressure predictive, signals by kafka" in told("show", "words")
 
 
 def test_queues_and_who_throttles_whom_are_shown(folder: JobFolder) -> None:
@@ -77,5 +77,5 @@ def test_a_jobs_table_says_mode_and_channel(tmp_path: Path) -> None:
     file = written(tmp_path, DECLARED + 'backpressure = "stepwise-literal"\ncontrol = "zookeeper"\n')
     assert job_of(file, "words").backpressure == Choice(Mode.STEPWISE_LITERAL, Control.ZOOKEEPER)
     file = written(tmp_path, DECLARED + 'backpressure = "sometimes"\n')
-    with pytest.raises(BadJob, match="backpressure = 'sometimes'; write off or stepwise or "):
+    with pytest.raises(BadJob, match="backpressure = 'sometimes'; write predictive or stepwise or "):
         job_of(file, "words")
