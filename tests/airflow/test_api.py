@@ -54,8 +54,8 @@ def log(monkeypatch: pytest.MonkeyPatch) -> MemoryLog:
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: JobFolder) -> JobFolder:
-    """The folder of the job `ticks`; beside it and `words` `tocks` is declared, which nobody started."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: JobFolder, pairs: JobFolder) -> JobFolder:
+    """The folder of the job `ticks`; beside it, `words` and `pairs` is `tocks`, which nobody started."""
     with (tmp_path / "streams.toml").open("a") as declared:
         declared.write("".join(STREAM.format(n, FIELDS, SQL.replace("ticks", n)) for n in JOBS))
     monkeypatch.setenv("SPRINGLINE_STREAM_STATE", str(tmp_path / "state"))
@@ -64,6 +64,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: JobFolder) ->
 
 
 JOBS = ("ticks", "tocks")
+BELOW = {"/tracking": "words", "/join": "pairs"}  # jobs that have what not every job has
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ def walk(api: FastAPI) -> list[tuple[str, str]]:
             method,
             PREFIX
             + route.path_format.format(
-                job="words" if "/tracking" in route.path_format else "ticks",
+                job=next((job for below, job in BELOW.items() if below in route.path_format), "ticks"),
                 name="all",
                 acker=2,
                 path="etl/a",
@@ -133,7 +134,8 @@ def test_the_walk_finds_every_route(api: FastAPI) -> None:
             ("GET", f"{ROOT}/lineage"), ("GET", f"{ROOT}/queue"), ("GET", f"{ROOT}/at-risk"),
             ("GET", f"{ROOT}/datasets/etl/a"), ("POST", f"{ROOT}/datasets/etl/a/pin"),
             ("POST", f"{ROOT}/datasets/etl/a/recover"), ("GET", f"{ROOT}/at-risk/history"),
-            ("PUT", f"{WORDS}/ackers/2"), ("GET", f"{ROOT}/openapi.json")} <= set(walk(api))  # fmt: skip
+            ("PUT", f"{WORDS}/ackers/2"), ("GET", f"{ROOT}/streams/pairs/join"),
+            ("GET", f"{ROOT}/openapi.json")} <= set(walk(api))  # fmt: skip
 
 
 def test_nobody_gets_in_without_a_token(api: FastAPI, clients: dict[str, TestClient]) -> None:
@@ -232,6 +234,7 @@ def test_the_schema_tells_every_route(api: FastAPI, vera: TestClient) -> None:
     templates = {
         "ticks": "{job}",
         "words": "{job}",
+        "pairs": "{job}",
         "ackers/2": "ackers/{acker}",
         "all": "{name}",
         "etl/a": "{path}",
