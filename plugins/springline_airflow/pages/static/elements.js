@@ -39,3 +39,9 @@ export function table(caption, columns, rows, key = () => null) {
       h("tbody", {}, rows.map((row) => h("tr", { "data-key": key(row) }, line(row))))),
   );
 }
+
+/** A list of names with their values; those without a value are left out. */
+export function facts(pairs) {
+  return h("dl", { class: "facts" }, pairs.filter(([, value]) => value !== "" && value !== null && value !== undefined)
+    .map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+}
