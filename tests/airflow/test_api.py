@@ -184,6 +184,20 @@ def test_only_those_jobs_are_there_that_the_user_may_read(
 # ---- what is told
 
 
+def test_a_job_tells_what_can_be_asked_of_it_and_whether_you_may_change_it(
+    vera: TestClient, ulla: TestClient, log: MemoryLog
+) -> None:
+    """By its kind, and by its DAG; in the list as alone, and when it is stopped."""
+    answers = {"ticks": ["queries"], "tocks": ["queries"], "words": ["tracking"], "pairs": ["join"]}
+    for client, may_change in ((vera, False), (ulla, True)):
+        listed = {told["job"]: told for told in client.get(f"{ROOT}/streams").json()["streams"]}
+        assert {job: told["answers"] for job, told in listed.items()} == answers
+        for job, told in listed.items():
+            assert (told["dag_id"], told["may_change"]) == (f"stream_{job}", may_change)
+            assert client.get(f"{ROOT}/streams/{job}").json() == told
+    assert ulla.post(f"{TICKS}/stop").json() == ulla.get(TICKS).json()
+
+
 def test_a_query_is_registered_changed_and_cancelled(ulla: TestClient, caplog: pytest.LogCaptureFixture) -> None:
     """Each is a version of its own, and the log tells who it was; the same text again is no change."""
     more, place = SQL.replace("60 s", "30 s"), f"{TICKS}/queries/more"

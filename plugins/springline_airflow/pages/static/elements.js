@@ -42,6 +42,14 @@ export function table(caption, columns, rows, key = () => null) {
 
 /** A list of names with their values; those without a value are left out. */
 export function facts(pairs) {
-  return h("dl", { class: "facts" }, pairs.filter(([, value]) => value !== "" && value !== null && value !== undefined)
-    .map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+  return h("dl", { class: "facts" }, given(pairs).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+}
+
+/** The same beside each other, for what is looked at often. */
+export function tiles(pairs) {
+  return h("dl", { class: "tiles" }, given(pairs).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+}
+
+function given(pairs) {
+  return pairs.filter(([, value]) => value !== "" && value !== null && value !== undefined);
 }

@@ -2,7 +2,7 @@
 
 import { jobPlace, post } from "./asking.js";
 import { confirmed } from "./dialogs.js";
-import { facts, h, table } from "./elements.js";
+import { h, table, tiles } from "./elements.js";
 import { live, outward, say } from "./frame.js";
 import { healthBadge, lagOf } from "./health.js";
 import { joinPart } from "./joined.js";
@@ -37,12 +37,12 @@ function about(seen, again) {
     h("h2", { class: "name" }, `${seen.job} `, healthBadge(seen.state)),
     seen.error && h("p", { class: "wrong", role: "alert" }, seen.error),
     lives && seen.may_change && h("p", { class: "buttons" }, h("button", { type: "button", onclick: (event) => stop(seen.job, again, event.currentTarget) }, "Stop")),
-    facts([
-      ["runs since", sayTime(seen.began)], ["supervised by", outward(`dags/${encodeURIComponent(seen.dag_id)}`, seen.dag_id)],
-      ["process", seen.pid ?? ""],
+    tiles([
       ["behind", lag.messages === null ? "" : counted(lag.messages, "message")],
       ["waits before its stages", lag.bytes === null ? "" : sayBytes(lag.bytes)],
       ["would take", lag.seconds === null ? "" : saySeconds(lag.seconds)],
+      ["runs since", sayTime(seen.began)], ["process", seen.pid ?? ""],
+      ["supervised by", outward(`dags/${encodeURIComponent(seen.dag_id)}`, seen.dag_id)],
     ]),
     !lives && h("p", {}, "To start it, trigger its DAG."),
   ];
@@ -63,7 +63,7 @@ function stages(seen) {
     const name = names.find((each) => each in stage.counts);
     return name ? sayNumber(stage.counts[name]) : "";
   };
-  const others = ([, stage]) => Object.entries(stage.counts).filter(([name]) => !OWN.has(name))
+  const others = ([, stage]) => Object.entries(stage.counts).filter(([name, count]) => count && !OWN.has(name))
     .map(([name, count]) => `${name} ${sayNumber(count)}`).join(", ");
   const number = (title, cell) => ({ title, number: true, cell });
   const columns = [

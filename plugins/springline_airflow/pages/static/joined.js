@@ -1,7 +1,7 @@
 // A join: what each unit holds against what is borne, heavy keys, what moves and why, what would be done now.
 
 import { jobPlace } from "./asking.js";
-import { facts, h, s, table } from "./elements.js";
+import { h, s, table, tiles } from "./elements.js";
 import { livePart } from "./parts.js";
 import { patch } from "./plot.js";
 import { counted, sayNumber, sayShare, sayTime } from "./saying.js";
@@ -22,7 +22,7 @@ export function joinPart(job) {
 function summary(told) {
   const wanted = told.wanted === told.units ? "" : `, ${told.wanted} are wanted`;
   const keys = Object.entries(told.routing.keys).map(([side, count]) => `${side} ${sayNumber(count)}`).join(", ");
-  return facts([
+  return tiles([
     ["strategy", told.strategy], ["units", `${told.units}${wanted}`],
     ["imbalance", `${sayShare(told.imbalance)}, ${sayShare(told.bound)} is borne`],
     ["messages a tuple", told.messages === null ? "" : told.messages.toFixed(2)],

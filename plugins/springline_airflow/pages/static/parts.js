@@ -4,6 +4,7 @@ import { h } from "./elements.js";
 import { live } from "./frame.js";
 import { settle } from "./settling.js";
 
+export const RARELY = 5000; // milliseconds between two looks at what Kafka is asked for
 const NOT_YET = new Set([404, 409]); // nothing is there before the job has run
 
 /**

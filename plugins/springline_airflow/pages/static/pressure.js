@@ -12,11 +12,12 @@ import { sayBytes, sayRate, saySeconds, sayTime } from "./saying.js";
 const MODES = ["off", "stepwise", "predictive", "stepwise-literal"];
 const FULL = 2; // seconds of a stage's work at which its bar is full
 const WIDTH = 200; // of a box
-const HALF = 48; // its height
+const HALF = 48; // of the height of a stage's
 const TOPIC = 36; // the height of a topic's
 const ACROSS = 256; // from box to box
 const INSIDE = 12; // from the edge of a box to its text
 const BAR = WIDTH - 2 * INSIDE;
+const SIZES = { width: WIDTH, across: ACROSS, half: { node: HALF, topic: TOPIC / 2, lane: 4 } };
 
 /** The part of a job's page; who may change the job may choose another mode. */
 export function pressurePart(job, mayChange) {
@@ -44,7 +45,7 @@ export function pressurePart(job, mayChange) {
 
 function picture(told) {
   const { nodes, edges } = wayThrough(told);
-  const { at, lines, width, height } = routed(nodes, edges, { width: WIDTH, across: ACROSS, half: { stage: HALF, node: HALF, topic: TOPIC / 2, lane: 4 } });
+  const { at, lines, width, height } = routed(nodes, edges, SIZES);
   const held = new Set(every(told).map((each) => `${keyOf(each.upstream)}>${keyOf(each.downstream)}`));
   const words = Object.entries(told.stages).map(([name, stage]) => `${name} is ${stage.state}, ${waits(stage)}`).join("; ");
   return h("div", { class: "scroll flow", tabindex: 0, role: "region", "aria-label": "Stages and their queues" },

@@ -1,12 +1,11 @@
 // Tracking: what is in flight, completed, sent again and given up, and the records that failed, with their content.
 
 import { jobPlace } from "./asking.js";
-import { facts, h, table } from "./elements.js";
-import { livePart } from "./parts.js";
+import { h, table, tiles } from "./elements.js";
+import { RARELY, livePart } from "./parts.js";
 import { sayBytes, sayNumber, saySeconds } from "./saying.js";
 
 const LAST = 20; // failed records, the newest
-const RARELY = 6000; // milliseconds: what Kafka is asked for
 
 /** The parts of a job's page. */
 export function trackingParts(job) {
@@ -23,7 +22,7 @@ function told(tracking) {
   return [
     tracking.waits && h("p", { class: "wrong" }, "The source waits: as many records are in flight as there may be."),
     tracking.still && h("p", {}, `Time-outs stand still: ${tracking.still}.`),
-    facts([
+    tiles([
       ["in flight", sayNumber(tracking.in_flight)], ["completed", sayNumber(tracking.completed)],
       ["sent again", sayNumber(tracking.again)], ["given up", sayNumber(tracking.gone)],
       ["held by ackers", sayBytes(tracking.bytes)], ["complete", times], ["through, by partition, up to offset", marks],

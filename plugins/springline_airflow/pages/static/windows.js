@@ -3,7 +3,7 @@
 import { adHocPart } from "./adhoc.js";
 import { jobPlace, query } from "./asking.js";
 import { h, table } from "./elements.js";
-import { livePart } from "./parts.js";
+import { RARELY, livePart } from "./parts.js";
 import { rowsTable } from "./rows.js";
 import { columnsOf, seriesChart } from "./series.js";
 import { settle } from "./settling.js";
@@ -60,7 +60,7 @@ function resultsPart(job, chosen) {
     redraw();
     return rows.length ? h("details", {}, h("summary", {}, "As a table"), rowsTable("The newest rows, the newest first", rows.slice(-SHOWN).reverse()))
       : h("p", { class: "empty" }, "There are no results yet.");
-  }, { head: [form, drawn] });
+  }, { head: [form, drawn], every: RARELY });
 }
 
 /** Offer these `[value, title]` in a select; what was chosen stays, where it is still there. */
