@@ -19,6 +19,6 @@ export function badgeOf(state, shapes) {
 }
 
 /** The class that gives a state its colour. */
-export function named(state) {
+function named(state) {
   return state.replaceAll(" ", "-");
 }

@@ -4,7 +4,7 @@ import { h, s } from "./elements.js";
 import { plot } from "./plot.js";
 import { counted, sayNumber } from "./saying.js";
 
-export const BOUNDS = new Set(["query", "window_start", "window_end"]); // what every row has
+const BOUNDS = new Set(["query", "window_start", "window_end"]); // what every row has
 const MOST = 6; // lines
 const DAY = 86_400_000; // milliseconds
 
