@@ -10,7 +10,10 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parent.parent
 TAKEN = ROOT / "var" / "e2e"
 KEPT = ROOT / "docs" / "pictures"
-SHOWN = ("lineage-light", "lineage-chain-dark", "queue-why-light", "risk-light", "dataset-light")
+SHOWN = (
+    "lineage-light", "lineage-chain-dark", "queue-why-light", "risk-light", "dataset-light", "streams-light",
+    "stream-ticks-light", "stream-words-dark", "stream-pairs-light",
+)  # fmt: skip
 COLOURS = 128  # enough for pages, and half the bytes
 
 

@@ -89,6 +89,7 @@ def _told(stage: Stage, units: int) -> dict[str, Any]:
     for report in reports:
         counts.update(report.counts)
     return {
+        "units": units,
         "round": max((report.round for report in reports), default=0),
         "at": max((report.at for report in reports), default=0),
         "counts": dict(sorted(counts.items())),

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeGuard
 
 from spark_jobs.streaming.declaring import Declared
 from spark_jobs.streaming.errors import BadJob, UnknownJob
-from spark_jobs.streaming.join.job import declared_join
+from spark_jobs.streaming.join.job import JoinJob, declared_join
 from spark_jobs.streaming.parts import Job
 from spark_jobs.streaming.tracker.job import declared_tracker
 from spark_jobs.streaming.tracking.tracked import Tracked
@@ -68,6 +68,13 @@ def as_windows(job: Job) -> WindowsJob:
     """A job that has queries; raises `UnknownJob` where it is of another kind."""
     if not isinstance(job, WindowsJob):
         raise UnknownJob(f"{job.name}: it computes no windowed statistics, so it has no queries")
+    return job
+
+
+def as_join(job: Job) -> JoinJob:
+    """A job that joins two streams; raises `UnknownJob` where it is of another kind."""
+    if not isinstance(job, JoinJob):
+        raise UnknownJob(f"{job.name}: it joins nothing")
     return job
 
 

@@ -20,6 +20,7 @@ from spark_jobs.streaming.json_files import write_json
 from spark_jobs.streaming.tracking.tracked import LOW
 from tests.support.lines import LinesRunner
 from tests.support.live_airflow import Live, live_airflow
+from tests.support.pairs import EXPLAINED, PAIRS
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -82,6 +83,17 @@ def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
     stages = {"again": {"round": 5, "at": 2.0, "counts": {"again": 12, "gone": 3}}}
     beating = {"state": "running", "error": "", "at": time.time(), "began": 1.0, "pid": 7, "stages": stages}
     found.beat({**beating, "tracking": tracking})
+    return found
+
+
+@pytest.fixture
+def pairs(tmp_path: Path, words: JobFolder) -> JobFolder:
+    """The folder of a join, `pairs`, beside `words`: a heavy key is split over its two units, and a piece moves."""
+    with (tmp_path / "streams.toml").open("a") as declared:
+        declared.write(PAIRS)
+    found = JobFolder(tmp_path / "streams" / "pairs")
+    found.path.mkdir(parents=True)
+    write_json(found.path / "explain.json", EXPLAINED)
     return found
 
 

@@ -54,8 +54,8 @@ def log(monkeypatch: pytest.MonkeyPatch) -> MemoryLog:
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: JobFolder) -> JobFolder:
-    """The folder of the job `ticks`; beside it and `words` `tocks` is declared, which nobody started."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: JobFolder, pairs: JobFolder) -> JobFolder:
+    """The folder of the job `ticks`; beside it, `words` and `pairs` is `tocks`, which nobody started."""
     with (tmp_path / "streams.toml").open("a") as declared:
         declared.write("".join(STREAM.format(n, FIELDS, SQL.replace("ticks", n)) for n in JOBS))
     monkeypatch.setenv("SPRINGLINE_STREAM_STATE", str(tmp_path / "state"))
@@ -64,6 +64,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: JobFolder) ->
 
 
 JOBS = ("ticks", "tocks")
+BELOW = {"/tracking": "words", "/join": "pairs"}  # jobs that have what not every job has
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ def walk(api: FastAPI) -> list[tuple[str, str]]:
             method,
             PREFIX
             + route.path_format.format(
-                job="words" if "/tracking" in route.path_format else "ticks",
+                job=next((job for below, job in BELOW.items() if below in route.path_format), "ticks"),
                 name="all",
                 acker=2,
                 path="etl/a",
@@ -133,7 +134,8 @@ def test_the_walk_finds_every_route(api: FastAPI) -> None:
             ("GET", f"{ROOT}/lineage"), ("GET", f"{ROOT}/queue"), ("GET", f"{ROOT}/at-risk"),
             ("GET", f"{ROOT}/datasets/etl/a"), ("POST", f"{ROOT}/datasets/etl/a/pin"),
             ("POST", f"{ROOT}/datasets/etl/a/recover"), ("GET", f"{ROOT}/at-risk/history"),
-            ("PUT", f"{WORDS}/ackers/2"), ("GET", f"{ROOT}/openapi.json")} <= set(walk(api))  # fmt: skip
+            ("PUT", f"{WORDS}/ackers/2"), ("GET", f"{ROOT}/streams/pairs/join"),
+            ("GET", f"{ROOT}/openapi.json")} <= set(walk(api))  # fmt: skip
 
 
 def test_nobody_gets_in_without_a_token(api: FastAPI, clients: dict[str, TestClient]) -> None:
@@ -180,6 +182,20 @@ def test_only_those_jobs_are_there_that_the_user_may_read(
 
 
 # ---- what is told
+
+
+def test_a_job_tells_what_can_be_asked_of_it_and_whether_you_may_change_it(
+    vera: TestClient, ulla: TestClient, log: MemoryLog
+) -> None:
+    """By its kind, and by its DAG; in the list as alone, and when it is stopped."""
+    answers = {"ticks": ["queries"], "tocks": ["queries"], "words": ["tracking"], "pairs": ["join"]}
+    for client, may_change in ((vera, False), (ulla, True)):
+        listed = {told["job"]: told for told in client.get(f"{ROOT}/streams").json()["streams"]}
+        assert {job: told["answers"] for job, told in listed.items()} == answers
+        for job, told in listed.items():
+            assert (told["dag_id"], told["may_change"]) == (f"stream_{job}", may_change)
+            assert client.get(f"{ROOT}/streams/{job}").json() == told
+    assert ulla.post(f"{TICKS}/stop").json() == ulla.get(TICKS).json()
 
 
 def test_a_query_is_registered_changed_and_cancelled(ulla: TestClient, caplog: pytest.LogCaptureFixture) -> None:
@@ -232,6 +248,7 @@ def test_the_schema_tells_every_route(api: FastAPI, vera: TestClient) -> None:
     templates = {
         "ticks": "{job}",
         "words": "{job}",
+        "pairs": "{job}",
         "ackers/2": "ackers/{acker}",
         "all": "{name}",
         "etl/a": "{path}",

@@ -13,6 +13,11 @@ from spark_jobs.streaming.folder import JobFolder
 from springline_airflow.api.mounting import PREFIX
 
 WORDS = f"{PREFIX}/api/v1/streams/words/backpressure"
+FLOW = {
+    "upstreams": {"split": [], "again": [], "count": ["split", "again"], "acker": ["split", "again", "count"]},
+    "reads": {"split": "lines"},
+    "results": {"count": "words.results"},
+}
 THROTTLE = {"downstream": "count", "upstream": "split", "since": 1.0, "why": "3 MB wait", "level": 0, "rate": 1e6}
 COUNT = {
     "state": "overloaded", "queue": 3_000_000, "waiting": 1_000_000, "seconds": 1.5, "rate": None, "capacity": 2e6,
@@ -29,12 +34,12 @@ def test_queues_and_who_throttles_whom_are_told(vera: TestClient, words: JobFold
     with words.held():
         told = vera.get(WORDS).json()
         assert vera.get(WORDS.removesuffix("/backpressure")).json()["backpressure"] == pressed
-    assert told == {**pressed, "state": "running"}
+    assert told == {**pressed, **FLOW, "state": "running"}
 
 
 def test_a_job_that_has_told_nothing_has_its_mode_and_no_stages(vera: TestClient, words: JobFolder) -> None:
     """As one that ran before there was back-pressure."""
-    assert vera.get(WORDS).json() == {"state": "dead", "mode": "off", "control": "kafka", "stages": {}}
+    assert vera.get(WORDS).json() == {**FLOW, "state": "dead", "mode": "off", "control": "kafka", "stages": {}}
 
 
 def test_a_mode_is_set_and_the_log_tells_by_whom(

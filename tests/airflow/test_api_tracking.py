@@ -15,6 +15,7 @@ from spark_jobs.streaming.tracking.tracked import RING
 from spark_jobs.streaming.unitlog.log import Letter
 from springline_airflow.api import streams, tracking
 from springline_airflow.api.mounting import PREFIX
+from tests.support.kept_streams import HOSTILE
 from tests.support.memory_log import MemoryLog
 
 ROOT = f"{PREFIX}/api/v1/streams"
@@ -63,6 +64,16 @@ def test_the_newest_records_that_were_given_up_come_last(vera: TestClient, log: 
         "content": "tw\\xff",
     }  # fmt: skip
     assert vera.get(f"{WORDS}/failed", params={"last": 1}).json() == {"failed": [second]}
+
+
+def test_what_a_record_holds_is_no_page_whatever_it_says(vera: TestClient, log: MemoryLog) -> None:
+    """It is told as JSON, to the letter."""
+    place = {"partition": b"0", "offset": b"9", "reason": HOSTILE.encode()}
+    log._append(Letter("words.dead", 0, HOSTILE.encode(), place), at=1_800_000_000.0)
+    answer = vera.get(f"{WORDS}/failed", params={"last": 1})
+    (told,) = answer.json()["failed"]
+    assert (told["content"], told["reason"]) == (HOSTILE, HOSTILE)
+    assert answer.headers["content-type"] == "application/json"
 
 
 def test_whether_a_range_is_through_is_told_with_what_is_missing(vera: TestClient) -> None:

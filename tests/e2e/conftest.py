@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -13,10 +14,16 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from persistence.model import Dataset
+from services.known import make_servers
 from services.servers.airflow import USER, password
+from services.spare import beside
+from services.supervisor import Supervisor
+from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.settings import StreamSettings
 from springline_airflow.runs import run_id_of
 from tests.support.airflow_pages import DAG, Watched, backfill, framed, trigger, watch
 from tests.support.browser import Complaints, chromium, themed
+from tests.support.kept_streams import TOPICS, beating, declare, explain_pairs, hold_slices, put_results
 from tests.support.lines import LinesRunner
 from tests.support.live_airflow import Live, live_airflow
 
@@ -34,15 +41,45 @@ def pictures() -> Path:
 
 
 @pytest.fixture(scope="session")
-def live() -> Iterator[Live]:
-    """Airflow and Spark Connect with two days landed; nobody persists yet."""
-    home = Path(tempfile.mkdtemp(prefix="springline-e2e-"))
+def home() -> Iterator[Path]:
+    """The home of all servers."""
+    found = Path(tempfile.mkdtemp(prefix="springline-e2e-"))
+    yield found
+    shutil.rmtree(found, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def kafka(home: Path) -> Iterator[str]:
+    """The address of a Kafka."""
+    settings = beside(home / "kafka-alone")
+    (server,) = make_servers(["kafka"], settings)
+    supervisor = Supervisor(settings.home, say=lambda text: None)
+    supervisor.up([server], settings.start_patience)
+    yield server.address
+    supervisor.down(server.name, 5)
+
+
+@pytest.fixture(scope="session")
+def live(home: Path, kafka: str) -> Iterator[Live]:
+    """Airflow and Spark Connect with two days landed and streams declared; nobody persists, and no stream runs yet."""
     dag_ids = (DAG, "persister", "maintenance")
-    try:
-        with live_airflow(home, [FIRST, SECOND], dag_ids=dag_ids, runner=lines_runner()) as found:
-            yield found
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+    environment = {"SPRINGLINE_KAFKA": kafka, "SPRINGLINE_STREAMS": str(home / "streams.toml")}
+    declare(home / "streams.toml")
+    with live_airflow(home, [FIRST, SECOND], dag_ids=dag_ids, environment=environment, runner=lines_runner()) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def streams(live: Live, kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamSettings]:
+    """Streams as `kept_streams` makes them, that beat as long as there are tests."""
+    settings = StreamSettings(home=live.home, streams=live.home / "streams.toml", kafka=kafka)
+    with closing(Kafka(settings.cluster)) as log:
+        log.create(TOPICS)
+        put_results(log)
+    hold_slices(settings.declarations, settings.state_folder)
+    explain_pairs(settings.folder("pairs"), tmp_path_factory.mktemp("pairs"))
+    with beating(settings.home):
+        yield settings
 
 
 def lines_runner() -> LinesRunner:

@@ -81,7 +81,7 @@ def test_another_site_is_not_logged_in(page, port, target):
     assert seen == [401]
 
 
-@pytest.mark.parametrize("name", ["lineage", "queue", "risk", "dataset"])
+@pytest.mark.parametrize("name", ["lineage", "queue", "risk", "dataset", "streams"])
 def test_no_other_origin_can_show_a_page_in_a_frame(page, live, port, name):
     """The same page in a frame of Airflow's own origin is shown."""
     address = f"{live.address}{PREFIX}/pages/{name}"

@@ -7,7 +7,7 @@ import pytest
 from persistence.model import Dataset
 from tests.e2e.conftest import FIRST, SECOND, lose
 from tests.support.airflow_pages import PAGES, opened
-from tests.support.browser import THEMES, faults
+from tests.support.browser import SIZE, THEMES, faults
 
 QUERIES = {"dataset": f"?path=etl/{FIRST}/accepted"}
 SHOWN = {
@@ -15,12 +15,14 @@ SHOWN = {
     "queue": "tbody tr[data-key]",
     "risk": "tbody tr[data-key]",
     "dataset": "dl.facts",
+    "streams": "tbody tr[data-key]",
 }
+JOBS = {"ticks": "path.line", "words": "td code", "pairs": "svg.loads"}  # what comes last of their pages
 
 
 @pytest.fixture(scope="module", autouse=True)
-def missing(live, gone) -> Dataset:
-    """A dataset that is lost and that nobody brings back."""
+def missing(live, gone, streams) -> Dataset:
+    """A dataset that is lost and that nobody brings back; beside it there are streams."""
     return lose(live, f"etl/{SECOND}/causes")
 
 
@@ -35,6 +37,18 @@ def test_a_page_is_for_everybody(page, live, pictures, request, name):
     dark = frame.evaluate("() => getComputedStyle(document.body).backgroundColor")
     assert (sum(int(part) for part in dark.strip("rgb()").split(",")) < 128 * 3) == (theme == "dark")
     page.screenshot(path=pictures / f"{name}-{theme}.png")
+    assert faults(frame) == []
+
+
+@pytest.mark.parametrize("context", THEMES, indirect=True)
+@pytest.mark.parametrize("job", JOBS)
+def test_the_page_of_a_stream_is_for_everybody(page, live, streams, pictures, request, job):
+    """Of each kind of job."""
+    theme = request.node.callspec.params["context"]
+    page.set_viewport_size({**SIZE, "height": 1300})
+    frame = opened(page, live.address, "streams", f"?job={job}")
+    frame.locator(JOBS[job]).first.wait_for()
+    page.screenshot(path=pictures / f"stream-{job}-{theme}.png")
     assert faults(frame) == []
 
 

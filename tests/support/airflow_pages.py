@@ -11,7 +11,7 @@ from playwright.sync_api import Frame, Locator, Page, expect
 from springline_airflow.api.mounting import PREFIX
 
 DAG = "etl_lineage"
-PAGES = {"lineage": "Lineage", "queue": "Queue", "risk": "At risk", "dataset": "Dataset"}
+PAGES = {"lineage": "Lineage", "queue": "Queue", "risk": "At risk", "dataset": "Dataset", "streams": "Streams"}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from airflow.api_fastapi.core_api.security import get_user
 from fastapi import Depends, FastAPI, Request
 
 from spark_jobs.streaming.asking import Planners
-from springline_airflow.api import backpressure, datasets, recovering, streams, tracking
+from springline_airflow.api import backpressure, datasets, joins, recovering, streams, tracking
 from springline_airflow.api.problems import PROBLEMS, tell_problems
 from springline_airflow.opening import Platforms
 from springline_airflow.pages import serving
@@ -35,6 +35,7 @@ def make_app() -> FastAPI:
     app.include_router(streams.router, prefix=VERSIONED)
     app.include_router(tracking.router, prefix=VERSIONED)
     app.include_router(backpressure.router, prefix=VERSIONED)
+    app.include_router(joins.router, prefix=VERSIONED)
     app.include_router(serving.router)
 
     @app.get(f"{VERSIONED}/openapi.json", include_in_schema=False)

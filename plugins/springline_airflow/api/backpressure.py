@@ -8,6 +8,7 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Depends
 
 from spark_jobs.streaming.backpressure.choosing import Choice, choice_of, choose
+from spark_jobs.streaming.backpressure.counting import upstreams_of
 from springline_airflow.api import access, shapes
 from springline_airflow.api.streams import Found, FoundDep
 
@@ -32,8 +33,16 @@ def set_backpressure(job: FoundDep, body: shapes.BackPressureChoice, user: GetUs
 
 def _told(job: Found, choice: Choice) -> shapes.BackPressure:
     seen = job.look()
-    stages = seen.backpressure.get("stages", {})
-    return shapes.BackPressure(state=seen.state, mode=choice.mode, control=choice.control, stages=stages)
+    stages = [part.stage for part in job.settings.parts(job.job, 1)]  # what they are called does not depend on units
+    return shapes.BackPressure(
+        state=seen.state,
+        mode=choice.mode,
+        control=choice.control,
+        upstreams=upstreams_of(stages),
+        reads={stage.name: stage.topic for stage in stages if not stage.inside},
+        results={stage.name: stage.results for stage in stages if stage.results},
+        stages=seen.backpressure.get("stages", {}),
+    )
 
 
 router = APIRouter(tags=["streams"])

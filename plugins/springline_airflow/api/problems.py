@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from persistence.errors import CatalogUnavailable, InvalidPath, PersistenceError, RefusedTransition, UnknownDataset
 from spark_jobs.streaming.errors import LogUnavailable, MissingVersion, NoTopic, StreamError, UnknownJob
+from spark_jobs.streaming.join.errors import NeverSteered
 from spark_jobs.streaming.tracking.completeness import NeverTracked
 from spark_jobs.streaming.tracking.errors import BadRing
 from spark_jobs.streaming.windows.errors import BadQuery, UnknownQuery
@@ -24,6 +25,7 @@ _STATUS: dict[type[_Known], HTTPStatus] = {
     NoTopic: HTTPStatus.NOT_FOUND,  # of results, of dead letters: the job never ran
     MissingVersion: HTTPStatus.CONFLICT,  # the job has not run a round
     NeverTracked: HTTPStatus.CONFLICT,  # nor this one
+    NeverSteered: HTTPStatus.CONFLICT,
     BadRing: HTTPStatus.CONFLICT,
     BadQuery: HTTPStatus.UNPROCESSABLE_ENTITY,
     LogUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 from pydantic import BaseModel, Field
@@ -20,6 +21,7 @@ from spark_jobs.streaming.windows.adhoc import Answer
 from spark_jobs.streaming.windows.expressions import ARROW
 from spark_jobs.streaming.windows.registry import Registered
 
+Answers = Literal["queries", "tracking", "join"]
 _TYPES = {kind: name for name, kind in ARROW.items()}
 
 
@@ -29,10 +31,19 @@ class Sql(BaseModel):
     sql: str = Field(min_length=1, max_length=20_000)
 
 
+@dataclass(frozen=True)
+class Stream(Seen):
+    """A job at a moment, and its DAG; what else can be asked of it, below its own route; whether you may change it."""
+
+    dag_id: str = ""
+    answers: Sequence[Answers] = ()
+    may_change: bool = False
+
+
 class Streams(BaseModel):
     """Jobs at this moment."""
 
-    streams: Sequence[Seen]
+    streams: Sequence[Stream]
 
 
 class Query(BaseModel):
@@ -148,11 +159,18 @@ class BackPressureChoice(BaseModel):
 
 
 class BackPressure(BaseModel):
-    """The back-pressure that is chosen for a job, the job's `state`, and its stages as it last told."""
+    """The back-pressure that is chosen for a job, the job's `state`, and its stages as it last told.
+
+    By stage, whether the job ran or not: the direct `upstreams` that it may throttle, the topic that it `reads` where
+    that is not the job's own, and that of its `results`.
+    """
 
     state: str
     mode: Mode
     control: Control
+    upstreams: Mapping[str, Sequence[str]]
+    reads: Mapping[str, str]
+    results: Mapping[str, str]
     stages: Mapping[str, Pressed]
 
 

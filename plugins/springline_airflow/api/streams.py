@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Depends, Query, Request, Response, status
 from fastapi.responses import JSONResponse
 
 from spark_jobs.streaming.asking import ask
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import TrackedJob, as_tracked, as_windows, job_of, read_jobs
+from spark_jobs.streaming.jobs import TrackedJob, as_join, as_tracked, as_windows, is_tracked, job_of, read_jobs
+from spark_jobs.streaming.join.job import JoinJob
+from spark_jobs.streaming.join.steering import explanation_of
 from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.parts import Job
 from spark_jobs.streaming.settings import StreamSettings
@@ -23,6 +27,7 @@ from spark_jobs.streaming.watching import Seen, look
 from spark_jobs.streaming.windows.job import WindowsJob
 from spark_jobs.streaming.windows.registry import Registry
 from springline_airflow.api import access, shapes
+from springline_airflow.streams import dag_of
 
 _KAFKA_SECONDS = 5.0  # without an answer of Kafka: who asks here does not wait as long as a job does
 
@@ -51,6 +56,22 @@ class Found:
         return as_tracked(self.job)
 
     @property
+    def explanation(self) -> Mapping[str, Any]:
+        """What the last look at a join told; raises `UnknownJob` where the job is none, and `NeverSteered`."""
+        as_join(self.job)
+        return explanation_of(self.folder)
+
+    @property
+    def answers(self) -> Sequence[shapes.Answers]:
+        """What else can be asked of the job than of any."""
+        kinds: Mapping[shapes.Answers, bool] = {
+            "queries": isinstance(self.job, WindowsJob),
+            "tracking": is_tracked(self.job),
+            "join": isinstance(self.job, JoinJob),
+        }
+        return [name for name, given in kinds.items() if given]
+
+    @property
     def registry(self) -> Registry:
         """The job's queries as they are now."""
         return self.folder.registry() or self.windows.registry()
@@ -58,6 +79,12 @@ class Found:
     def look(self) -> Seen:
         """How the job is."""
         return look(self.job.name, self.folder, time.time())
+
+    def told(self, user: BaseUser) -> shapes.Stream:
+        """The same for a user."""
+        name = self.job.name
+        may_change = access.may(user, "PUT", name)
+        return shapes.Stream(**vars(self.look()), dag_id=dag_of(name), answers=self.answers, may_change=may_change)
 
     def log(self) -> AbstractContextManager[Kafka]:
         """Kafka, for as long as a request."""
@@ -78,13 +105,13 @@ FoundDep = Annotated[Found, Depends(found)]
 def streams(user: GetUserDep) -> shapes.Streams:
     """How the jobs are that you may read."""
     names = access.readable(user, read_jobs(StreamSettings().declarations))
-    return shapes.Streams(streams=[found(name).look() for name in names])
+    return shapes.Streams(streams=[found(name).told(user) for name in names])
 
 
 @_reading.get("")
-def stream(job: FoundDep) -> Seen:
+def stream(job: FoundDep, user: GetUserDep) -> shapes.Stream:
     """How a job is."""
-    return job.look()
+    return job.told(user)
 
 
 @_reading.get("/queries")
@@ -147,12 +174,12 @@ def results(
 
 
 @_changing.post("/stop", status_code=status.HTTP_202_ACCEPTED)
-def stop(job: FoundDep, user: GetUserDep) -> Seen:
+def stop(job: FoundDep, user: GetUserDep) -> shapes.Stream:
     """Let a job's application end when the rounds that are planned are through; nothing happens if it does not run."""
     if job.folder.runs():
         job.folder.ask_to_stop()
         _log.info("%s: %s has asked it to stop", job.job.name, user.get_name())
-    return job.look()
+    return job.told(user)
 
 
 def _one(registry: Registry, name: str) -> shapes.OneQuery:

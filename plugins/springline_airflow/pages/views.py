@@ -7,7 +7,7 @@ _LINEAGE = {
     "dag_run": "dag_id={DAG_ID}&run_id={RUN_ID}",
     "task": "dag_id={DAG_ID}&task_id={TASK_ID}",
 }
-PAGES = {"lineage": "Lineage", "queue": "Queue", "risk": "At risk", "dataset": "Dataset"}
+PAGES = {"lineage": "Lineage", "queue": "Queue", "risk": "At risk", "dataset": "Dataset", "streams": "Streams"}
 
 
 def views(prefix: str) -> list[dict[str, str]]:

@@ -12,10 +12,10 @@ from rich.console import Console
 
 from spark_jobs.streaming.commands.arguments import JobName, Json, job_named
 from spark_jobs.streaming.commands.tables import plain_table
-from spark_jobs.streaming.errors import UnknownJob
 from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.jobs import as_join
 from spark_jobs.streaming.join.job import JoinJob
-from spark_jobs.streaming.join.steering import explained, want_units
+from spark_jobs.streaming.join.steering import explanation_of, want_units
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
 _REASONS = 3
@@ -26,9 +26,7 @@ _SHOWN = 10  # lines of a table
 def explain(job: JobName, as_json: Json = False) -> None:
     """Tell loads, heavy keys, the routing table, what is under way, and what would be done now, and why."""
     _, folder = _named(job)
-    told = explained(folder)
-    if told is None:
-        raise UnknownJob(f"{job}: nothing is known of it yet: start it first")
+    told = explanation_of(folder)
     if as_json:
         print(json.dumps(told, indent=2))
         return
@@ -67,9 +65,7 @@ def units(job: JobName, wanted: Annotated[int, typer.Argument(min=1, help="How m
 
 def _named(name: str) -> tuple[JoinJob, JobFolder]:
     job, folder = job_named(name)
-    if not isinstance(job, JoinJob):
-        raise UnknownJob(f"{name}: it joins nothing")
-    return job, folder
+    return as_join(job), folder
 
 
 def _loads(console: Console, loads: Mapping[str, Sequence[int]]) -> None:

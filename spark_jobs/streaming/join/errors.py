@@ -31,6 +31,10 @@ class BadOrders(JoinError):
     """Orders of an epoch that contradict each other, or what a unit holds."""
 
 
+class NeverSteered(JoinError):
+    """A join whose loads nobody has looked at yet."""
+
+
 class BadCopy(JoinError):
     """A copy of a piece that is not whole where its switch says that it lies."""
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from spark_jobs.streaming.errors import BadJob, StreamError
 from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.join.errors import NeverSteered
 from spark_jobs.streaming.join.forms import Reach
 from spark_jobs.streaming.join.pieces import part_of
 from spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
@@ -70,6 +71,14 @@ def course_of(folder: JobFolder) -> Course | None:
 def explained(folder: JobFolder) -> dict[str, Any] | None:
     """What the last look told; None before the first one."""
     told: dict[str, Any] | None = read_json(folder.path / _EXPLAIN)
+    return told
+
+
+def explanation_of(folder: JobFolder) -> dict[str, Any]:
+    """The same; raises `NeverSteered` before the first look."""
+    told = explained(folder)
+    if told is None:
+        raise NeverSteered(f"{folder.path.name}: nothing is known of it yet: start it first")
     return told
 
 

@@ -2,20 +2,27 @@
 
 const ROOT = "../api/v1/";
 
+/** An answer that is none throws what is wrong, with its `status`, and the `line` and `column` of wrong SQL, where known. */
 async function answered(response) {
   if (response.ok) return response;
-  let detail = response.statusText || `status ${response.status}`;
+  let told = {};
   try {
-    detail = (await response.json()).detail ?? detail;
+    told = await response.json();
   } catch {
     // no JSON: a proxy answered, its status has to do
   }
-  throw new Error(detail);
+  const error = new Error(told.detail ?? (response.statusText || `status ${response.status}`));
+  throw Object.assign(error, { status: response.status, line: told.line ?? null, column: told.column ?? null });
 }
 
 /** The address of a dataset below the API; a path keeps its slashes. */
 export function placeOf(path) {
   return `datasets/${path.split("/").map(encodeURIComponent).join("/")}`;
+}
+
+/** The address of a stream job below the API, or of what is below the job. */
+export function jobPlace(job, ...below) {
+  return ["streams", encodeURIComponent(job), ...below].join("/");
 }
 
 /** The query that names these values; those that are empty are left out. */
@@ -32,8 +39,13 @@ export async function get(place) {
 }
 
 /** The answer to something that may change the world. JSON, so that no other site can send it from a form. */
-export async function post(place, body) {
+export async function post(place, body, method = "POST") {
   const headers = { Accept: "application/json", "Content-Type": "application/json" };
-  const response = await fetch(ROOT + place, { method: "POST", headers, body: JSON.stringify(body) });
+  const response = await fetch(ROOT + place, { method, headers, body: JSON.stringify(body) });
   return (await answered(response)).json();
+}
+
+/** The same, for what is to be so from now on. */
+export function put(place, body) {
+  return post(place, body, "PUT");
 }

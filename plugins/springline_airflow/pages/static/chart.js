@@ -1,11 +1,9 @@
 // What was at risk over time, as a picture by hand, with the same in words and in a table.
 
 import { h, s } from "./elements.js";
+import { patch, plot } from "./plot.js";
 import { sayBytes, saySeconds, sayTime } from "./saying.js";
 
-const WIDTH = 760;
-const HEIGHT = 190;
-const EDGE = { left: 70, right: 12, top: 12, bottom: 26 };
 const MOST_ROWS = 20;
 const HATCHED = "url(#gone)";
 
@@ -35,29 +33,20 @@ function steps(moments, value, x, y) {
 
 function picture(moments, worst, words) {
   const [first, last] = [moments[0].at, Math.max(Date.now() / 1000, moments.at(-1).at)];
-  const across = WIDTH - EDGE.left - EDGE.right;
-  const floor = HEIGHT - EDGE.bottom;
-  const round = (value) => Math.round(value * 10) / 10;
-  const x = (at) => round(EDGE.left + (across * (Math.min(at, last) - first)) / (last - first || 1));
-  const y = (bytes) => round(floor - ((floor - EDGE.top) * bytes) / (worst.bytes || 1));
-  const area = (value) => `${steps(moments, value, x, y)} V${floor} H${x(first)} Z`;
-  const line = (bytes) => [s("line", { x1: EDGE.left, x2: WIDTH - EDGE.right, y1: y(bytes), y2: y(bytes), class: "axis" }),
-    s("text", { x: EDGE.left - 8, y: y(bytes) + 4, class: "end" }, sayBytes(bytes))];
   const clock = (at) => new Date(at * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-  return s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "chart", role: "img", "aria-label": words },
-    s("defs", {}, s("pattern", { id: "gone", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
-      s("line", { x1: 0, y1: 0, x2: 0, y2: 6, class: "hatch" }))),
-    (worst.bytes ? [0, worst.bytes / 2, worst.bytes] : [0]).map(line),
-    s("path", { d: area((each) => each.bytes), class: "some" }),
-    s("path", { d: steps(moments, (each) => each.bytes, x, y), class: "someline" }),
-    moments.some((each) => each.irrecoverable_bytes) && s("path", { d: area((each) => each.irrecoverable_bytes), class: "gone", fill: HATCHED }),
-    s("text", { x: EDGE.left, y: HEIGHT - 8 }, clock(first)),
-    s("text", { x: WIDTH - EDGE.right, y: HEIGHT - 8, class: "end" }, clock(last)));
+  return plot({ first, last, most: worst.bytes, sayValue: sayBytes, sayPlace: clock, words }, (x, y) => {
+    const area = (value) => `${steps(moments, value, x, y)} V${y(0)} H${x(first)} Z`;
+    return [
+      s("defs", {}, s("pattern", { id: "gone", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+        s("line", { x1: 0, y1: 0, x2: 0, y2: 6, class: "hatch" }))),
+      s("path", { d: area((each) => each.bytes), class: "some" }),
+      s("path", { d: steps(moments, (each) => each.bytes, x, y), class: "someline" }),
+      moments.some((each) => each.irrecoverable_bytes) && s("path", { d: area((each) => each.irrecoverable_bytes), class: "gone", fill: HATCHED }),
+    ];
+  });
 }
 
 function legend() {
-  const patch = (kind, fill) => s("svg", { viewBox: "0 0 16 12", width: 16, height: 12, class: "chart", "aria-hidden": "true" },
-    s("rect", { width: 16, height: 12, class: kind, fill }));
   return h("p", { class: "legend" }, patch("some"), " at risk  ", patch("gone", HATCHED), " of it, gone for good");
 }
 

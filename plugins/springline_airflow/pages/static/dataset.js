@@ -1,7 +1,7 @@
 // Everything about one dataset.
 
 import { placeOf, query } from "./asking.js";
-import { h, table } from "./elements.js";
+import { facts, h, table } from "./elements.js";
 import { asked, frame, live, outward, say } from "./frame.js";
 import { sayBytes, saySeconds, sayTime } from "./saying.js";
 import { settle } from "./settling.js";
@@ -15,11 +15,6 @@ const body = h("div");
 
 const link = (each) =>
   h("a", { href: `dataset${query({ path: each.path, generation: each.generation })}` }, `${each.path}@${each.generation}`);
-
-function facts(pairs) {
-  return h("dl", { class: "facts" }, pairs.filter(([, value]) => value !== "" && value !== null && value !== undefined)
-    .map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
-}
 
 function airflow(told) {
   if (!told.dag_id) return "";

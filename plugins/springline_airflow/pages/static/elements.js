@@ -39,3 +39,17 @@ export function table(caption, columns, rows, key = () => null) {
       h("tbody", {}, rows.map((row) => h("tr", { "data-key": key(row) }, line(row))))),
   );
 }
+
+/** A list of names with their values; those without a value are left out. */
+export function facts(pairs) {
+  return h("dl", { class: "facts" }, given(pairs).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+}
+
+/** The same beside each other, for what is looked at often. */
+export function tiles(pairs) {
+  return h("dl", { class: "tiles" }, given(pairs).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+}
+
+function given(pairs) {
+  return pairs.filter(([, value]) => value !== "" && value !== null && value !== undefined);
+}

@@ -3,7 +3,8 @@
 import { get } from "./asking.js";
 import { h } from "./elements.js";
 
-const PAGES = [["lineage", "Lineage"], ["queue", "Queue"], ["risk", "At risk"], ["dataset", "Dataset"]];
+const PAGES = [["lineage", "Lineage"], ["queue", "Queue"], ["risk", "At risk"], ["dataset", "Dataset"],
+  ["streams", "Streams"]];
 const EVERY = 3000; // milliseconds between two looks
 
 /** The value of the address's query called `name`, or nothing. */
@@ -54,9 +55,11 @@ export function say(text, wrong = false) {
 
 /**
  * Ask again and again while the page is looked at, and call `show` when the answer is another one.
- * `place` gives what to ask for; returns a function that asks at once.
+ * `place` gives what to ask for; `tell` says what is wrong, with the answer's status, and that nothing is any more;
+ * `every` is in milliseconds.
+ * Returns a function that asks at once.
  */
-export function live(place, show) {
+export function live(place, show, tell = say, every = EVERY) {
   let last = null;
   let timer = 0;
   let turn = 0;
@@ -68,12 +71,12 @@ export function live(place, show) {
       if (mine !== turn) return; // somebody asked for something else meanwhile
       if (text !== last) show(JSON.parse(text));
       last = text;
-      say("");
+      tell("");
     } catch (error) {
       if (mine !== turn) return;
-      say(error.message, true);
+      tell(error.message, true, error.status);
     }
-    if (!document.hidden) timer = setTimeout(look, EVERY);
+    if (!document.hidden) timer = setTimeout(look, every);
   }
   document.addEventListener("visibilitychange", () => document.hidden || look());
   look();

@@ -6,10 +6,10 @@
 
 export const WIDTH = 210; // of a node
 export const HEIGHT = 46;
-const ACROSS = 290; // from layer to layer
 const MARGIN = 16;
 const SWEEPS = 6; // more hardly moves anything
-const HALF = { node: HEIGHT / 2, operation: HEIGHT / 2 - 8, lane: 4 };
+// How wide a node is, how far it is from layer to layer, and half the height of each kind of node, and of a lane.
+const USUAL = { width: WIDTH, across: 290, half: { node: HEIGHT / 2, operation: HEIGHT / 2 - 8, lane: 4 } };
 
 function roomBetween(a, b) {
   if (a.kind === "lane" && b.kind === "lane") return 4;
@@ -18,17 +18,20 @@ function roomBetween(a, b) {
 
 /** How far apart the middles of two neighbours in a layer are at least. */
 function apart(above, below) {
-  return HALF[above.kind] + roomBetween(above, below) + HALF[below.kind];
+  return above.half + roomBetween(above, below) + below.half;
 }
 
 /**
  * The left upper corner of each node, by key; the points of each edge, in the edges' order; the size of the whole.
  * The first point of an edge is at the right side of its source; then a curve and a straight line take turns.
+ * A node of a kind that is less high than others stands in the middle of their height.
  */
-export function routed(nodes, edges) {
-  const rows = rowsOf(nodes);
+export function routed(nodes, edges, sizes = USUAL) {
+  const { width, across, half } = sizes;
+  const leftOf = (stop) => MARGIN + stop.layer * across;
+  const rows = rowsOf(nodes, half);
   const stops = new Map(rows.flat().map((stop) => [stop.key, stop]));
-  const ways = edges.map((edge) => wayOf(edge, stops, rows));
+  const ways = edges.map((edge) => wayOf(edge, stops, rows, half));
   for (const row of rows) {
     for (const stop of row) if (stop.kind === "lane") stop.y = mean(stop.hopes);
     row.sort((a, b) => a.y - b.y || a.place - b.place);
@@ -44,25 +47,23 @@ export function routed(nodes, edges) {
     }
   }
   const every = rows.flat();
-  const top = Math.min(...every.map((stop) => stop.y - HALF[stop.kind]), Infinity);
-  const bottom = Math.max(...every.map((stop) => stop.y + HALF[stop.kind]), -Infinity);
+  const top = Math.min(...every.map((stop) => stop.y - stop.half), Infinity);
+  const bottom = Math.max(...every.map((stop) => stop.y + stop.half), -Infinity);
   for (const stop of every) stop.y += MARGIN - top;
-  const at = new Map(nodes.map(({ key }) => [key, { x: leftOf(stops.get(key)), y: stops.get(key).y - HEIGHT / 2 }]));
+  const at = new Map(nodes.map(({ key }) => [key, { x: leftOf(stops.get(key)), y: stops.get(key).y - half.node }]));
   return {
     at,
-    lines: ways.map(pointsOf),
-    width: 2 * MARGIN + Math.max(0, rows.length - 1) * ACROSS + WIDTH,
+    lines: ways.map((way) => pointsOf(way, leftOf, width)),
+    width: 2 * MARGIN + Math.max(0, rows.length - 1) * across + width,
     height: every.length ? 2 * MARGIN + bottom - top : 2 * MARGIN,
   };
 }
 
 /** The stops of each layer, in their order, one below the other; short layers stand in the middle. */
-function rowsOf(nodes) {
+function rowsOf(nodes, half) {
   const rows = Array.from({ length: Math.max(-1, ...nodes.map((node) => node.layer)) + 1 }, () => []);
   for (const { key, layer, place, kind } of nodes) {
-    rows[layer].push({
-      key, layer, place, kind: kind === "operation" ? kind : "node", y: 0, before: new Set(), behind: new Set(),
-    });
+    rows[layer].push({ key, layer, place, kind: "node", half: half[kind] ?? half.node, y: 0, before: new Set(), behind: new Set() });
   }
   for (const row of rows) {
     row.sort((a, b) => a.place - b.place);
@@ -74,14 +75,16 @@ function rowsOf(nodes) {
 }
 
 /** The stops of an edge: its source, a lane in each layer between, its target. Edges of one source share their lanes. */
-function wayOf({ source, target }, stops, rows) {
+function wayOf({ source, target }, stops, rows, half) {
   const from = stops.get(source);
   const to = stops.get(target);
   const way = [from];
   for (let layer = from.layer + 1; layer < to.layer; layer += 1) {
     const key = `lane:${layer}:${source}`;
     if (!stops.has(key)) {
-      const lane = { key, layer, place: from.place, kind: "lane", y: 0, hopes: [], before: new Set(), behind: new Set() };
+      const lane = {
+        key, layer, place: from.place, kind: "lane", half: half.lane, y: 0, hopes: [], before: new Set(), behind: new Set(),
+      };
       stops.set(key, lane);
       rows[layer].push(lane);
     }
@@ -123,15 +126,11 @@ function mean(values) {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
-function leftOf(stop) {
-  return MARGIN + stop.layer * ACROSS;
-}
-
-function pointsOf(way) {
+function pointsOf(way, leftOf, width) {
   const [from, to] = [way[0], way.at(-1)];
-  const points = [{ x: leftOf(from) + WIDTH, y: from.y }];
-  for (const lane of way.slice(1, -1)) points.push({ x: leftOf(lane), y: lane.y }, { x: leftOf(lane) + WIDTH, y: lane.y });
-  points.push({ x: from.layer < to.layer ? leftOf(to) : leftOf(to) + WIDTH, y: to.y });
+  const points = [{ x: leftOf(from) + width, y: from.y }];
+  for (const lane of way.slice(1, -1)) points.push({ x: leftOf(lane), y: lane.y }, { x: leftOf(lane) + width, y: lane.y });
+  points.push({ x: from.layer < to.layer ? leftOf(to) : leftOf(to) + width, y: to.y });
   return points;
 }
 

@@ -36,3 +36,19 @@ export function sayTime(at) {
 export function counted(count, thing) {
   return `${count.toLocaleString("en")} ${thing}${count === 1 ? "" : "s"}`;
 }
+
+/** `1,234`, `0.125`: a number of anything; what is none is said as it is. */
+export function sayNumber(value) {
+  if (typeof value !== "number") return value === null || value === undefined ? "" : String(value);
+  return Number.isInteger(value) ? value.toLocaleString("en") : Number(value.toPrecision(5)).toLocaleString("en", { maximumFractionDigits: 20 });
+}
+
+/** `1.2 MB/s`; null is empty. */
+export function sayRate(value) {
+  return value === null || value === undefined ? "" : `${sayBytes(value)}/s`;
+}
+
+/** `12.5 %` of a share. */
+export function sayShare(value) {
+  return `${three(value * 100)} %`;
+}

@@ -1,6 +1,6 @@
 // Where a dataset is, as a shape and a word; the style sheet adds the colour. No two states share a shape.
 
-import { h, s } from "./elements.js";
+import { badgeOf, shape } from "./badges.js";
 
 const SHAPES = {
   writing: "M2 16 L3 12 L11 4 L14 7 L6 15 Z", // a pen
@@ -16,17 +16,12 @@ export const STATES = Object.keys(SHAPES);
 
 /** The shape of a state, in an SVG of 17 by 18. */
 export function shapeOf(state) {
-  return s("path", { d: SHAPES[state] ?? "M8 9 h1", class: `shape ${state}`, "aria-hidden": "true" });
+  return shape(state, SHAPES);
 }
 
 /** A state in running text. */
 export function badge(state) {
-  return h(
-    "span",
-    { class: "state" },
-    s("svg", { viewBox: "0 0 17 18", width: 14, height: 15, "aria-hidden": "true" }, shapeOf(state)),
-    state,
-  );
+  return badgeOf(state, SHAPES);
 }
 
 /** The state that speaks for several: the worst of them. */

@@ -1,6 +1,7 @@
 // What a person may ask for, of one dataset: tried dry first, then done when it is confirmed.
 
 import { placeOf, post } from "./asking.js";
+import { confirmed } from "./dialogs.js";
 import { h } from "./elements.js";
 import { outward } from "./frame.js";
 
@@ -31,45 +32,20 @@ export function wishButtons(dataset, done) {
       h("button", { type: "button", onclick: (event) => ask(dataset, wish, done, event.currentTarget) }, TITLES[wish])));
 }
 
-async function ask(dataset, wish, done, opener) {
+function ask(dataset, wish, done, opener) {
   const place = `${placeOf(dataset.path)}/${wish}`;
-  const words = h("p", { "aria-live": "polite" }, "asking …");
-  const yes = h("button", { type: "submit", disabled: true }, TITLES[wish]);
-  const no = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
-  const form = h("form", { method: "dialog", onsubmit: grant }, h("h2", {}, TITLES[wish]), words,
-    h("p", { class: "buttons" }, yes, no));
-  const dialog = h("dialog", { "aria-label": TITLES[wish], onclose: () => {
-    dialog.remove();
-    opener.focus();
-  } }, form);
+  const body = { generation: dataset.generation };
 
-  async function grant(event) {
-    event.preventDefault();
-    yes.disabled = true;
-    try {
-      const granted = await post(place, { generation: dataset.generation });
-      done();
-      if (!granted.run_id) {
-        dialog.close();
-        return;
-      }
-      words.replaceChildren(`${granted.words}: `, outward(runAt(granted), "watch the DAG run"), ".");
-      yes.hidden = true;
-      no.textContent = "Close";
-      no.focus();
-    } catch (error) {
-      words.textContent = error.message;
-    }
+  async function tried() {
+    const { allowed, words } = await post(place, { ...body, dry: true });
+    return { allowed, words: allowed ? `${words}.` : `Not now: ${words}.` };
   }
 
-  document.body.append(dialog);
-  dialog.showModal();
-  try {
-    const tried = await post(place, { generation: dataset.generation, dry: true });
-    words.textContent = tried.allowed ? `${tried.words}.` : `Not now: ${tried.words}.`;
-    yes.disabled = !tried.allowed;
-    (tried.allowed ? yes : no).focus();
-  } catch (error) {
-    words.textContent = error.message;
+  async function grant() {
+    const granted = await post(place, body);
+    done();
+    return granted.run_id && [`${granted.words}: `, outward(runAt(granted), "watch the DAG run"), "."];
   }
+
+  confirmed(TITLES[wish], opener, tried, grant);
 }

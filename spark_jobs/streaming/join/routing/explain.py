@@ -12,12 +12,16 @@ from spark_jobs.streaming.join.routing.table import SIDES, Place
 
 @dataclass(frozen=True)
 class Explained:
-    """The routing of a join: `loads` by unit (left, right); shares of tuples by key; moves in words, with costs."""
+    """The routing of a join: `loads` by unit (left, right); shares of tuples by key; moves in words, with costs.
+
+    There is a load for each unit that there can be; those in use are `used`.
+    """
 
     epoch: int
     strategy: str
     units: int
     wanted: int
+    used: tuple[int, ...]
     loads: Mapping[int, tuple[int, int]]
     imbalance: float
     bound: float
@@ -52,6 +56,7 @@ def explain(
         strategy=control.strategy,
         units=len(table.units),
         wanted=control.units,
+        used=table.units,
         loads={unit: loads.stored.get(unit, (0, 0)) for unit in range(table.room)},
         imbalance=loads.imbalance(table.units),
         bound=control.theta,

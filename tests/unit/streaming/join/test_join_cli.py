@@ -10,8 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_jobs.streaming.commands.join import app
-from spark_jobs.streaming.errors import BadJob, UnknownJob
+from spark_jobs.streaming.errors import BadJob
 from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.join.errors import NeverSteered
 from spark_jobs.streaming.join.routing.controller import Control
 from spark_jobs.streaming.join.steering import wanted_units
 from tests.support.join_world import JoinWorld, join_of
@@ -76,7 +77,7 @@ def refused(*arguments: str) -> BaseException | None:
 def test_a_join_that_never_ran_explains_nothing(folder: JobFolder) -> None:
     """It says what to do."""
     error = refused("explain", "j")
-    assert isinstance(error, UnknownJob) and "nothing is known of it yet: start it first" in str(error)
+    assert isinstance(error, NeverSteered) and "nothing is known of it yet: start it first" in str(error)
 
 
 def test_loads_keys_and_reasons_are_explained(ran: JoinWorld) -> None:

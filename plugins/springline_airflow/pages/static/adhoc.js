@@ -1,0 +1,64 @@
+// A question that is answered once, from what a job holds at this moment.
+
+import { jobPlace, post } from "./asking.js";
+import { h } from "./elements.js";
+import { rowsTable } from "./rows.js";
+import { counted } from "./saying.js";
+import { settle } from "./settling.js";
+
+const MOST = 500; // rows that are shown
+
+/** The part of a job's page; `propose` is called with its queries, and gives a first question. */
+export function adHocPart(job) {
+  const sql = h("textarea", { rows: 4, spellcheck: "false", required: true, onkeydown: (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) ask(event);
+  } });
+  const button = h("button", { type: "submit" }, "Ask");
+  const said = h("p", { class: "trouble", role: "status" });
+  const answer = h("div");
+  const form = h("form", { class: "question", onsubmit: ask }, h("label", {}, "SQL, answered once (Ctrl+Enter asks)", sql), button);
+  const part = h("section", { "aria-label": "Ad hoc query" }, h("h2", {}, "Ad hoc query"), form, said, answer);
+
+  async function ask(event) {
+    event.preventDefault();
+    if (button.disabled) return;
+    button.disabled = true;
+    said.classList.remove("wrong");
+    said.textContent = "asking …";
+    try {
+      const told = await post(jobPlace(job, "ask"), { sql: sql.value });
+      said.textContent = `${counted(told.rows.length, "row")}${covers(told)}`;
+      settle(answer, told.rows.length ? rowsTable("The answer", told.rows.slice(0, MOST), timesOf(told)) : "",
+        told.rows.length > MOST ? h("p", {}, `The first ${MOST} are shown.`) : "");
+    } catch (error) {
+      said.textContent = error.message;
+      said.classList.add("wrong");
+      settle(answer);
+      point(error);
+    }
+    button.disabled = false;
+  }
+
+  /** Put the cursor where the SQL is wrong. */
+  function point({ line, column }) {
+    if (!line) return;
+    const before = sql.value.split("\n").slice(0, line - 1).reduce((sum, each) => sum + each.length + 1, 0);
+    const at = before + Math.max(0, (column ?? 1) - 1);
+    sql.focus();
+    sql.setSelectionRange(at, at);
+  }
+
+  function propose([first]) {
+    if (!sql.value && first && document.activeElement !== sql) sql.value = first.sql.replace(/\s+WINDOWING[\s\S]*$/i, "");
+  }
+
+  return { part, propose };
+}
+
+function timesOf({ columns }) {
+  return columns.filter(({ type }) => type === "time").map(({ name }) => name);
+}
+
+function covers({ begin, end }) {
+  return begin === null ? ", from nothing: no slice is held yet" : `, from ${new Date(begin).toLocaleString()} to ${new Date(end).toLocaleString()}`;
+}

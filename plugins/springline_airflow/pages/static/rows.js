@@ -1,0 +1,20 @@
+// Rows of any columns as a table.
+
+import { table } from "./elements.js";
+import { sayNumber } from "./saying.js";
+
+const BOUNDS = ["window_start", "window_end"];
+
+/** The table; a column is set as numbers where all that is in it are. `times` names those whose texts are moments. */
+export function rowsTable(caption, rows, times = BOUNDS) {
+  const names = [...new Set(rows.flatMap(Object.keys))];
+  return table(caption, names.map((name) => {
+    const number = rows.every((row) => typeof (row[name] ?? 0) === "number");
+    const say = times.includes(name) ? sayMoment : sayNumber;
+    return { title: name, number, cell: (row) => say(row[name]) };
+  }), rows);
+}
+
+function sayMoment(value) {
+  return typeof value === "string" ? new Date(value).toLocaleString() : sayNumber(value);
+}

@@ -1,0 +1,62 @@
+// Rows of results as lines over the ends of their windows: plain values first, then the picture, with the same in words.
+
+import { h, s } from "./elements.js";
+import { plot } from "./plot.js";
+import { counted, sayNumber } from "./saying.js";
+
+const BOUNDS = new Set(["query", "window_start", "window_end"]); // what every row has
+const MOST = 6; // lines
+const DAY = 86_400_000; // milliseconds
+
+/** The columns of rows that hold numbers, and those that do not. */
+export function columnsOf(rows) {
+  const names = [...new Set(rows.flatMap(Object.keys))].filter((name) => !BOUNDS.has(name));
+  const numeric = (name) => rows.every((row) => typeof (row[name] ?? 0) === "number");
+  return { numbers: names.filter(numeric), others: names.filter((name) => !numeric(name)) };
+}
+
+/**
+ * The lines of a column's values, one for each combination of the columns `by`, those with the greatest values first:
+ * `{name, points}`, a point being `[end, value]`, in order; and how many lines there are besides.
+ */
+export function linesOf(rows, value, by) {
+  const lines = new Map();
+  for (const row of rows) {
+    if (typeof row[value] !== "number") continue;
+    const name = by.map((column) => row[column] ?? "null").join(", ") || value;
+    const end = typeof row.window_end === "number" ? row.window_end : Date.parse(row.window_end);
+    if (!lines.has(name)) lines.set(name, []);
+    lines.get(name).push([end, row[value]]);
+  }
+  const height = ({ points }) => Math.max(...points.map(([, of]) => of));
+  const found = [...lines].map(([name, points]) => ({ name, points: points.sort((a, b) => a[0] - b[0]) }))
+    .sort((a, b) => height(b) - height(a) || (a.name < b.name ? -1 : 1));
+  return { lines: found.slice(0, MOST), more: Math.max(0, found.length - MOST) };
+}
+
+/** The picture of rows. */
+export function seriesChart(rows, value, by) {
+  const { lines, more } = linesOf(rows, value, by);
+  if (!lines.length) return h("p", { class: "empty" }, "There is no number to draw.");
+  const all = lines.flatMap((line) => line.points);
+  const [first, last] = [Math.min(...all.map(([end]) => end)), Math.max(...all.map(([end]) => end))];
+  const [least, most] = [Math.min(0, ...all.map(([, of]) => of)), Math.max(0, ...all.map(([, of]) => of))];
+  const timed = rows.some((row) => typeof row.window_end === "string");
+  const sayPlace = (end) => (timed ? moment(end, last - first) : `row ${sayNumber(end)}`);
+  const words = `${value} up to ${sayPlace(last)}: ${lines.map(({ name, points }) => `${name} ${sayNumber(points.at(-1)[1])}`).join("; ")}`;
+  return h("figure", {}, plot({ first, last, least, most, sayValue: sayNumber, sayPlace, words }, (x, y) => lines.map(({ points }, i) => [
+    s("path", { class: `line series-${i}`, d: points.map(([end, of], at) => `${at ? "L" : "M"}${x(end)} ${y(of)}`).join(" ") }),
+    points.length < 40 && points.map(([end, of]) => s("circle", { cx: x(end), cy: y(of), r: 2.5, class: `point series-${i}` })),
+  ])), h("figcaption", {}, h("p", { class: "legend keys" }, lines.map(({ name, points }, i) =>
+    h("span", {}, key(i), ` ${name}: ${sayNumber(points.at(-1)[1])}`)), more > 0 && h("span", {}, `and ${counted(more, "line")} more`))));
+}
+
+function key(i) {
+  return s("svg", { viewBox: "0 0 26 10", width: 26, height: 10, class: "chart", "aria-hidden": "true" },
+    s("path", { d: "M0 5 H26", class: `line series-${i}` }));
+}
+
+function moment(end, span) {
+  const shown = { hour: "2-digit", minute: "2-digit", ...(span < 600_000 ? { second: "2-digit" } : {}) };
+  return new Date(end).toLocaleString([], span < DAY ? shown : { year: "numeric", month: "short", day: "numeric", ...shown });
+}

@@ -1,0 +1,48 @@
+// Tracking: what is in flight, completed, sent again and given up, and the records that failed, with their content.
+
+import { jobPlace } from "./asking.js";
+import { h, table, tiles } from "./elements.js";
+import { RARELY, livePart } from "./parts.js";
+import { sayBytes, sayNumber, saySeconds } from "./saying.js";
+
+const LAST = 20; // failed records, the newest
+
+/** The parts of a job's page. */
+export function trackingParts(job) {
+  const counts = livePart("Tracking", () => jobPlace(job, "tracking"), told);
+  const failed = livePart("Failed records", () => `${jobPlace(job, "tracking", "failed")}?last=${LAST}`, letters, { every: RARELY });
+  return [counts.part, failed.part];
+}
+
+function told(tracking) {
+  const { p50, p90, p99 } = tracking.seconds;
+  const times = [["half", p50], ["90 %", p90], ["99 %", p99]].filter(([, seconds]) => seconds !== null)
+    .map(([share, seconds]) => `${share} within ${saySeconds(seconds)}`).join(", ");
+  const marks = Object.entries(tracking.lows).map(([partition, offset]) => `${partition}: ${sayNumber(offset)}`).join(", ");
+  return [
+    tracking.waits && h("p", { class: "wrong" }, "The source waits: as many records are in flight as there may be."),
+    tracking.still && h("p", {}, `Time-outs stand still: ${tracking.still}.`),
+    tiles([
+      ["in flight", sayNumber(tracking.in_flight)], ["completed", sayNumber(tracking.completed)],
+      ["sent again", sayNumber(tracking.again)], ["given up", sayNumber(tracking.gone)],
+      ["held by ackers", sayBytes(tracking.bytes)], ["complete", times], ["through, by partition, up to offset", marks],
+    ]),
+    tracking.ackers.length ? table("Ackers", [
+      { title: "acker", number: true, cell: (each) => String(each.acker) },
+      { title: "in flight", number: true, cell: (each) => sayNumber(each.in_flight) },
+      { title: "completed", number: true, cell: (each) => sayNumber(each.completed) },
+      { title: "epoch of the ring", number: true, cell: (each) => String(each.epoch) },
+    ], tracking.ackers, (each) => `acker ${each.acker}`) : "",
+  ];
+}
+
+function letters({ failed }) {
+  if (!failed.length) return h("p", { class: "empty" }, "No record was given up.");
+  return table(`The newest ${LAST} records that were given up or could not be used, the newest first`, [
+    { title: "when", cell: (each) => new Date(each.at).toLocaleString() },
+    { title: "partition", number: true, cell: (each) => String(each.partition) },
+    { title: "offset", number: true, cell: (each) => sayNumber(each.offset) },
+    { title: "why", wide: true, cell: (each) => each.reason },
+    { title: "content", wide: true, cell: (each) => h("code", { class: "content" }, each.content) },
+  ], [...failed].reverse(), (each) => `${each.partition}:${each.offset}:${each.at}`);
+}

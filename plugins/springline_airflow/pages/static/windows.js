@@ -1,0 +1,73 @@
+// Windowed statistics: the queries of a job, the newest results of one of them as lines, and a question asked ad hoc.
+
+import { adHocPart } from "./adhoc.js";
+import { jobPlace, query } from "./asking.js";
+import { h, table } from "./elements.js";
+import { RARELY, livePart } from "./parts.js";
+import { rowsTable } from "./rows.js";
+import { columnsOf, seriesChart } from "./series.js";
+import { settle } from "./settling.js";
+
+const LAST = 400; // rows, the newest
+const SHOWN = 20; // of them in the table
+const TEXTS = ""; // the choice of all columns that hold no numbers
+const NOTHING = "\n"; // no name of a column
+
+/** The parts of a job's page. */
+export function windowsParts(job) {
+  const place = h("div");
+  const asking = adHocPart(job);
+  const chosen = h("select", { onchange: () => results.again() });
+  let results = null;
+
+  const { part } = livePart("Queries", () => jobPlace(job, "queries"), ({ queries }) => {
+    const before = chosen.value;
+    offer(chosen, queries.map(({ name }) => [name, name]));
+    asking.propose(queries);
+    if (!queries.length) return h("p", { class: "empty" }, "No query is registered.");
+    if (results && chosen.value !== before) results.again();
+    if (!results) {
+      results = resultsPart(job, chosen);
+      place.append(results.part);
+    }
+    return table("Registered queries", [
+      { title: "query", cell: (each) => each.name }, { title: "SQL", wide: true, cell: (each) => h("code", {}, each.sql) },
+      { title: "since version", number: true, cell: (each) => String(each.since) },
+    ], queries, (each) => each.name);
+  });
+  return [part, place, asking.part];
+}
+
+function resultsPart(job, chosen) {
+  const value = h("select", { onchange: redraw });
+  const by = h("select", { onchange: redraw });
+  const drawn = h("div");
+  const form = h("form", { class: "asked", onsubmit: (event) => event.preventDefault() },
+    h("label", {}, "Query", chosen), h("label", {}, "Value", value), h("label", {}, "A line for each", by));
+  let rows = [];
+
+  function redraw() {
+    const lines = by.value === TEXTS ? columnsOf(rows).others : by.value === NOTHING ? [] : [by.value];
+    settle(drawn, rows.length ? seriesChart(rows, value.value, lines) : "");
+  }
+
+  return livePart("Newest results", () => `${jobPlace(job, "results")}${query({ query: chosen.value, last: LAST })}`, (told) => {
+    rows = told.rows;
+    const { numbers, others } = columnsOf(rows);
+    const each = (names) => names.map((name) => [name, name]);
+    offer(value, each(numbers));
+    offer(by, [...(others.length > 1 ? [[TEXTS, others.join(", ")]] : []), ...each(others), [NOTHING, "nothing"], ...each(numbers)]);
+    redraw();
+    return rows.length ? h("details", {}, h("summary", {}, "As a table"), rowsTable("The newest rows, the newest first", rows.slice(-SHOWN).reverse()))
+      : h("p", { class: "empty" }, "There are no results yet.");
+  }, { head: [form, drawn], every: RARELY });
+}
+
+/** Offer these `[value, title]` in a select; what was chosen stays, where it is still there. */
+function offer(select, choices) {
+  const known = [...select.options].map((option) => option.value);
+  if (known.join("\t") === choices.map(([value]) => value).join("\t")) return;
+  const before = select.value;
+  select.replaceChildren(...choices.map(([value, title]) => h("option", { value }, title)));
+  if (choices.some(([value]) => value === before)) select.value = before;
+}

@@ -1,0 +1,204 @@
+"""A person looks after streams on Airflow's pages: sees how they are, asks them, changes and stops them."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import Frame, Page, expect
+
+from spark_jobs.streaming.backpressure.admission import Mode
+from spark_jobs.streaming.backpressure.choosing import USUAL, choice_of
+from tests.support.airflow_pages import opened
+from tests.support.browser import Complaints
+from tests.support.kept_streams import HOSTILE, KINDS
+
+
+@pytest.fixture(autouse=True)
+def kept(streams):
+    """There are jobs to look at."""
+    return streams
+
+
+def of(page: Page, live, job: str) -> Frame:
+    """The page of one job."""
+    frame = opened(page, live.address, "streams", f"?job={job}")
+    frame.get_by_role("heading", name="Back-pressure").wait_for()
+    return frame
+
+
+def forgive(complaints: Complaints, *statuses: int) -> None:
+    """The browser notes answers with these statuses as errors of its own."""
+    assert all(any(f"status of {status}" in each for status in statuses) for each in complaints.found)
+    complaints.found.clear()
+
+
+# ---- all jobs
+
+
+def test_each_job_is_told_with_its_health_and_its_lag(page, live):
+    """And leads to its own page, from which one comes back."""
+    frame = opened(page, live.address, "streams")
+    expect(frame.locator(".count")).to_have_text("4 jobs, 2 running")
+    rows = {job: frame.locator(f"tbody tr[data-key={job}]") for job in ("ticks", "words", "pairs", "never")}
+    expect(rows["ticks"]).to_contain_text(
+        re.compile(r"running.*4,810 messages.*51.1 MB.*23 s.*map throttled", re.DOTALL)
+    )
+    expect(rows["words"]).to_contain_text("running")
+    expect(rows["pairs"]).to_contain_text("stopped")
+    expect(rows["never"]).to_contain_text("never started")
+    rows["ticks"].get_by_role("link").click()
+    expect(frame.locator("h2.name")).to_contain_text("ticks")
+    frame.get_by_role("link", name="All streams").click()
+    expect(frame.locator(".count")).to_contain_text("4 jobs")
+
+
+def test_a_list_without_jobs_says_so(page, live):
+    """Whether none is declared, or they are others'."""
+    page.route("**/api/v1/streams", lambda route: route.fulfill(json={"streams": []}))
+    frame = opened(page, live.address, "streams")
+    expect(frame.locator(".empty")).to_contain_text("no stream job that you may read")
+
+
+def test_a_job_that_is_not_there_is_named(page, live, complaints):
+    """With what is wrong."""
+    frame = opened(page, live.address, "streams", "?job=other")
+    expect(frame.locator("#status.wrong")).to_contain_text("no job 'other' is declared")
+    forgive(complaints, 404)
+
+
+# ---- one job
+
+
+def test_a_page_follows_while_its_job_runs(page, live):
+    """Without being loaded again, or losing what one has opened."""
+    frame = of(page, live, "ticks")
+    table = frame.get_by_role("region", name="Back-pressure").locator("details")
+    table.locator("summary").click()
+    number = frame.get_by_role("region", name="Stages, in the order").locator("tr[data-key=map] td").nth(2)
+    before = number.inner_text()
+    expect(number).not_to_have_text(before, timeout=15_000)
+    expect(table.locator("tbody tr")).to_have_count(2)
+    expect(table).to_have_attribute("open", "")
+
+
+def test_who_throttles_whom_is_seen_and_another_mode_is_chosen(page, live, streams):
+    """From where the job finds it."""
+    frame = of(page, live, "ticks")
+    part = frame.get_by_role("region", name="Back-pressure", exact=True)
+    expect(part.locator("svg .edge.held")).to_have_count(1)
+    expect(part.locator("svg .node")).to_have_count(4)
+    expect(part.locator(".throttles")).to_contain_text("reduce throttles map to 2.1 MB/s since")
+    expect(part.get_by_label("Mode")).to_have_value("predictive")
+    with page.expect_response(lambda answer: answer.request.method == "PUT") as changed:
+        part.get_by_label("Mode").select_option("stepwise")
+    assert changed.value.ok and choice_of(streams.folder("ticks"), USUAL).mode is Mode.STEPWISE
+
+
+def test_the_newest_results_are_lines_over_time(page, live):
+    """Of the column that is chosen, one for each key; the table has the newest row first."""
+    frame = of(page, live, "ticks")
+    part = frame.get_by_role("region", name="Newest results", exact=True)
+    expect(part.locator("path.line[d*=L]")).to_have_count(len(KINDS))
+    before = part.locator("figure > svg").get_attribute("aria-label")
+    assert before.startswith("n up to")
+    part.get_by_label("Value").select_option("load")
+    expect(part.locator("figure > svg")).to_have_attribute("aria-label", re.compile("^load up to .*tcp 0.5"))
+    part.get_by_label("A line for each").select_option("nothing")
+    expect(part.locator("figure > svg path.line")).to_have_count(1)
+    part.locator("summary").click()
+    expect(part.locator("tbody tr").first).to_contain_text("icmp")
+
+
+def test_a_few_lines_are_drawn_where_there_are_many(page, live):
+    """Those with the greatest values, each in the order of time; the others are counted."""
+    frame = opened(page, live.address, "streams")
+    rows = [
+        {"query": "q", "window_start": 0, "window_end": end, "k": f"k{key}", "n": key * end}
+        for end in (2, 1) for key in range(9)
+    ]  # fmt: skip
+    found = frame.evaluate(
+        "async (rows) => (await import('./static/series.js')).linesOf(rows, 'n', ['k'])", json.loads(json.dumps(rows))
+    )
+    assert [line["name"] for line in found["lines"]] == ["k8", "k7", "k6", "k5", "k4", "k3"]
+    assert found["lines"][0]["points"] == [[1, 8], [2, 16]] and found["more"] == 3
+
+
+def test_a_question_is_answered_and_a_wrong_one_says_where(page, live, complaints):
+    """The cursor stands there, and what was asked before is gone."""
+    frame = of(page, live, "ticks")
+    part = frame.get_by_role("region", name="Ad hoc query", exact=True)
+    sql = part.get_by_label("SQL")
+    expect(sql).to_have_value("SELECT kind, count(*) AS n, avg(load) AS load FROM ticks GROUP BY kind")
+    part.get_by_role("button", name="Ask").click()
+    expect(part.locator("tbody tr")).to_have_count(len(KINDS))
+    sql.fill("SELECT kind,\n nothing FROM ticks GROUP BY kind")
+    page.keyboard.press("Control+Enter")
+    expect(part.locator(".trouble.wrong")).to_contain_text("line 2, column 2")
+    expect(part.locator("tbody")).to_have_count(0)
+    assert sql.evaluate("(each) => [each.selectionStart, document.activeElement === each]") == [14, True]
+    forgive(complaints, 422)
+
+
+def test_a_kafka_that_is_away_is_told_where_it_is_missed(page, live, complaints):
+    """The rest of the page goes on."""
+    away = {"error": "LogUnavailable", "detail": "words.dead: Kafka does not answer", "line": None, "column": None}
+    page.route("**/tracking/failed*", lambda route: route.fulfill(status=503, json=away))
+    frame = of(page, live, "words")
+    part = frame.get_by_role("region", name="Failed records", exact=True)
+    expect(part.locator(".trouble.wrong")).to_have_text("words.dead: Kafka does not answer")
+    expect(frame.get_by_role("region", name="Tracking", exact=True)).to_contain_text("in flight")
+    forgive(complaints, 503)
+
+
+def test_what_a_record_holds_is_shown_as_text(page, live):
+    """And does nothing."""
+    asked = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
+    frame = of(page, live, "words")
+    part = frame.get_by_role("region", name="Failed records", exact=True)
+    expect(part.locator("code").filter(has_text=HOSTILE)).to_have_count(1)
+    expect(part.locator("tbody tr")).to_have_count(2)
+    assert frame.locator("main img, main script").count() == 0
+    assert asked == [] and page.title() != "1"
+
+
+def test_a_join_tells_its_loads_and_why_they_are_so(page, live):
+    """A bar a unit, heavy keys, what would be done now, and what was done."""
+    frame = of(page, live, "pairs")
+    part = frame.get_by_role("region", name="Join", exact=True)
+    expect(part.locator("svg.loads rect.left")).to_have_count(3)
+    expect(part.locator("svg.loads .limit")).to_have_count(1)
+    expect(part).to_contain_text("What would be done now")
+    expect(part.get_by_role("region", name="Heavy keys")).to_contain_text("150")
+    expect(part.get_by_role("region", name="routing tables")).to_contain_text("is copied: switch to it")
+
+
+def test_a_job_that_never_ran_says_what_it_lacks(page, live, complaints):
+    """Its way through is shown all the same."""
+    frame = of(page, live, "never")
+    expect(frame.locator("h2.name")).to_contain_text("never started")
+    tracking = frame.get_by_role("region", name="Tracking", exact=True).locator(".trouble")
+    expect(tracking).to_have_text("never: it has tracked nothing yet; start it first")
+    expect(tracking).not_to_have_class(re.compile("wrong"))
+    expect(frame.locator("svg .node").filter(has_text="count")).to_contain_text("has told nothing yet")
+    expect(frame.get_by_role("region", name="Failed records").locator(".trouble")).not_to_be_empty()
+    forgive(complaints, 404, 409)
+
+
+def test_a_job_is_stopped_when_that_is_confirmed(page, live, streams):
+    """Not before."""
+    stop = streams.folder("words").stop_file
+    frame = of(page, live, "words")
+    frame.get_by_role("button", name="Stop").click()
+    dialog = frame.get_by_role("dialog")
+    expect(dialog).to_contain_text("ends when the rounds that are planned are through")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(frame.get_by_role("button", name="Stop")).to_be_focused()
+    assert not stop.exists()
+    frame.get_by_role("button", name="Stop").click()
+    frame.get_by_role("dialog").get_by_role("button", name="Stop").click()
+    expect(frame.get_by_role("dialog")).to_have_count(0)
+    assert stop.exists()
+    stop.unlink()

@@ -1,0 +1,30 @@
+"""The heartbeat of a stream's application: what it tells of stages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spark_jobs.streaming.application import Beats
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.unitlog.report import Report
+from spark_jobs.streaming.unitlog.stage import Stage
+
+
+def test_a_stage_is_told_by_the_reports_of_its_units(tmp_path: Path) -> None:
+    """Those that have told nothing yet count as units; before the first round all else is 0."""
+    folder = JobFolder(tmp_path / "job")
+    folder.path.mkdir()
+    first, second = (Stage("j", name, "a.step", "t", str(tmp_path / "state")) for name in ("map", "reduce"))
+    for unit, behind in enumerate((4, 9)):
+        report = Report(unit, 7 + unit, {"rows": 10}, 1_000, behind, 0.0, {"step": 0.25}, at=5.0)
+        first.folder(unit).mkdir(parents=True)
+        report.write(first.folder(unit))
+    Beats("j", folder, ((first, 3), (second, 2))).beat("running")
+    told = (folder.heartbeat() or {})["stages"]
+    assert told["map"] == {
+        "units": 3, "round": 8, "at": 5.0, "counts": {"rows": 20}, "state_bytes": 2_000, "seconds": 0.25,
+        "newest": 0.0, "behind": 9,
+    }  # fmt: skip
+    assert told["reduce"] == {
+        "units": 2, "round": 0, "at": 0, "counts": {}, "state_bytes": 0, "seconds": 0, "newest": 0, "behind": 0,
+    }  # fmt: skip

@@ -1,0 +1,180 @@
+"""Stream jobs as whoever looks sees them, without applications: declared, with folders, states and topics, and beating.
+
+`ticks` has windows and a slow reducer, `words` is tracked and gave records up, `pairs` is a join that was stopped, and
+nobody has ever started `never`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.jobs import read_jobs
+from spark_jobs.streaming.join.routing.controller import Control
+from spark_jobs.streaming.unitlog.log import Letter, Log
+from spark_jobs.streaming.unitlog.stamps import Stamp
+from spark_jobs.streaming.unitlog.versions import Version, Versions
+from tests.support.join_world import JoinWorld, join_of
+from tests.support.pairs import PAIRS
+from tests.unit.streaming.windows_job import Job, csv, registry, stream
+
+SQL = "SELECT kind, count(*) AS n, avg(load) AS load FROM ticks GROUP BY kind WINDOWING 60 s"
+DECLARED = f"""
+[ticks]
+topic = "ticks"
+backpressure = "predictive"
+[ticks.stream]
+time = "time"
+retain = 3600.0
+fields = [["time", "float"], ["sip", "text"], ["kind", "text"], ["bytes", "int"], ["load", "float"]]
+[ticks.queries]
+kinds = "{SQL}"
+
+[words]
+kind = "wordcount"
+topic = "lines"
+[words.tracking]
+ackers = 2
+room = 2
+{PAIRS}
+[never]
+kind = "wordcount"
+topic = "lines"
+"""
+TOPICS = {"ticks.results": 1, "words.dead": 1}
+HOSTILE = "<img src=x onerror=alert(1)><script>document.title=1</script>"
+BEGAN = 1_700_000_040  # 2023-11-14 22:14:00, a whole minute: the first window of results
+KINDS = ("tcp", "udp", "icmp")
+WINDOWS = 60
+BEAT_SECONDS = 1.0
+
+
+def declare(file: Path) -> None:
+    """Write the file that declares them."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(DECLARED)
+
+
+def put_results(log: Log) -> None:
+    """An hour of windows of `ticks`, three kinds each, and two records of `words` that were given up."""
+    letters = []
+    for number in range(WINDOWS):
+        begin, end = (_utc(BEGAN + 60 * at) for at in (number, number + 1))
+        rows = [
+            {"query": "kinds", "window_start": begin, "window_end": end, "kind": kind,
+             "n": round(400 / (1 + place) * (1.3 + math.sin(number / (5 + place)))), "load": 0.5 + place}
+            for place, kind in enumerate(KINDS)
+        ]  # fmt: skip
+        lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        stamp = Stamp(1, 0, number + 1, 0).header()
+        letters.append(Letter("ticks.results", 0, lines, {**stamp, "query": b"kinds"}))
+    for offset, content in ((3, "a line that no unit could count"), (650, HOSTILE)):
+        place = {"partition": b"1", "offset": str(offset).encode(), "reason": b"row 0: sent 5 times, never through"}
+        letters.append(Letter("words.dead", 0, content.encode(), place))
+    with log.sending() as sending:
+        for letter in letters:
+            sending.send(letter)
+
+
+def hold_slices(declarations: Path, state: Path) -> None:
+    """What the reducers of `ticks` hold after a round: rows of an hour, of which ad hoc queries are answered."""
+    ran = Job(registry({"kinds": SQL}, stream(name="ticks", retain=3600.0)), reducers=4, stream_name="ticks")
+    ran.round([csv(*((BEGAN + 9 * n, "x", KINDS[n % 3], n, n / 100) for n in range(400)))])
+    _, reducing = read_jobs(declarations)["ticks"].stages(1, state)
+    for unit in range(4):
+        Versions(Path(reducing.folder(unit))).save(Version(1, 0), ran.states["reduce", unit], (1, 1))
+
+
+def explain_pairs(folder: JobFolder, scratch: Path) -> None:
+    """What a join tells that has a heavy key, and went from two units to three."""
+    world = JoinWorld(join_of("l.k = r.k", Control(2, theta=0.02, least=1)), scratch, random.Random(3))
+    world.folder = folder
+    world.start()
+    for topic in ("left", "right"):
+        world.feed(topic, [(number, 1 if number % 2 else number, 0) for number in range(300)], 10)
+    world.want_units(3)
+    world.finish()
+    world.settle()
+    world.helm.look()
+    folder.beat(beat("stopped", {"route": _stage(31, 4, rows=600), "join": _stage(31, 4, results=22_650)}))
+
+
+def _stage(number: int, units: int, **counts: int) -> dict[str, Any]:
+    return {"units": units, "round": number, "at": time.time() - 0.3, "counts": counts, "state_bytes": 4_200_000,
+            "seconds": 0.082, "newest": 0.0, "behind": 0}  # fmt: skip
+
+
+def beat(state: str, stages: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """A heartbeat of now."""
+    now = time.time()
+    return {"state": state, "error": "", "at": now, "began": now - 4000, "pid": 4711, "stages": stages, **more}
+
+
+def ticks_beat(number: int) -> dict[str, Any]:
+    """A heartbeat of `ticks`, whose reducers are slow."""
+    throttle = {"downstream": "reduce", "upstream": "map", "since": time.time() - 42, "level": 0, "rate": 2.1e6,
+                "why": "its queue is 1.4 s of its work, 0.22 s are wanted"}  # fmt: skip
+    mapping = {
+        "state": "throttled", "queue": 48_200_000, "waiting": 48_000_000, "seconds": 23.0, "rate": 2.1e6,
+        "capacity": 9e6, "arriving": 3.4e6, "applied": 2.1e6, "throttled_by": [throttle], "throttles": [],
+    }  # fmt: skip
+    reducing = {
+        "state": "overloaded", "queue": 2_900_000, "waiting": 1_100_000, "seconds": 1.4, "rate": None,
+        "capacity": 2.1e6, "arriving": 2.1e6, "applied": 2.0e6, "throttled_by": [], "throttles": [throttle],
+    }  # fmt: skip
+    stages = {"map": {**_stage(number, 1, rows=1_234_567 + 9_000 * number, late=12, dead=3), "behind": 4_810},
+              "reduce": _stage(number - 1, 4, results=180)}  # fmt: skip
+    pressed = {"mode": "predictive", "control": "kafka", "stages": {"map": mapping, "reduce": reducing}}
+    return beat("running", stages, backpressure=pressed)
+
+
+def words_beat(number: int) -> dict[str, Any]:
+    """A heartbeat of `words`, with records in flight."""
+    ackers = [{"acker": unit, "in_flight": 20 + unit, "completed": 28_000 + 40 * number, "epoch": 2} for unit in (0, 1)]
+    tracking = {"in_flight": 41, "completed": 56_000 + 80 * number, "again": 12, "gone": 2, "bytes": 2_000_000,
+                "waits": False, "still": "", "lows": {"0": 700, "1": 800}, "ackers": ackers,
+                "seconds": {"p50": 0.091, "p90": 0.1, "p99": 0.42}}  # fmt: skip
+    free = {"state": "level", "waiting": 0, "rate": None, "capacity": 8e6, "arriving": 1.1e6, "applied": 1.1e6,
+            "throttled_by": [], "throttles": []}  # fmt: skip
+    names = {"split": 0.12, "again": 0.0, "count": 0.2, "acker": 0.05}
+    pressed = {name: {**free, "queue": round(8e6 * seconds), "seconds": seconds} for name, seconds in names.items()}
+    stages = {name: _stage(number, 2, **({"again": 12, "gone": 2} if name == "again" else {})) for name in names}
+    stages["split"]["counts"] = {"rows": 56_100}
+    return beat("running", stages, tracking=tracking, backpressure={"mode": "off", "stages": pressed})
+
+
+@contextmanager
+def beating(home: Path) -> Iterator[None]:
+    """Let `ticks` and `words` run as far as anybody sees, and beat, until the context ends."""
+    beats = {JobFolder(home / "streams" / "ticks"): ticks_beat, JobFolder(home / "streams" / "words"): words_beat}
+    over = threading.Event()
+
+    def go_on() -> None:
+        number = 100
+        while True:
+            for folder, make in beats.items():
+                folder.beat(make(number))
+            number += 1
+            if over.wait(BEAT_SECONDS):
+                return
+
+    with ExitStack() as leaving:
+        for folder in beats:
+            leaving.enter_context(folder.held())
+        thread = threading.Thread(target=go_on, daemon=True)
+        thread.start()
+        leaving.callback(thread.join)
+        leaving.callback(over.set)
+        yield
+
+
+def _utc(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(seconds))

@@ -1,0 +1,36 @@
+"""The join `pairs` as it is declared, and what it tells when a key is split over its units and a piece moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PAIRS = """
+[pairs]
+kind = "join"
+on = "l.k = r.k"
+units = 2
+room = 4
+[pairs.left]
+topic = "left"
+fields = [["id", "int"], ["k", "int"], ["v", "int"]]
+[pairs.right]
+topic = "right"
+fields = [["id", "int"], ["k", "int"], ["v", "int"]]
+"""
+KEY = 2**63 - 1
+EXPLAINED: dict[str, Any] = {
+    "epoch": 5, "strategy": "heavy-split", "units": 2, "wanted": 3, "used": [0, 1],
+    "loads": {"0": [60, 40], "1": [20, 30], "2": [0, 0]}, "imbalance": 1 / 3, "bound": 0.05,
+    "heavy": [{"side": "left", "key": KEY, "tuples": 30, "probes": 7, "parts": {"0": 20, "1": 10}}],
+    "entries": [
+        {"side": "left", "key": KEY, "stores": {"0": 0.5, "1": 0.5}, "holds": [0, 1]},
+        {"side": "right", "key": -2, "stores": {"1": 1.0}, "holds": [1]},
+    ],
+    "under_way": [
+        {"piece": 4, "copying": True, "tuples": 9, "kind": "bucket", "cost": 0.125, "words": "from unit 0 to unit 1"}
+    ],
+    "messages": 1.5, "would": ["wait for 1 pieces"],
+    "moves": [{"kind": "H1", "tuples": 5, "cost": 0.5, "words": "key 7 from unit 0 to unit 1"}],
+    "at": 1_700_000_000.0, "reasons": ["the fullest unit will have 1.33 of the mean"],
+    "history": [{"at": 1_600_000_000.0, "epoch": 5, "reasons": ["piece 3 is copied: switch to it"]}],
+}  # fmt: skip
