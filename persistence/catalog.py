@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from types import MappingProxyType
 from typing import Any, TypedDict, Unpack
@@ -60,12 +60,22 @@ class Catalog(Runs, RiskSamples):
     def __init__(self, url: str, *, who: str = "", patience: float = 0.0) -> None:
         super().__init__(url, patience=patience)
         self.who = who
+        self._heard: list[Callable[[Event, Dataset], None]] = []
 
     def acting_as(self, who: str) -> Catalog:
         """The same catalog, whose changes are noted as made by `who`."""
         same = copy(self)
         same.who = who
         return same
+
+    def hear(self, told: Callable[[Event, Dataset], None]) -> None:
+        """Have `told` called after every change of state that is made here (but claims), once it is in the database."""
+        self._heard.append(told)
+
+    def announce(self, event: Event, dataset: Dataset) -> None:
+        """Call whoever wants to hear of changes; `dataset` is as it is after the change."""
+        for told in self._heard:
+            told(event, dataset)
 
     # ---- changing a generation
 
@@ -87,6 +97,7 @@ class Catalog(Runs, RiskSamples):
         is over, and are abandoned.
         """
         checked_path(path)
+        tries = []
         with self.writing() as connection:
             if connection.dialect.name == "postgresql":  # elsewhere only one writes at a time anyway
                 connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(path))))
@@ -94,6 +105,7 @@ class Catalog(Runs, RiskSamples):
                 mine = and_(generation.c.path == path, generation.c.phase == "open", _by(origin))
                 for identity in connection.scalars(select(generation.c.id).where(mine)).all():
                     self.apply(connection, identity, Event.ABANDONED, why="another try of the task began")
+                    tries.append(load(connection, [identity])[identity])
             newest = connection.scalar(select(func.max(generation.c.generation)).where(generation.c.path == path))
             number = (newest or 0) + 1
             identity = connection.execute(
@@ -122,7 +134,10 @@ class Catalog(Runs, RiskSamples):
                     insert(source).values(generation_id=identity, position=position, source_id=key_of(connection, ref))
                 )
             self.log(connection, identity, "began", START, "")
-            return load(connection, [identity])[identity]
+            begun = load(connection, [identity])[identity]
+        for dataset in tries:
+            self.announce(Event.ABANDONED, dataset)
+        return begun
 
     def apply(
         self,
@@ -172,7 +187,9 @@ class Catalog(Runs, RiskSamples):
         with self.writing() as connection:
             identity = key_of(connection, ref)
             self.apply(connection, identity, event, why=why, only_if=only_if, **also)
-            return load(connection, [identity])[identity]
+            dataset = load(connection, [identity])[identity]
+        self.announce(event, dataset)
+        return dataset
 
     def amend(self, ref: Ref, *, event: str = "", why: str = "", **columns: Any) -> None:
         """Set columns that are no state (pinned, wanted, head, …); with `event`, log who did it and why."""
@@ -197,7 +214,9 @@ class Catalog(Runs, RiskSamples):
                 .where(generation.c.path == ref.path, generation.c.id != identity, generation.c.phase == "committed")
                 .values(superseded=True)
             )
-            return load(connection, [identity])[identity]
+            dataset = load(connection, [identity])[identity]
+        self.announce(Event.COMMITTED, dataset)
+        return dataset
 
     # ---- finding generations
 

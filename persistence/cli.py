@@ -7,6 +7,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -16,6 +18,9 @@ from persistence import planning
 from persistence.errors import PersistenceError
 from persistence.explain import explain as explain_one
 from persistence.model import Phase, Ref
+from persistence.monitoring.alerts import standing_in_all
+from persistence.monitoring.measuring import Gauges
+from persistence.monitoring.settings import MonitoringSettings
 from persistence.persister import Outcome
 from persistence.platform import Platform, open_platform, policy_of
 from persistence.recovery import at_risk
@@ -101,6 +106,24 @@ def at_risk_(
 
 
 @app.command()
+def alerts(as_json: Json = False) -> None:
+    """List the alerts that stand, of datasets and of streams, and what is about to become one."""
+    found = standing_in_all(MonitoringSettings().alerts_folder)
+    if as_json:
+        print_json([asdict(each) for each in found])
+        return
+    out = console()
+    if not found:
+        out.print("No alert stands.")
+        return
+    table = Table("alert", "severity", "since", "value", "what it means", box=None, header_style="bold")
+    for each in found:
+        since = datetime.fromtimestamp(each.since).astimezone().isoformat(sep=" ", timespec="seconds")
+        table.add_row(each.key, each.severity if each.told else "not yet", since, f"{each.value:g}", each.words)
+    out.print(table)
+
+
+@app.command()
 def plan(
     what_if: Annotated[
         list[str], typer.Option(help="policy=NAME, bandwidth=BYTES_A_SECOND or cache=lost; may be repeated")
@@ -158,7 +181,10 @@ def persist(
     with _platform() as platform:
         platform.store.register_operations(platform.runner.operations().values())
 
+        gauges = Gauges(platform)
+
         def tell(outcome: Outcome) -> None:
+            gauges.tell()
             if as_json:
                 return
             took = say_seconds(outcome.actual_seconds)
@@ -167,6 +193,7 @@ def persist(
 
         summary = platform.persister.drain(patience=float("inf") if forever else patience, told=tell)
         while forever:
+            gauges.tell()
             platform.persister.sleep(1.0)
             summary = platform.persister.drain(patience=float("inf"), told=tell)
         if as_json:

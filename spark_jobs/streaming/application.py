@@ -28,6 +28,7 @@ from spark_jobs.streaming.join.job import JoinJob
 from spark_jobs.streaming.join.steering import Steering
 from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.keeping import Keeper
+from spark_jobs.streaming.monitoring import gauges_of
 from spark_jobs.streaming.parts import Job, Part
 from spark_jobs.streaming.saving import SavedStates
 from spark_jobs.streaming.session import has_slots, session_of
@@ -40,6 +41,7 @@ from spark_jobs.streaming.unitlog.report import Report
 from spark_jobs.streaming.unitlog.shifts import SECONDS
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.upkeep import Upkeep
+from spark_jobs.streaming.watching import look
 from spark_jobs.streaming.windows.job import WindowsJob
 
 _PATIENCE = 30.0  # seconds that a saving goes on trying
@@ -154,6 +156,9 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
             if apart is not None:
                 apart.check()
             beats.beat("running", next((each.trouble for each in beside if each.trouble), ""))
+            if platform.meter.listens:
+                now = time.time()
+                platform.meter.read_out(gauges_of(look(job.name, folder, now), folder, now))
             if abandoned(folder, time.time()):
                 folder.ask_to_stop()
 
