@@ -17,7 +17,7 @@ from persistence.monitoring.rules import Judgement, Rule, Severity, Standing, ju
 
 _LEVELS = {Severity.CRITICAL: logging.ERROR, Severity.WARNING: logging.WARNING, Severity.INFO: logging.INFO}
 
-log = logging.getLogger("springline.alerts")
+logger = logging.getLogger("springline.alerts")
 
 
 class Alerts:
@@ -39,9 +39,9 @@ class Alerts:
             half.replace(file)
         for begun in judgement.begun:
             level = _LEVELS[Severity(begun.severity)]
-            log.log(level, "alert begins: %s: %s (%g)", begun.key, begun.words, begun.value)
+            logger.log(level, "alert begins: %s: %s (%g)", begun.key, begun.words, begun.value)
         for ended in judgement.ended:
-            log.info("alert ends: %s, after %.0f s", ended.key, now - ended.since)
+            logger.info("alert ends: %s, after %.0f s", ended.key, now - ended.since)
         for rule in rules:
             count = sum(each.rule == rule.name and each.told for each in judgement.standing)
             meter.tell(ALERT, count, rule=rule.name, severity=rule.severity.value)

@@ -17,7 +17,7 @@ from spark_jobs.streaming.watching import Seen
 
 _JUDGE_SECONDS = 10.0
 
-log = logging.getLogger("springline.alerts")
+logger = logging.getLogger("springline.alerts")
 
 
 class Monitor:
@@ -59,7 +59,7 @@ class Monitor:
 
     def _warn(self, trouble: str) -> None:
         if trouble != self._trouble:
-            log.error("%s", trouble)
+            logger.error("%s", trouble)
         self._trouble = trouble
 
 

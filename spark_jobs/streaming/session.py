@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
 
 from pyspark.sql import SparkSession
 
+from persistence.monitoring.settings import MonitoringSettings
 from spark_jobs.streaming.settings import StreamSettings
+
+logger = logging.getLogger("springline.stream")
 
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _EXECUTORS_SECONDS = 20.0  # until they have come
@@ -37,6 +41,11 @@ def session_of(name: str, settings: StreamSettings) -> SparkSession:
         "spark.pyspark.python": sys.executable,
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
+    monitoring = MonitoringSettings()
+    conf["spark.executorEnv.SPRINGLINE_LOG"] = monitoring.log
+    conf["spark.executorEnv.SPRINGLINE_LOG_LEVEL"] = monitoring.log_level
+    if monitoring.log == "json":
+        conf["spark.log.structuredLogging.enabled"] = "true"
     if settings.stream_master.startswith("local"):
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS"):
@@ -56,7 +65,7 @@ def has_slots(session: SparkSession, wanted: int) -> bool:
             break
         time.sleep(0.2)
     if slots < wanted:
-        print(
-            f"Spark runs {slots} tasks at once, and {wanted} are wanted: each round is a batch of its own", flush=True
+        logger.warning(
+            "Spark runs %s tasks at once, and %s are wanted: each round is a batch of its own", slots, wanted
         )
     return slots >= wanted
