@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from types import MappingProxyType
@@ -34,6 +35,8 @@ from persistence.runs import Runs, run_is
 from persistence.schema import commit_counter, dag_run, db_now, generation, operation, source
 from persistence.schema import transition as transitions
 from persistence.transitions import START, Event, State, after
+
+logger = logging.getLogger("springline.catalog")
 
 _ALWAYS: Mapping[str, Any] = MappingProxyType({})
 
@@ -73,9 +76,15 @@ class Catalog(Runs, RiskSamples):
         self._heard.append(told)
 
     def announce(self, event: Event, dataset: Dataset) -> None:
-        """Call whoever wants to hear of changes; `dataset` is as it is after the change."""
+        """Call whoever wants to hear of changes; `dataset` is as it is after the change.
+
+        The change is made: an error of theirs is logged, and whoever made it goes on.
+        """
         for told in self._heard:
-            told(event, dataset)
+            try:
+                told(event, dataset)
+            except Exception:
+                logger.exception("%s: %s was not told on", dataset.ref, event)
 
     # ---- changing a generation
 

@@ -50,10 +50,7 @@ class Lineage:
 
     def heard(self, event: Event, dataset: Dataset) -> None:
         """Tell of a change of state; to be handed to `Catalog.hear`."""
-        try:
-            self.tell(self.events.of_change(event, dataset, time.time()))
-        except Exception as error:  # the change is made: nobody is to hear otherwise
-            self._warn(f"no event of {dataset.ref}: {type(error).__name__}: {error}")
+        self.tell(self.events.of_change(event, dataset, time.time()))
 
     def close(self) -> None:
         """Send what waits, for some seconds at most."""

@@ -15,6 +15,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from persistence.monitoring.logs import about
+from persistence.monitoring.settings import MonitoringSettings
 from persistence.platform import open_platform
 from persistence.runner import NoRunner
 from persistence.settings import Settings
@@ -30,7 +31,7 @@ from spark_jobs.streaming.join.job import JoinJob
 from spark_jobs.streaming.join.steering import Steering
 from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.keeping import Keeper
-from spark_jobs.streaming.monitoring import gauges_of
+from spark_jobs.streaming.monitoring import Monitor
 from spark_jobs.streaming.parts import Job, Part
 from spark_jobs.streaming.saving import SavedStates
 from spark_jobs.streaming.session import has_slots, session_of
@@ -156,6 +157,7 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         if isinstance(job, JoinJob):
             steering = Steering(job.control, job.every, folder, parts, settings.cluster)
             beside.append(leaving.enter_context(steering))
+        monitor = Monitor(folder, MonitoringSettings(), platform.meter)
         apart = leaving.enter_context(Apart(job.name)) if any(part.apart for part in parts) else None
 
         def beat() -> None:
@@ -164,7 +166,7 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
             beats.beat("running", next((each.trouble for each in beside if each.trouble), ""))
             if platform.meter.listens:
                 now = time.time()
-                platform.meter.read_out(gauges_of(look(job.name, folder, now), folder, now))
+                monitor.tell(look(job.name, folder, now), now)
             if abandoned(folder, time.time()):
                 folder.ask_to_stop()
 

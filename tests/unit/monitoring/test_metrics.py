@@ -173,6 +173,18 @@ def test_what_was_closed_takes_no_harm_from_closing_again() -> None:
     meter.close()
 
 
+def test_an_error_of_who_hears_of_a_change_stops_no_work(platform: Platform, caplog: pytest.LogCaptureFixture) -> None:
+    """The change is made; the error is logged."""
+
+    def break_(event: object, dataset: object) -> None:
+        raise RuntimeError("the meter is broken")
+
+    platform.catalog.hear(break_)
+    made = make(platform, "a", "load")
+    platform.persister.drain()
+    assert platform.catalog.get(made.ref).persisted and "a@1: committed was not told on" in caplog.text
+
+
 def test_tags_that_a_metric_has_not_are_refused(meter: Meter) -> None:
     """So that the reference says what is told."""
     with pytest.raises(ValueError, match=r"transfer\.bytes is told with \[\], and has the tags \['method'\]"):

@@ -148,6 +148,15 @@ def test_wrong_rules_are_told_once_and_the_stream_is_watched_on(
     assert len(meter.of(metrics.LAG_MESSAGES)) == 2
 
 
+def test_a_heartbeat_that_cannot_be_read_stops_nobody(folder: JobFolder, caplog: pytest.LogCaptureFixture) -> None:
+    """One of another version, say; it is told in the log."""
+    watching, _, _ = monitor(folder)
+    strange = Seen("flights", "running", stages={"map": {"round": 1}})
+    watching.note(strange, 100)
+    watching.tell(strange, 101)
+    assert [record.getMessage() for record in caplog.records] == ["flights is not monitored: KeyError: 'counts'"]
+
+
 def test_what_a_joins_steering_explains_is_read_from_the_folder(folder: JobFolder) -> None:
     """The file that its controller writes."""
     (folder.path / "explain.json").write_text(json.dumps({"imbalance": 0.5, "under_way": [], "epoch": 1}))
