@@ -15,15 +15,21 @@ from spark_jobs.streaming.settings import StreamSettings
 logger = logging.getLogger("springline.stream")
 
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_JAVA = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JSON_LINES = "-Dlog4j2.configurationFile=classpath:org/apache/spark/log4j2-json-layout.properties"
 _EXECUTORS_SECONDS = 20.0  # until they have come
 
 
 def session_of(name: str, settings: StreamSettings) -> SparkSession:
     """The session of an application of this name."""
+    monitoring = MonitoringSettings()
+    java = " ".join((*_JAVA, *((_JSON_LINES,) if monitoring.log == "json" else ())))
     conf = {
         "spark.driver.memory": settings.stream_memory,
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-        "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": java,
+        "spark.executor.extraJavaOptions": java,
+        "spark.executorEnv.SPRINGLINE_LOG": monitoring.log,
+        "spark.executorEnv.SPRINGLINE_LOG_LEVEL": monitoring.log_level,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.adaptive.enabled": "false",
@@ -41,11 +47,6 @@ def session_of(name: str, settings: StreamSettings) -> SparkSession:
         "spark.pyspark.python": sys.executable,
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
-    monitoring = MonitoringSettings()
-    conf["spark.executorEnv.SPRINGLINE_LOG"] = monitoring.log
-    conf["spark.executorEnv.SPRINGLINE_LOG_LEVEL"] = monitoring.log_level
-    if monitoring.log == "json":
-        conf["spark.log.structuredLogging.enabled"] = "true"
     if settings.stream_master.startswith("local"):
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS"):
