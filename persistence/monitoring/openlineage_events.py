@@ -62,19 +62,19 @@ class Events:
     def of_change(self, event: Event, dataset: Dataset, at: float) -> list[RunEvent]:
         """What is told of a change of state, at a time in seconds since 1970; nothing before a generation is committed.
 
-        What a task of a DAG run commits is an event of the task's run. Any other commit, and any later change, is a run
-        of its own, from its start to its end.
+        Each commit, and each later change, is a run of its own, from start to end; a commit's lies below that of the
+        task that made it.
         """
         if dataset.phase is Phase.OPEN:
             return []
         outputs = [self._output(event, dataset)]
         if event in (Event.COMMITTED, Event.ABANDONED):
             inputs = [self._input(source) for source in dataset.sources]
+            task = f"{dataset.origin.dag_id}.{dataset.origin.task_id}" if dataset.origin.task_id else "write"
+            run, job = self._run(str(dataset.ref), "write"), self._job(dataset.call.name if dataset.call else task)
             if dataset.origin.task_id:
-                run, job = self._task(dataset.origin)
-                return [self._event(RunState.RUNNING, run, job, at, inputs, outputs)]
-            run = self._run(str(dataset.ref), "write")
-            job = self._job(dataset.call.name if dataset.call else "write")
+                above, its_job = self._task(dataset.origin)
+                run = Run(run.runId, self._below(above, its_job.name))
             began = self._event(RunState.START, run, job, dataset.created_at or at)
             if event is Event.COMMITTED:
                 return [began, self._event(RunState.COMPLETE, run, job, at, inputs, outputs)]
@@ -116,14 +116,14 @@ class Events:
     def _task(self, origin: Origin, error: str = "") -> tuple[Run, Job]:
         """The run and the job of a task, below those of its DAG."""
         parent = self._dag_run(origin)
-        facets: dict[str, RunFacet] = {
-            "parent": ParentRunFacet(
-                run=ParentRun(parent.runId), job=ParentJob(self.namespace, origin.dag_id), producer=PRODUCER
-            ),
-            **_error(error),
-        }
         run = self._run(origin.dag_id, origin.run_id, origin.task_id)
+        facets = {**self._below(parent, origin.dag_id), **_error(error)}
         return Run(run.runId, facets), self._job(f"{origin.dag_id}.{origin.task_id}")
+
+    def _below(self, parent: Run, job: str) -> dict[str, RunFacet]:
+        """The facet of a run that is part of another one, of that job."""
+        above = ParentJob(self.namespace, job)
+        return {"parent": ParentRunFacet(run=ParentRun(parent.runId), job=above, producer=PRODUCER)}
 
     def _dag_run(self, origin: Origin) -> Run:
         return self._run(origin.dag_id, origin.run_id)

@@ -107,16 +107,24 @@ def test_a_commit_tells_inputs_outputs_and_that_nothing_is_persisted_yet(told: A
     assert "persistedBy" not in persistence
 
 
-def test_what_a_task_commits_belongs_to_the_run_of_the_task(told: Any) -> None:
-    """Below the run of its DAG; the task itself tells beginning and end."""
+def test_what_a_task_commits_lies_below_the_run_of_the_task(told: Any) -> None:
+    """And that below the run of its DAG; the task itself tells beginning and end."""
     platform, read = told
     make(platform, "a", "load", origin=TASK)
-    (event,) = read()
+    began, ended = read()
     events = Lineage(MonitoringSettings()).events
     task, dag = events.of_task("COMPLETE", TASK, 1.0), events.of_dag_run("START", TASK, 0.0)
-    assert kinds([event]) == [("etl.clean", "RUNNING")]
-    assert event["run"]["runId"] == task.run.runId
-    assert event["run"]["facets"]["parent"]["run"]["runId"] == dag.run.runId
+    assert kinds([began, ended]) == [("load", "START"), ("load", "COMPLETE")]
+    assert ended["run"]["facets"]["parent"]["run"]["runId"] == task.run.runId
+    assert ended["run"]["facets"]["parent"]["job"]["name"] == task.job.name == "etl.clean"
+    assert task.run.facets["parent"].run.runId == dag.run.runId
+
+
+def test_what_no_operation_made_is_told_by_the_name_of_its_task(told: Any) -> None:
+    """As the states of streams are."""
+    platform, read = told
+    make(platform, "a", lines=["x"], origin=Origin("stream_flights", "1", "map-0"))
+    assert kinds(read()) == [("stream_flights.map-0", "START"), ("stream_flights.map-0", "COMPLETE")]
 
 
 def test_a_transfer_tells_what_was_sent(told: Any) -> None:
@@ -168,9 +176,9 @@ def test_events_go_to_an_address_with_the_key(open_at: Callable[..., Platform], 
         platform = open_at()
         make(platform, "a", "load", origin=TASK)
         platform.close()
-    ((path, body),) = came
-    assert path == "/api/v1/lineage"
-    check(json.loads(body))
+    assert [path for path, _ in came] == ["/api/v1/lineage"] * 2
+    for _, body in came:
+        check(json.loads(body))
 
 
 def test_an_address_that_is_away_stops_no_work(
