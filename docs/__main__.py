@@ -10,19 +10,22 @@ from tempfile import TemporaryDirectory
 from docs.console import corrected, outputs_of
 from docs.figures import figures
 from docs.marked import filled
+from docs.metrics_tables import metrics_table
 from docs.settings_page import settings_page
 
 DOCS = Path(__file__).resolve().parent
 SETTINGS = DOCS / "settings.md"
+MONITORING = DOCS / "monitoring.md"
 _PAGES = ("backpressure", "joins", "pages", "persistence", "services", "stores", "streams", "tracking")
 WITH_FIGURES = tuple(DOCS / f"{name}.md" for name in _PAGES)
 WITH_EXAMPLES = (DOCS / "persistence.md",)  # those of the README need Spark; a test runs them
 
 
 def generated() -> dict[Path, str]:
-    """What each document with settings or figures in it has to hold."""
+    """What each document with settings, metrics or figures in it has to hold."""
     found = {path: filled(path.read_text(encoding="utf-8"), "figures", figures) for path in WITH_FIGURES}
-    return {SETTINGS: settings_page(), **found}
+    reference = filled(MONITORING.read_text(encoding="utf-8"), "metrics", metrics_table)
+    return {SETTINGS: settings_page(), MONITORING: reference, **found}
 
 
 def main(arguments: list[str] | None = None) -> int:
