@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.backpressure_simulation import COUNT, OFFERED, SPRING, STAGES, Scenario
+from benchmarks.backpressure_simulation import COUNT, OFFERED, STAGES, Scenario
 from benchmarks.backpressure_world import GRID, Trace
 from benchmarks.broker import Place
 from benchmarks.relay_job import RelayJob, allow
