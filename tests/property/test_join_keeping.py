@@ -16,9 +16,11 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.streaming.join import pieces, unit
+from spark_jobs.streaming.join.router import TABLE
 from spark_jobs.streaming.join.routing.controller import Control
 from spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from spark_jobs.streaming.unitlog.planner import read_history
+from spark_jobs.streaming.unitlog.rounds import Plan
 from tests.support.join_world import JoinWorld, Row, join_of
 from tests.unit.streaming.join_world import SMALL
 
@@ -33,15 +35,15 @@ def small_parts() -> Iterator[None]:
         yield
 
 
-def clocks_of(world: JoinWorld) -> dict[int, Fraction]:
-    """By the id of each row, the clock of the round in which a router read it."""
+def rounds_of(world: JoinWorld) -> dict[int, Plan]:
+    """By the id of each row, the round in which a router read it."""
     stage = world.parts[0].stage
-    found: dict[int, Fraction] = {}
+    found: dict[int, Plan] = {}
     for plan in read_history(stage, world.log).plans.values():
         for router, (start, to) in plan.ranges.items():
             for message in world.log.fetch(stage.topic, router, start, to):
                 for line in bytes(message.value).splitlines():
-                    found[int(line.split(b",")[0])] = Fraction(plan.clock)
+                    found[int(line.split(b",")[0])] = plan
     return found
 
 
@@ -78,7 +80,8 @@ def test_pairs_within_what_is_kept_come_out_once_and_no_others(
         world.want_units(1 + seed % 3)
         world.settle()
         every = [(one, two) for one in left for two in right if one[1] == two[1]]
-        wanted = within(every, clocks_of(world), Fraction(keep) / 60)
+        clocks = {row: Fraction(plan.clock) for row, plan in rounds_of(world).items()}
+        wanted = within(every, clocks, Fraction(keep) / 60)
         event(f"tuples moved: {bool(world.counts('join')['taken in'])}")
         event(f"of all pairs are told: {round(10 * len(wanted) / len(every)) * 10}%")
         assert world.pairs() == wanted
@@ -91,3 +94,49 @@ def test_pairs_within_what_is_kept_come_out_once_and_no_others(
 def within(pairs: Sequence[tuple[Row, Row]], clocks: dict[int, Fraction], tick: Fraction) -> Counter[tuple[int, int]]:
     """The ids of pairs whose rows were read at most 60 ticks apart."""
     return Counter((one[0], two[0]) for one, two in pairs if abs(clocks[one[0]] // tick - clocks[two[0]] // tick) <= 60)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    seed=st.integers(0, 1 << 20),
+    keep_rows=st.sampled_from([5, 30, 90]),
+    most=st.sampled_from([40, 1_000_000]),
+    events=st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(0, 120)), max_size=6),
+)
+def test_of_so_many_rows_that_are_kept_pairs_come_out_once(
+    seed: int, keep_rows: int, most: int, events: Sequence[tuple[str, int]]
+) -> None:
+    """What is let go is let go at the same round by all units; no row before so many have come after it."""
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        control = Control(
+            2, "heavy-split", 0.0, piece=chance.choice([3, 20]), flight=chance.choice([5, 1000]), least=1,
+            expiring=True, keep_rows=keep_rows,
+        )  # fmt: skip
+        world = JoinWorld(join_of("l.k = r.k", control), Path(folder), chance, chance.choice([1, 2]), most)
+        left, right = ([(first + at, chance.choice(KEYS), 0) for at in range(60)] for first in (0, 1000))
+        world.feed("left", left, chance.choice([1, 2, 4]))
+        world.feed("right", right, chance.choice([1, 2, 4]))
+        world.run(2)
+        for what, number in (("units", seed), *events):
+            world.befall(what, number)
+        world.finish()
+        world.settle()
+        rounds, since = rounds_of(world), since_of(world)
+        pairs = [(one, two) for one in left for two in right if one[1] == two[1]]
+        numbers = {(one[0], two[0]): sorted((rounds[one[0]].number, rounds[two[0]].number)) for one, two in pairs}
+        assert world.pairs() == Counter(pair for pair, (first, last) in numbers.items() if first >= since[last])
+        oldest = max(since.values())
+        left_over = sum(plan.number >= oldest for plan in rounds.values())
+        event(f"rows were let go: {bool(oldest)}")
+        assert keep_rows <= left_over or not oldest
+        assert left_over <= sum(world.stored().values())
+
+
+def since_of(world: JoinWorld) -> dict[int, int]:
+    """By the number of each round, the first one whose rows answer in it."""
+    history = read_history(world.parts[0].stage, world.log)
+    return {
+        plan.number: history.contents[plan.versions[TABLE]]["orders"]["since"] if plan.versions else 0
+        for plan in history.plans.values()
+    }

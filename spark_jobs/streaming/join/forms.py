@@ -139,11 +139,15 @@ class Switch:
 
 @dataclass(frozen=True)
 class Orders:
-    """What an epoch asks of units at the cut before its first router round: pieces to copy, copies to switch to."""
+    """What an epoch asks of units at the cut before its first router round: pieces to copy, copies to switch to.
+
+    Tuples of router rounds before `since` answer nothing from there on.
+    """
 
     epoch: int
     copies: Sequence[Piece] = ()
     switches: Sequence[Switch] = ()
+    since: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """A form for files and messages."""
@@ -151,6 +155,7 @@ class Orders:
             "epoch": self.epoch,
             "copies": [piece.as_json() for piece in self.copies],
             "switches": [switch.as_json() for switch in self.switches],
+            "since": self.since,
         }
 
     @staticmethod
@@ -160,6 +165,7 @@ class Orders:
             told["epoch"],
             tuple(Piece.from_json(one) for one in told["copies"]),
             tuple(Switch.from_json(one) for one in told["switches"]),
+            told.get("since", 0),
         )
 
 

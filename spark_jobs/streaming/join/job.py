@@ -12,6 +12,7 @@ weights = [0.2, 0.3, 0.5]  # of routing, duplication and migration in a migratio
 every = 5.0                # seconds between two looks at the loads
 admitted = 200             # messages of a partition in a round, at most
 keep = 3600.0              # seconds for which a stored tuple finds partners; left out: for ever
+keep_rows = 50_000_000     # newest tuples of both sides that find partners, about; left out: all
 from = "earliest"          # or "latest": where a job begins that never ran
 
 [pairs.left]               # called l in the predicate, or by its `alias`
@@ -53,7 +54,7 @@ from spark_jobs.streaming.unitlog.stage import Stage
 
 _STEPS = ("spark_jobs.streaming.join.steps",)
 _KEYS = {
-    "on", "select", "units", "room", "strategy", "theta", "weights", "every", "admitted", "keep", "from",
+    "on", "select", "units", "room", "strategy", "theta", "weights", "every", "admitted", "keep", "keep_rows", "from",
     "left", "right",
 }  # fmt: skip
 _SIDE_KEYS = {"topic", "alias", "form", "delimiter", "fields"}
@@ -167,11 +168,13 @@ def declared_join(told: Declared) -> JoinJob:
     if room < units:
         raise BadJob(f"{told.where}: room = {room}, and there are {units} units; room is how many there can be")
     keep = _keep(told)
+    rows = told.number("keep_rows", 1) if "keep_rows" in told.table else None
     try:
         condition = Condition.of(left.relation, right.relation, _text(told, "on"), _texts(told, "select"))
         control = Control(
-            units, told.choice("strategy", tuple(STRATEGIES)), _theta(told), _weights(told), expiring=keep is not None
-        )
+            units, told.choice("strategy", tuple(STRATEGIES)), _theta(told), _weights(told),
+            expiring=keep is not None or rows is not None, keep_rows=rows,
+        )  # fmt: skip
     except (BadCondition, BadRelation) as error:
         raise BadJob(f"{told.where}: {error}") from error
     return JoinJob(

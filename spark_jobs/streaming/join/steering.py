@@ -162,6 +162,7 @@ class Helm:
             {unit: report.gauges for unit, report in units.items()},
             self._copies.whole(one.piece.giver for one in course.copying) if course.copying else {},
             _counts(units)["pairs"],
+            min(report.round for report in routers.values()),
         )
         control = replace(self._control, units=wanted_units(self._folder, self._control.units))
         decision = decide(course, seen, control, self._route.units)

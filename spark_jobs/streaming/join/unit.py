@@ -103,6 +103,7 @@ class _Work:
         self.needing = Needing.from_json(told["needing"]) if "needing" in told else Needing()
         self._stores = dict(stored)
         self._retention = retention
+        self._since: int = told.get("since", 0)
         self._probes: dict[Side, Run | None] = {
             side: next((Run(batch) for batch in state.runs.get(_PROBES[side], ())), None) for side in Side
         }
@@ -154,6 +155,7 @@ class _Work:
         if orders.epoch < self.epoch:
             raise BadOrders(f"{self._where}: epoch {orders.epoch} comes after epoch {self.epoch}")
         self.epoch = orders.epoch
+        self._since = orders.since
         self.needing.obey(orders)
         unit = self._given.unit
         for side in Side:
@@ -164,13 +166,15 @@ class _Work:
             self._copy([piece for piece in orders.copies if (piece.giver, piece.side) == (unit, side)])
 
     def _expire(self, clock: float | None) -> None:
-        """Let go what has expired in this round, if tuples are not kept for ever."""
-        if self._retention is None or clock is None:
-            return
-        self._retention = self._retention.at(self.number, clock)
+        """Let go what has expired in this round, or was ordered to, if tuples are not kept for ever."""
+        expired = first_seq(self._since) if self._since else 0
+        if self._retention is not None and clock is not None:
+            self._retention = self._retention.at(self.number, clock)
+        if self._retention is not None:
+            expired = max(expired, self._retention.expired)
         leaving = {copied.piece.side for copied in self._copied.values()}
-        for side, store in self._stores.items():
-            self._stores[side] = store.expiring(self._retention.expired, purging=side not in leaving)
+        for side, store in self._stores.items() if expired else ():
+            self._stores[side] = store.expiring(expired, purging=side not in leaving)
 
     def _drop(self, pieces: Sequence[Piece]) -> None:
         """Drop exactly what was copied of some pieces of one side."""
@@ -238,6 +242,8 @@ class _Work:
         runs[WAITING] = self._waiting.batches()
         if self._retention is not None:
             scalars["kept"] = self._retention.as_json()
+        if self._since:
+            scalars["since"] = self._since
         return State(scalars, {name: batches for name, batches in runs.items() if batches})
 
     def _came(self) -> dict[str, int]:

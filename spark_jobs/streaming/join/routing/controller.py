@@ -21,6 +21,7 @@ from spark_jobs.streaming.join.routing.strategies import strategy_of
 from spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
 from spark_jobs.streaming.join.routing.table import SIDES, Draft, Table
 
+_CUTS = 60  # in which tuples are let go that are older than those that are kept
 _NEWS = 0.01  # of all tuples: after so many more a plan is looked for again
 
 
@@ -29,7 +30,8 @@ class Control:
     """How a join is controlled: `units` wanted; `theta` borne; at most `piece` tuples a piece, `flight` under way.
 
     What is under way may all be copied by one unit in one round, so it is no more than some 10 to 50 MB. Below `least`
-    tuples a unit nothing is known, and nothing is done. With `expiring`, stored tuples vanish after a while.
+    tuples a unit nothing is known, and nothing is done. With `expiring`, stored tuples vanish after a while; so many of
+    the newest, `keep_rows`, are kept at least.
     """
 
     units: int
@@ -40,6 +42,7 @@ class Control:
     flight: int = 500_000
     least: int = 1_000
     expiring: bool = False
+    keep_rows: int | None = None
 
     @property
     def chosen(self) -> Strategy:
@@ -53,7 +56,8 @@ class Seen:
     them too) and copies of units.
 
     `begun` are the sketches as they were when the routers' epochs began; `copied` has by a piece's id where its copy
-    lies (offsets [start, to)) and how many tuples it has; `pairs` are the results of all units.
+    lies (offsets [start, to)) and how many tuples it has; `pairs` are the results of all units. All routers have ended
+    `round`, and so many tuples `came` by then, or a few more.
     """
 
     epochs: Mapping[int, int]
@@ -62,6 +66,8 @@ class Seen:
     copied: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
     begun: tuple[Sketch, Sketch] | None = None
     pairs: int | None = None
+    round: int = 0
+    came: int = 0
 
     @staticmethod
     def of_gauges(
@@ -69,9 +75,11 @@ class Seen:
         units: Mapping[int, Mapping[str, Any]],
         copied: Mapping[int, tuple[int, int, int]],
         pairs: int | None = None,
+        number: int = 0,
     ) -> Seen:
         """From what reports tell, and where copies lie: of routers `epoch`, `sketch`, `begun`, and tuples `sent` to be
-        stored; of units those that are `stored`, and how many have `arrived`: the rest is on its way.
+        stored; of units those that are `stored`, and how many have `arrived`: the rest is on its way. All routers have
+        ended round `number`.
         """
 
         def sketches(name: str) -> tuple[Sketch, Sketch]:
@@ -92,6 +100,8 @@ class Seen:
             copied,
             sketches("begun"),
             pairs,
+            number,
+            sum(sum(map(sum, told["sent"])) for told in routers.values()),
         )
 
 
@@ -100,7 +110,8 @@ class Course:
     """What the controller remembers: the table in force, copies that were ordered, pieces that wait, parts of keys.
 
     `earlier` is the table before it, while tuples that went by that are not accounted for yet. `planned` is how many
-    tuples there were when a plan was looked for and none was found.
+    tuples there were when a plan was looked for and none was found. Tuples of router rounds before `since` are let go;
+    `marks` are rounds, by whose end so many tuples had come.
     """
 
     table: Table
@@ -110,6 +121,8 @@ class Course:
     next_id: int = 1
     earlier: Table | None = None
     planned: int = 0
+    since: int = 0
+    marks: tuple[tuple[int, int], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """A form for the job's folder; the table has a file of its own, which rounds name."""
@@ -121,6 +134,8 @@ class Course:
             "epoch": self.table.epoch,
             "earlier": None if self.earlier is None else self.earlier.as_json(),
             "planned": self.planned,
+            "since": self.since,
+            "marks": [list(mark) for mark in self.marks],
         }
 
     @staticmethod
@@ -129,7 +144,18 @@ class Course:
         copying, waiting = (tuple(Pending.from_json(one) for one in told[name]) for name in ("copying", "waiting"))
         earlier = None if told["earlier"] is None else Table.from_json(told["earlier"])
         known = Recollection.from_json(told["parts"])
-        return Course(table, copying, waiting, known, told["next_id"], earlier, told.get("planned", 0))
+        marks = tuple((number, came) for number, came in told.get("marks", ()))
+        return Course(
+            table,
+            copying,
+            waiting,
+            known,
+            told["next_id"],
+            earlier,
+            told.get("planned", 0),
+            told.get("since", 0),
+            marks,
+        )
 
 
 @dataclass(frozen=True)
@@ -160,7 +186,10 @@ def decide(course: Course, seen: Seen, control: Control, routers: int) -> Decisi
         reasons += planned
     course, copies = _ordered(course, control, switches)
     reasons += [f"copy piece {one.piece.id}: {one.words}" for one in copies]
-    if course.table == table and not switches and not copies:
+    before, course = course.since, _aged(course, seen, control)
+    if older := course.since > before:
+        reasons.append(f"rows of router rounds before {course.since} are let go: {control.keep_rows:,} are kept")
+    if course.table == table and not switches and not copies and not older:
         under_way = len(course.copying) + len(course.waiting)
         words = f"{under_way} pieces are under way" if under_way else "nothing to do: within the bound"
         return Decision(course, (*reasons, words))
@@ -168,6 +197,7 @@ def decide(course: Course, seen: Seen, control: Control, routers: int) -> Decisi
         table.epoch + 1,
         tuple(one.piece for one in copies),
         tuple(Switch(one.piece, *seen.copied[one.piece.id][:2]) for one in switches),
+        course.since,
     )
     after = replace(course.table, epoch=table.epoch + 1, orders=orders)
     return Decision(replace(course, table=after, earlier=table), tuple(reasons), after)
@@ -226,6 +256,18 @@ def _planned(course: Course, loads: Loads, control: Control) -> tuple[Course, li
         replace(course, table=plan.table, waiting=tuple(pieces), next_id=course.next_id + len(pieces), planned=0),
         [*reasons, *plan.reasons],
     )
+
+
+def _aged(course: Course, seen: Seen, control: Control) -> Course:
+    """With the rounds let go that only hold tuples older than those that are kept; a 60th of those at a time."""
+    if control.keep_rows is None:
+        return course
+    marks = course.marks
+    if not marks or seen.came - marks[-1][1] >= max(control.keep_rows // _CUTS, 1):
+        marks = (*marks, (seen.round, seen.came))
+    old = [mark for mark in marks if mark[1] <= seen.came - control.keep_rows]
+    since = max([course.since, *(number + 1 for number, _ in old)])
+    return replace(course, since=since, marks=marks[len(old) :])
 
 
 def next_plan(course: Course, loads: Loads, control: Control) -> Plan | None:
