@@ -24,6 +24,7 @@ DONE_ELSEWHERE = {  # what makes ready and tidies up: the environment of the tes
     "mkdir -p var/coffee",
     "export PYTHONPATH=$PWD:$PWD/var/coffee",
     "cd var/coffee",
+    "unset SPRINGLINE_HOME    # Kafka was started in the checkout's own",
     "python -m services down kafka",
     "cd ../.. && rm -r var/coffee",
 }
