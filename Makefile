@@ -79,6 +79,7 @@ test-integration: $(READY)  ## the ones on real servers: PostgreSQL, Kafka, ZooK
 
 test-e2e: $(READY)  ## the ones that work on Airflow's pages with Chromium; pictures of them go to var/e2e
 	@$(PY) -m services chromium >/dev/null
+	@$(PY) -m services jars kafka
 	@$(PYTEST) tests/e2e
 
 faults: $(READY)  ## the ones that kill processes, delete caches and fill disks, then compare with a run without faults

@@ -33,7 +33,7 @@ def run(size: str) -> Report:
     """One mode after another through each scenario (quick: the recommended mode and none, through one)."""
     full = size == "full"
     rows: list[Row] = []
-    with place(on_disk=True) as where:
+    with place() as where:
         for scenario in (each for each in SCENARIOS if full or each.name in _QUICK):
             for mode in Mode if full else (Mode.OFF, RECOMMENDED):
                 seen = course(where, scenario, mode)

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.backpressure_simulation import COUNT, OFFERED, SPRING, STAGES, Scenario
+from benchmarks.backpressure_simulation import COUNT, OFFERED, STAGES, Scenario
 from benchmarks.backpressure_world import GRID, Trace
 from benchmarks.broker import Place
 from benchmarks.relay_job import RelayJob, allow
@@ -32,7 +32,8 @@ from spark_jobs.streaming.unitlog.log import Letter
 
 SIZE = 20_000  # bytes of a message
 _TURN = 0.05  # seconds between two looks, and between two sendings
-_WARM = 15.0  # seconds at the first capacity before the clock starts
+_WARM = 10.0  # seconds without bound before the clock starts
+_CALM = 5.0  # seconds at the first capacity
 _PATIENCE = 180.0
 _STAGE_OF = dict(zip(STAGES, ("take", "parse", "count", "keep"), strict=True))  # what the relay calls them
 
@@ -100,10 +101,9 @@ class _Watch(threading.Thread):
         over, sent = context.Event(), context.Value("q", 0)
         feeder = context.Process(target=_feed, args=(self.kafka, self.topic, self.offered, over, sent))
         points = self.scenario.points().tolist()
-        allow(self.slow, points[0])
         feeder.start()
         try:
-            self._warm_up()
+            self._warm_up(points[0])
             self._go_through(points)
             over.set()
             feeder.join()
@@ -117,11 +117,17 @@ class _Watch(threading.Thread):
             feeder.join()
             self.settings.folder(self.job.name).ask_to_stop()
 
-    def _warm_up(self) -> None:
+    def _warm_up(self, capacity: float) -> None:
+        """Without a bound at first, so that nothing is left of what waited for the start."""
         self._await(lambda: self._through() > 0, "it does not come to work")
         time.sleep(_WARM)
         counting = Counting(self._parts, 1)
-        self._await(lambda: counting.count(time.time())[_STAGE_OF[SPRING]].queue < self.offered, "it lags at first")
+        self._await(
+            lambda: all(each.queue < self.offered / 4 for each in counting.count(time.time()).values()),
+            "it lags at first",
+        )
+        allow(self.slow, capacity)
+        time.sleep(_CALM)
 
     def _go_through(self, points: Sequence[float]) -> None:
         """Change the capacity as the scenario does, and look."""

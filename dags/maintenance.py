@@ -1,4 +1,7 @@
-"""Keeps catalog and stores true to each other: recovers what was lost, keeps room in the cache, retires the old."""
+"""Keeps catalog and stores true to each other: recovers what was lost, keeps room in the cache, retires the old.
+
+The task `alert` judges the rules of alerts; it fails where their file is wrong.
+"""
 
 from datetime import datetime, timedelta
 
@@ -19,4 +22,5 @@ with DAG(
     MaintenanceOperator(task_id="recover", action="recover")
     evict = MaintenanceOperator(task_id="evict", action="evict")
     retire = MaintenanceOperator(task_id="retire", action="retire")
+    MaintenanceOperator(task_id="alert", action="alert")
     evict >> retire

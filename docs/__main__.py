@@ -12,12 +12,14 @@ from docs.commands_page import commands_page
 from docs.console import corrected, outputs_of
 from docs.figures import figures
 from docs.marked import filled
+from docs.metrics_tables import metrics_table
 from docs.settings_page import settings_page
 
 DOCS = Path(__file__).resolve().parent
 SETTINGS = DOCS / "settings.md"
 COMMANDS = DOCS / "reference-commands.md"
 API = DOCS / "reference-api.md"
+MONITORING = DOCS / "monitoring.md"
 _PAGES = ("backpressure", "joins", "pages", "persistence", "services", "stores", "streams", "tracking")
 WITH_FIGURES = tuple(DOCS / f"{name}.md" for name in _PAGES)
 # Those of the README and of the tutorial need Spark and Kafka; tests run them.
@@ -28,7 +30,8 @@ def generated() -> dict[Path, str]:
     """What each document with generated parts in it has to hold."""
     found = {path: filled(path.read_text(encoding="utf-8"), "figures", figures) for path in WITH_FIGURES}
     written = {SETTINGS: settings_page(), COMMANDS: commands_page(), API: api_page(openapi_of_the_api())}
-    return {**written, **found}
+    reference = filled(MONITORING.read_text(encoding="utf-8"), "metrics", metrics_table)
+    return {**written, MONITORING: reference, **found}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -14,6 +14,7 @@ from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings
 
 from docs.marked import table
+from persistence.monitoring.settings import MonitoringSettings
 from persistence.settings import Settings
 from persistence.wording import say_bytes, say_seconds
 from services.settings import ServiceSettings
@@ -25,6 +26,7 @@ _CLASSES: tuple[tuple[str, type[BaseSettings]], ...] = (
     ("Datasets and how they are persisted (`persistence`)", Settings),
     ("Spark and the operations (`spark_jobs`)", JobSettings),
     ("Streams (`spark_jobs/streaming`)", StreamSettings),
+    ("Monitoring (`persistence/monitoring`)", MonitoringSettings),
     ("The servers that are started here (`services`)", ServiceSettings),
 )
 _INTRO = """\

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from types import MappingProxyType
 from typing import Any, TypedDict, Unpack
@@ -35,6 +36,8 @@ from persistence.schema import commit_counter, dag_run, db_now, generation, oper
 from persistence.schema import transition as transitions
 from persistence.transitions import START, Event, State, after
 
+logger = logging.getLogger("springline.catalog")
+
 _ALWAYS: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -60,12 +63,28 @@ class Catalog(Runs, RiskSamples):
     def __init__(self, url: str, *, who: str = "", patience: float = 0.0) -> None:
         super().__init__(url, patience=patience)
         self.who = who
+        self._heard: list[Callable[[Event, Dataset], None]] = []
 
     def acting_as(self, who: str) -> Catalog:
         """The same catalog, whose changes are noted as made by `who`."""
         same = copy(self)
         same.who = who
         return same
+
+    def hear(self, told: Callable[[Event, Dataset], None]) -> None:
+        """Have `told` called after every change of state that is made here (but claims), once it is in the database."""
+        self._heard.append(told)
+
+    def announce(self, event: Event, dataset: Dataset) -> None:
+        """Call whoever wants to hear of changes; `dataset` is as it is after the change.
+
+        The change is made: an error of theirs is logged, and whoever made it goes on.
+        """
+        for told in self._heard:
+            try:
+                told(event, dataset)
+            except Exception:
+                logger.exception("%s: %s was not told on", dataset.ref, event)
 
     # ---- changing a generation
 
@@ -87,6 +106,7 @@ class Catalog(Runs, RiskSamples):
         is over, and are abandoned.
         """
         checked_path(path)
+        tries = []
         with self.writing() as connection:
             if connection.dialect.name == "postgresql":  # elsewhere only one writes at a time anyway
                 connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(path))))
@@ -94,6 +114,7 @@ class Catalog(Runs, RiskSamples):
                 mine = and_(generation.c.path == path, generation.c.phase == "open", _by(origin))
                 for identity in connection.scalars(select(generation.c.id).where(mine)).all():
                     self.apply(connection, identity, Event.ABANDONED, why="another try of the task began")
+                    tries.append(load(connection, [identity])[identity])
             newest = connection.scalar(select(func.max(generation.c.generation)).where(generation.c.path == path))
             number = (newest or 0) + 1
             identity = connection.execute(
@@ -122,7 +143,10 @@ class Catalog(Runs, RiskSamples):
                     insert(source).values(generation_id=identity, position=position, source_id=key_of(connection, ref))
                 )
             self.log(connection, identity, "began", START, "")
-            return load(connection, [identity])[identity]
+            begun = load(connection, [identity])[identity]
+        for dataset in tries:
+            self.announce(Event.ABANDONED, dataset)
+        return begun
 
     def apply(
         self,
@@ -172,7 +196,9 @@ class Catalog(Runs, RiskSamples):
         with self.writing() as connection:
             identity = key_of(connection, ref)
             self.apply(connection, identity, event, why=why, only_if=only_if, **also)
-            return load(connection, [identity])[identity]
+            dataset = load(connection, [identity])[identity]
+        self.announce(event, dataset)
+        return dataset
 
     def amend(self, ref: Ref, *, event: str = "", why: str = "", **columns: Any) -> None:
         """Set columns that are no state (pinned, wanted, head, …); with `event`, log who did it and why."""
@@ -197,7 +223,9 @@ class Catalog(Runs, RiskSamples):
                 .where(generation.c.path == ref.path, generation.c.id != identity, generation.c.phase == "committed")
                 .values(superseded=True)
             )
-            return load(connection, [identity])[identity]
+            dataset = load(connection, [identity])[identity]
+        self.announce(Event.COMMITTED, dataset)
+        return dataset
 
     # ---- finding generations
 

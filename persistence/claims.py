@@ -15,7 +15,7 @@ from persistence import schema
 from persistence.catalog import Catalog
 from persistence.errors import CatalogUnavailable, RefusedTransition
 from persistence.model import Dataset, Method, Ref
-from persistence.records import key_of, keys_of, sliced
+from persistence.records import key_of, keys_of, load, sliced
 from persistence.schema import db_now, generation
 from persistence.transitions import Event
 
@@ -56,9 +56,15 @@ class Claims:
 
     def depth(self) -> int:
         """How many generations still want persisting: waiting, pausing after a failure, or under way."""
+        return self.queue()[0]
+
+    def queue(self) -> tuple[int, int]:
+        """How many generations still want persisting, and their bytes."""
         wanting = or_(schema.waiting, (generation.c.wanted & schema.copying & schema.committed))
+        query = select(func.count(), func.coalesce(func.sum(generation.c.bytes), 0)).where(wanting)
         with self._catalog.reading() as connection:
-            return int(connection.scalar(select(func.count()).select_from(generation).where(wanting)) or 0)
+            length, size = connection.execute(query).one()
+            return int(length), int(size)
 
     def somebody_waits(self) -> bool:
         """Whether a job waits for a transfer now: one of a generation that is committed once its copy is there.
@@ -223,5 +229,8 @@ class Claims:
                 self._catalog.apply(
                     connection, row.id, Event.RELEASED, why=why, only_if=unless_renewed, lease_until=None, error=why
                 )
-                taken.append(Lease(Ref(row.path, row.generation), row.lease_number, row.lease_owner))
-        return taken
+                lease = Lease(Ref(row.path, row.generation), row.lease_number, row.lease_owner)
+                taken.append((lease, load(connection, [row.id])[row.id]))
+        for _, dataset in taken:
+            self._catalog.announce(Event.RELEASED, dataset)
+        return [lease for lease, _ in taken]

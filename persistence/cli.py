@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -16,6 +19,10 @@ from persistence import planning
 from persistence.errors import PersistenceError
 from persistence.explain import explain as explain_one
 from persistence.model import Phase, Ref
+from persistence.monitoring.alerts import standing_in_all
+from persistence.monitoring.logs import about, redacted, start_logging
+from persistence.monitoring.measuring import Gauges
+from persistence.monitoring.settings import MonitoringSettings
 from persistence.persister import Outcome
 from persistence.platform import Platform, open_platform, policy_of
 from persistence.recovery import at_risk
@@ -23,6 +30,8 @@ from persistence.replacement import evicted_by_hand
 from persistence.settings import Settings
 from persistence.telling import console, dataset_table, print_json, risk_row, row_of, say_event, say_risk, worst_moment
 from persistence.wording import counted, say_bytes, say_list, say_seconds
+
+logger = logging.getLogger("springline.persister")
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -101,6 +110,24 @@ def at_risk_(
 
 
 @app.command()
+def alerts(as_json: Json = False) -> None:
+    """List the alerts that stand, of datasets and of streams, and what is about to become one."""
+    found = standing_in_all(MonitoringSettings().alerts_folder)
+    if as_json:
+        print_json([asdict(each) for each in found])
+        return
+    out = console()
+    if not found:
+        out.print("No alert stands.")
+        return
+    table = Table("alert", "severity", "since", "value", "what it means", box=None, header_style="bold")
+    for each in found:
+        since = datetime.fromtimestamp(each.since).astimezone().isoformat(sep=" ", timespec="seconds")
+        table.add_row(each.key, each.severity if each.told else "not yet", since, f"{each.value:g}", each.words)
+    out.print(table)
+
+
+@app.command()
 def plan(
     what_if: Annotated[
         list[str], typer.Option(help="policy=NAME, bandwidth=BYTES_A_SECOND or cache=lost; may be repeated")
@@ -155,24 +182,31 @@ def persist(
 ) -> None:
     """Work on the queue, low in priority, until it is empty."""
     os.nice(10)
+    start_logging(MonitoringSettings(), sys.stdout)
     with _platform() as platform:
         platform.store.register_operations(platform.runner.operations().values())
 
+        gauges = Gauges(platform)
+
         def tell(outcome: Outcome) -> None:
+            gauges.tell()
             if as_json:
                 return
-            took = say_seconds(outcome.actual_seconds)
-            end = f"failed: {outcome.error}" if outcome.error else f"in {took}"
-            print(f"{outcome.ref}: {outcome.method} {end}", flush=True)
+            with about(dataset=str(outcome.ref), method=outcome.method.value):
+                if outcome.error:
+                    logger.warning("%s: %s failed: %s", outcome.ref, outcome.method, outcome.error)
+                else:
+                    logger.info("%s: %s in %s", outcome.ref, outcome.method, say_seconds(outcome.actual_seconds))
 
         summary = platform.persister.drain(patience=float("inf") if forever else patience, told=tell)
         while forever:
+            gauges.tell()
             platform.persister.sleep(1.0)
             summary = platform.persister.drain(patience=float("inf"), told=tell)
         if as_json:
             print_json({"persisted": summary.persisted, "left": summary.left})
         else:
-            print(f"{summary.persisted} persisted, {summary.left} left")
+            logger.info("%s persisted, %s left", summary.persisted, summary.left)
         if summary.left:
             raise typer.Exit(1)
 
@@ -319,7 +353,7 @@ def settings(
             default = "`var/` beside the packages" if name == "home" else f"`{field.default!r}`"
             print(f"| `{variable}` | {default} | {field.description} |")
         else:
-            print(f"{variable}={getattr(now, name)}\n    {field.description}")
+            print(f"{variable}={redacted(str(getattr(now, name)))}\n    {field.description}")
 
 
 def _plan_after_loss(platform: Platform, as_json: bool) -> None:

@@ -51,3 +51,7 @@ class Irrecoverable(PersistenceError):
 
 class OperationFailed(PersistenceError):
     """A registered operation did not end well when it was run again."""
+
+
+class BadRules(PersistenceError):
+    """A file of rules of alerts that cannot be used; names the file, the rule, and what is wrong."""

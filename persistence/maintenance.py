@@ -73,6 +73,7 @@ class Maintenance:
                 except RefusedTransition:
                     continue
                 dataset = load(connection, [identity])[identity]  # it may have been persisted meanwhile
+            self.catalog.announce(Event.RETIRED, dataset)
             self.restorer.forget(dataset)
             retired.append(dataset.ref)
         return retired

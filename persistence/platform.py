@@ -11,6 +11,11 @@ from persistence.backends.spec import Backend
 from persistence.catalog import Catalog
 from persistence.claims import Claims
 from persistence.maintenance import Maintenance
+from persistence.monitoring.metric import Meter
+from persistence.monitoring.metrics import counting
+from persistence.monitoring.openlineage_sending import Lineage, open_lineage
+from persistence.monitoring.settings import MonitoringSettings
+from persistence.monitoring.telemetry import open_meter
 from persistence.persister import Persister
 from persistence.priority import Policy, make_policy
 from persistence.replacement import Replacement
@@ -36,21 +41,35 @@ class Platform:
     store: Store
     persister: Persister
     maintenance: Maintenance
+    meter: Meter
+    lineage: Lineage | None
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Let go of the database; what was told to collectors goes out, within moments."""
         self.catalog.engine.dispose()
+        self.meter.close()
+        if self.lineage is not None:
+            self.lineage.close()
 
 
-def open_platform(settings: Settings | None = None, *, runner: Runner | None = None, who: str = "") -> Platform:
+def open_platform(
+    settings: Settings | None = None, *, runner: Runner | None = None, who: str = "", meter: Meter | None = None
+) -> Platform:
     """Open the platform that `settings` describe (default: the environment's), with its catalog brought up to date.
 
-    `runner` runs operations again (default: the one that the settings name); `who` is noted beside each change.
+    `runner` runs operations again (default: the one that the settings name); `who` is noted beside each change;
+    `meter` takes the metrics (default: the one that the settings name).
     """
     settings = settings or Settings()
     settings.home.mkdir(parents=True, exist_ok=True)
     runner = runner if runner is not None else load_runner(settings.runner)
     catalog = Catalog(settings.catalog_address, who=who, patience=settings.catalog_patience)
+    monitoring = MonitoringSettings(home=settings.home)
+    meter = meter if meter is not None else open_meter(monitoring)
+    catalog.hear(counting(meter))
+    lineage = open_lineage(monitoring, settings.policy)
+    if lineage is not None:
+        catalog.hear(lineage.heard)
     cache = open_backend(settings.cache_uri or f"file://{default_cache(settings.home)}", "cache", settings)
     under = open_backend(settings.under_uri or f"file://{settings.home / 'under'}", "under", settings)
     claims = Claims(catalog, settings.lease_seconds)
@@ -82,8 +101,9 @@ def open_platform(settings: Settings | None = None, *, runner: Runner | None = N
     )
     maintenance = Maintenance(catalog, cache, under, restorer, settings.keep_generations, settings.reader_seconds)
     return Platform(
-        settings, catalog, cache, under, runner, claims, replacement, restorer, store, persister, maintenance
-    )
+        settings, catalog, cache, under, runner, claims, replacement, restorer, store, persister, maintenance, meter,
+        lineage,
+    )  # fmt: skip
 
 
 def policy_of(settings: Settings, name: str = "") -> Policy:

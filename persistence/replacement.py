@@ -11,7 +11,7 @@ from persistence.catalog import Catalog
 from persistence.errors import RefusedTransition
 from persistence.eviction import EvictionPlan, Victim, plan_eviction
 from persistence.model import Cache, Dataset, Phase, Ref, Strategy, Under
-from persistence.records import key_of
+from persistence.records import key_of, load
 from persistence.schema import db_now, generation, operation, reader, source
 from persistence.transitions import Event
 
@@ -57,6 +57,8 @@ class Replacement:
                 catalog.apply(connection, identity, Event.EVICTED, why=f"{victim.rule}: {victim.words}")
             except RefusedTransition:
                 return False
+            dataset = load(connection, [identity])[identity]
+        catalog.announce(Event.EVICTED, dataset)
         self._cache.delete(row.cache_location)
         return True
 

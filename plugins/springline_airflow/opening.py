@@ -13,6 +13,7 @@ from persistence.platform import Platform, open_platform
 from persistence.runner import NoRunner
 from persistence.settings import Settings
 from springline_airflow.connections import defined, overrides, spark_remote
+from springline_airflow.metering import task_meter
 
 if TYPE_CHECKING:
     from spark_jobs.runner import SparkRunner
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def opened(who: str) -> Iterator[Platform]:
     """The platform, with Spark as its runner; `who` is noted beside each change."""
     runner = spark_runner()
-    platform = open_platform(Settings(**overrides(defined)), runner=runner, who=who)
+    platform = open_platform(Settings(**overrides(defined)), runner=runner, who=who, meter=task_meter())
     try:
         yield platform
     finally:

@@ -10,6 +10,7 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
+from persistence.monitoring.measuring import Gauges
 from springline_airflow.opening import opened
 from springline_airflow.triggers import QueueTrigger
 
@@ -70,10 +71,12 @@ class PersisterOperator(BaseOperator):
         persisted = 0
         idle_since = time.monotonic()
         looked_at = -_SAMPLING_SECONDS
+        gauges = Gauges(platform)
         while time.time() < until and time.monotonic() - idle_since < self.linger:
             if time.monotonic() - looked_at >= _SAMPLING_SECONDS:
                 looked_at = time.monotonic()
                 platform.catalog.sample_risk()
+            gauges.tell()
             outcome = platform.persister.step()
             if outcome is None:
                 platform.persister.sleep(0.5)
@@ -94,7 +97,7 @@ class PersisterOperator(BaseOperator):
 
 
 class MaintenanceOperator(BaseOperator):
-    """One of the things that keep catalog and stores true to each other: recover, evict or retire."""
+    """One of the things that keep catalog and stores true to each other, or alert: see `upkeep`."""
 
     def __init__(self, *, action: str, open_platform: OpenPlatform = opened, **kwargs: Any) -> None:
         super().__init__(**kwargs)

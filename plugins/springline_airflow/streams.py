@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
@@ -12,13 +13,17 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from persistence.monitoring.settings import MonitoringSettings
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import as_windows, job_of
+from spark_jobs.streaming.metrics import RESTARTS
+from spark_jobs.streaming.monitoring import Monitor
 from spark_jobs.streaming.parts import Job
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.supervision import Limits, Verdict, decide, end, launch, note_start, renew, starts_of
 from spark_jobs.streaming.watching import look
 from spark_jobs.streaming.windows.registry import Registry
+from springline_airflow.metering import task_meter, trigger_meter
 
 LEASE_SECONDS = 900.0  # an application ends by itself when no trigger has looked for so long
 
@@ -64,22 +69,25 @@ class HeartbeatTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look until there is something to do."""
         await asyncio.sleep(self.settle)  # see QueueTrigger
-        folder = _folder(self.job)
-        while True:
-            decision = await asyncio.to_thread(self._look, folder)
-            if decision.verdict is not Verdict.WAIT:
-                yield TriggerEvent({"verdict": str(decision.verdict), "why": decision.why})  # type: ignore[no-untyped-call]
-                return
-            await asyncio.sleep(self.poll)
+        folder, meter = _folder(self.job), trigger_meter()
+        monitor = Monitor(folder, MonitoringSettings(), meter)
+        try:
+            while (decision := await asyncio.to_thread(self._look, folder, monitor)).verdict is Verdict.WAIT:
+                await asyncio.sleep(self.poll)
+            yield TriggerEvent({"verdict": str(decision.verdict), "why": decision.why})  # type: ignore[no-untyped-call]
+        finally:
+            await asyncio.to_thread(meter.close)
 
     async def on_kill(self) -> None:
         """Stop the stream: a user has ended its task."""
         await asyncio.to_thread(_folder(self.job).ask_to_stop)
 
-    def _look(self, folder: JobFolder) -> Any:
+    def _look(self, folder: JobFolder, monitor: Monitor) -> Any:
         renew(folder)
         now = time.time()
-        return decide(look(self.job, folder, now), starts_of(folder, self.run_name), now, Limits(**self.limits))
+        seen = look(self.job, folder, now)
+        monitor.note(seen, now)
+        return decide(seen, starts_of(folder, self.run_name), now, Limits(**self.limits))
 
 
 class StreamOperator(BaseOperator):
@@ -131,12 +139,17 @@ class StreamOperator(BaseOperator):
         seen = look(self.job, folder, now)
         decision = decide(seen, starts_of(folder, run), now, self.limits)
         if decision.verdict is Verdict.GIVE_UP:
+            with closing(task_meter()) as meter:
+                Monitor(folder, MonitoringSettings(), meter).note(seen, now, given_up=True)
             raise AirflowException(f"{self.job} is given up: {decision.why}; its log: {folder.log_file}")
         if decision.verdict is Verdict.DONE:
             return {"job": self.job, "stages": dict(seen.stages)}
         if decision.verdict is Verdict.RESTART:
             end(seen, folder)
         if decision.verdict in (Verdict.START, Verdict.RESTART):
+            if starts_of(folder, run):
+                with closing(task_meter()) as meter:
+                    meter.tell(RESTARTS, job=self.job)
             note_start(folder, run, now)
             self._launch(self.job, folder)
         elif not starts_of(folder, run):

@@ -7,6 +7,12 @@ from types import MappingProxyType
 from typing import Any
 
 from persistence.errors import Irrecoverable
+from persistence.monitoring.alerts import Alerts
+from persistence.monitoring.measuring import readings
+from persistence.monitoring.metric import by_name
+from persistence.monitoring.metrics import METRICS
+from persistence.monitoring.rules import read_rules
+from persistence.monitoring.settings import MonitoringSettings
 from persistence.platform import Platform
 
 Report = dict[str, Any]
@@ -43,6 +49,22 @@ def retire(platform: Platform) -> Report:
     }
 
 
+def alert(platform: Platform) -> Report:
+    """Read the gauges, and judge the rules of alerts over them; raises `BadRules`."""
+    settings = MonitoringSettings(home=platform.settings.home)
+    rules = read_rules(settings.rules, by_name(METRICS))
+    found = readings(platform)
+    platform.meter.read_out(found)
+    alerts = Alerts(settings.alerts_folder, "persistence")
+    judgement = alerts.judge(rules, found, platform.meter, platform.catalog.now())
+    return {
+        "rules": len(rules),
+        "begun": [each.key for each in judgement.begun],
+        "ended": [each.key for each in judgement.ended],
+        "standing": [each.key for each in judgement.standing if each.told],
+    }
+
+
 ACTIONS: Mapping[str, Callable[[Platform], Report]] = MappingProxyType(
-    {"recover": recover, "evict": evict, "retire": retire}
+    {"recover": recover, "evict": evict, "retire": retire, "alert": alert}
 )

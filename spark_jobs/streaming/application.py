@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections import Counter
@@ -13,6 +14,8 @@ from typing import Any, Protocol
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
+from persistence.monitoring.logs import about
+from persistence.monitoring.settings import MonitoringSettings
 from persistence.platform import open_platform
 from persistence.runner import NoRunner
 from persistence.settings import Settings
@@ -28,6 +31,7 @@ from spark_jobs.streaming.join.job import JoinJob
 from spark_jobs.streaming.join.steering import Steering
 from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.keeping import Keeper
+from spark_jobs.streaming.monitoring import Monitor
 from spark_jobs.streaming.parts import Job, Part
 from spark_jobs.streaming.saving import SavedStates
 from spark_jobs.streaming.session import has_slots, session_of
@@ -40,7 +44,10 @@ from spark_jobs.streaming.unitlog.report import Report
 from spark_jobs.streaming.unitlog.shifts import SECONDS
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.upkeep import Upkeep
+from spark_jobs.streaming.watching import look
 from spark_jobs.streaming.windows.job import WindowsJob
+
+logger = logging.getLogger("springline.stream")
 
 _PATIENCE = 30.0  # seconds that a saving goes on trying
 _BEAT_SECONDS = 0.5  # between two heartbeats
@@ -113,6 +120,7 @@ def run_job(job: Job, settings: StreamSettings) -> None:
             beats.beat("failed", str(error).partition("\n")[0] or type(error).__name__)
             raise
         beats.beat("stopped")
+        logger.info("%s: stopped", job.name)
 
 
 def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) -> None:
@@ -133,7 +141,8 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         for stage, _ in stages:
             for found in recover(stage, log, states.fetch):
                 beats.rebuilt.append(f"{found.stage}[{found.unit}]: {found.rounds} rounds after {found.base[1]}")
-                print(f"state rebuilt: {beats.rebuilt[-1]}", flush=True)
+                with about(stage=stage.name, unit=found.unit, round=found.base[1] + found.rounds):
+                    logger.info("state rebuilt: %s", beats.rebuilt[-1])
         beats.stages = stages
         queries = leaving.enter_context(_queries(job, [part for part in parts if not part.apart], folder, settings))
         upkeep = leaving.enter_context(Upkeep(folder, stages, platform, settings.cluster, settings.stream_save))
@@ -149,12 +158,16 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         if isinstance(job, JoinJob):
             steering = Steering(job.control, job.every, folder, parts, settings.cluster)
             beside.append(leaving.enter_context(steering))
+        monitor = Monitor(folder, MonitoringSettings(), platform.meter)
         apart = leaving.enter_context(Apart(job.name)) if any(part.apart for part in parts) else None
 
         def beat() -> None:
             if apart is not None:
                 apart.check()
             beats.beat("running", next((each.trouble for each in beside if each.trouble), ""))
+            if platform.meter.listens:
+                now = time.time()
+                monitor.tell(look(job.name, folder, now), now)
             if abandoned(folder, time.time()):
                 folder.ask_to_stop()
 

@@ -11,6 +11,7 @@ for a hole behind the newest one: so under Async&Sync it is in the under-store b
 from __future__ import annotations
 
 import io
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,7 @@ import pyarrow as pa
 
 from persistence.errors import PersistenceError
 from persistence.model import Dataset, Origin, Phase, Strategy
+from persistence.monitoring.logs import about
 from persistence.platform import Platform, open_platform
 from persistence.runner import NoRunner
 from persistence.settings import Settings
@@ -35,6 +37,8 @@ from spark_jobs.streaming.unitlog.planner import Planner
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.windows.job import WindowsJob
+
+logger = logging.getLogger("springline.stream")
 
 _ADMITTED = 100_000  # messages of a unit in one dataset
 _LINES_BYTES = 16 << 20  # of lines that are read at once
@@ -221,4 +225,5 @@ class Keeper(threading.Thread):
 
     def _say(self, error: Exception) -> None:
         self.trouble = f"the results could not be kept: {error}"
-        print(self.trouble, flush=True)
+        with about(job=self._job.name):
+            logger.warning("%s", self.trouble)

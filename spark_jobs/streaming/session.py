@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
 
 from pyspark.sql import SparkSession
 
+from persistence.monitoring.settings import MonitoringSettings
 from spark_jobs.streaming.settings import StreamSettings
 
+logger = logging.getLogger("springline.stream")
+
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_JAVA = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JSON_LINES = "-Dlog4j2.configurationFile=classpath:org/apache/spark/log4j2-json-layout.properties"
 _EXECUTORS_SECONDS = 20.0  # until they have come
 
 
 def session_of(name: str, settings: StreamSettings) -> SparkSession:
     """The session of an application of this name."""
+    monitoring = MonitoringSettings()
+    java = " ".join((*_JAVA, *((_JSON_LINES,) if monitoring.log == "json" else ())))
     conf = {
         "spark.driver.memory": settings.stream_memory,
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-        "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": java,
+        "spark.executor.extraJavaOptions": java,
+        "spark.executorEnv.SPRINGLINE_LOG": monitoring.log,
+        "spark.executorEnv.SPRINGLINE_LOG_LEVEL": monitoring.log_level,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.adaptive.enabled": "false",
@@ -56,7 +66,7 @@ def has_slots(session: SparkSession, wanted: int) -> bool:
             break
         time.sleep(0.2)
     if slots < wanted:
-        print(
-            f"Spark runs {slots} tasks at once, and {wanted} are wanted: each round is a batch of its own", flush=True
+        logger.warning(
+            "Spark runs %s tasks at once, and %s are wanted: each round is a batch of its own", slots, wanted
         )
     return slots >= wanted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,6 +18,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.streaming.query import StreamingQuery
 
+from persistence.monitoring.logs import start_logging
+from persistence.monitoring.settings import MonitoringSettings
 from spark_jobs.streaming.backpressure.pacing import Pacing
 from spark_jobs.streaming.kafka import Cluster, Kafka
 from spark_jobs.streaming.unitlog.planner import Content, Planner
@@ -174,6 +177,7 @@ def start(
 
 def _units_here(stage: str, cluster: str) -> tuple[Units, Kafka]:
     if (stage, cluster) not in _units:
+        start_logging(MonitoringSettings(), sys.stderr)  # what a worker prints is the application's, or its executor's
         log = Kafka(Cluster.from_json(cluster))
         log.connect()
         _units[stage, cluster] = (Units(Stage.from_json(stage), log), log)

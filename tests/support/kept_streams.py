@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import random
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -18,12 +17,10 @@ from typing import Any
 
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import read_jobs
-from spark_jobs.streaming.join.routing.controller import Control
 from spark_jobs.streaming.unitlog.log import Letter, Log
 from spark_jobs.streaming.unitlog.stamps import Stamp
 from spark_jobs.streaming.unitlog.versions import Version, Versions
-from tests.support.join_world import JoinWorld, join_of
-from tests.support.pairs import PAIRS
+from tests.support.pairs import PAIRS, widened
 from tests.unit.streaming.windows_job import Job, csv, registry, stream
 
 SQL = "SELECT kind, count(*) AS n, avg(load) AS load FROM ticks GROUP BY kind WINDOWING 60 s"
@@ -95,15 +92,7 @@ def hold_slices(declarations: Path, state: Path) -> None:
 
 def explain_pairs(folder: JobFolder, scratch: Path) -> None:
     """What a join tells that has a heavy key, and went from two units to three."""
-    world = JoinWorld(join_of("l.k = r.k", Control(2, theta=0.02, least=1)), scratch, random.Random(3))
-    world.folder = folder
-    world.start()
-    for topic in ("left", "right"):
-        world.feed(topic, [(number, 1 if number % 2 else number, 0) for number in range(300)], 10)
-    world.want_units(3)
-    world.finish()
-    world.settle()
-    world.helm.look()
+    widened(folder, scratch, 300, theta=0.02)
     folder.beat(beat("stopped", {"route": _stage(31, 4, rows=600), "join": _stage(31, 4, results=22_650)}))
 
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
 from typing import Any
+
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.join.routing.controller import Control
+from tests.support.join_world import JoinWorld, join_of
 
 PAIRS = """
 [pairs]
@@ -34,3 +40,17 @@ EXPLAINED: dict[str, Any] = {
     "at": 1_700_000_000.0, "reasons": ["the fullest unit will have 1.33 of the mean"],
     "history": [{"at": 1_600_000_000.0, "epoch": 5, "reasons": ["piece 3 is copied: switch to it"]}],
 }  # fmt: skip
+
+
+def widened(folder: JobFolder, scratch: Path, rows: int, *, theta: float) -> JoinWorld:
+    """The join after so many rows a side, half of them of one key, and after it went from two units to three."""
+    world = JoinWorld(join_of("l.k = r.k", Control(2, theta=theta, least=1)), scratch, random.Random(3))
+    world.folder = folder
+    world.start()
+    for topic in ("left", "right"):
+        world.feed(topic, [(number, 1 if number % 2 else number, 0) for number in range(rows)], max(rows // 30, 3))
+    world.want_units(3)
+    world.finish()
+    world.settle()
+    world.helm.look()
+    return world

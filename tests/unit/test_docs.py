@@ -19,6 +19,7 @@ from docs.figures import figures
 from docs.marked import filled
 from persistence.cli import app
 from persistence.model import Cache, Phase, Status, Strategy, Under
+from persistence.monitoring.settings import MonitoringSettings
 from persistence.priority import GONE_SECONDS, GONE_SECONDS_PER_BYTE
 from persistence.settings import Settings
 from persistence.transitions import START, TRANSITIONS, Event, State
@@ -33,9 +34,10 @@ PERSISTENCE = ROOT / "docs" / "persistence.md"
 SERVICES = ROOT / "docs" / "services.md"
 PAGES = ROOT / "docs" / "pages.md"
 OPERATIONS = ROOT / "docs" / "operations.md"
+MONITORING = ROOT / "docs" / "monitoring.md"
 GUIDE = ("tutorial", "howto", "papers", "settings", "reference-commands", "reference-api")
 DOCUMENTS = (
-    *(README, ROOT / "CHANGELOG.md", ARCHITECTURE, PERSISTENCE, SERVICES, PAGES, OPERATIONS),
+    *(README, ROOT / "CHANGELOG.md", ARCHITECTURE, PERSISTENCE, SERVICES, PAGES, MONITORING, OPERATIONS),
     *(ROOT / "docs" / f"{name}.md" for name in GUIDE),
 )
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -197,7 +199,7 @@ def test_the_map_names_every_package_and_every_suite():
 @every_document
 def test_every_setting_that_is_named_is_one(document):
     """`SPRINGLINE_…` in prose and in commands."""
-    classes = (Settings, JobSettings, StreamSettings, ServiceSettings)
+    classes = (Settings, JobSettings, StreamSettings, MonitoringSettings, ServiceSettings)
     declared = {"profile", *(name for each in classes for name in each.model_fields)}
     assert {name.lower() for name in re.findall(r"SPRINGLINE_([A-Z_]+)", read(document))} <= declared
 

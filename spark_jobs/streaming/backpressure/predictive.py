@@ -23,6 +23,7 @@ _TRIM = 0.1  # the integral at first: the percentiles of rate and amplification 
 _LEAST = 0.8  # of its rate, by which a stage asks for less while its queue is too long, at most
 _NOISE = 0.1  # of a capacity: what it differs by from one moment to the next
 _CALM_SECONDS = 1.0  # in which a smaller change is believed
+_UNKNOWN = 8e6  # bytes that may wait before a stage of which nothing is known yet
 _BOUND = 0.95  # of what it may: an upstream that sends less is not held back
 
 
@@ -122,8 +123,12 @@ class Predictive:
     def _wanted(self, seen: Seen, admitted: float | None) -> dict[str, Ask]:
         """What each upstream may send, in proportion to what it sends now."""
         measured = seen.measured
-        if measured.rate is None or not seen.upstreams:
-            return dict.fromkeys(seen.upstreams, Ask())
+        if measured.rate is None:
+            many = measured.queue > _UNKNOWN
+            why = f"what it can do is not known yet, and {say_bytes(measured.queue)} wait"
+            return dict.fromkeys(seen.upstreams, Ask(0, MINIMUM, why) if many else Ask())
+        if not seen.upstreams:
+            return {}
         self._able = believed(self._able, measured.rate, seen.at - self._at)
         self._at = seen.at
         own = admitted is None or self._able <= admitted

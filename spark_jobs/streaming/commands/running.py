@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 import time
 from typing import Annotated
 
 import typer
 
+from persistence.monitoring.logs import about, start_logging
+from persistence.monitoring.settings import MonitoringSettings
 from spark_jobs.streaming.commands.arguments import JobName, job_named
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
@@ -14,6 +18,8 @@ from spark_jobs.streaming.jobs import job_of, read_jobs
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.supervision import launch
 from spark_jobs.streaming.watching import look
+
+logger = logging.getLogger("springline.stream")
 
 _BEGIN_SECONDS = 10.0  # until an application that was started holds its job
 
@@ -25,8 +31,17 @@ def run(
     """Be a job's application until it is asked to stop; its DAG does this for you."""
     from spark_jobs.streaming.application import run_apart, run_job  # starts with Spark
 
-    settings = StreamSettings()
-    (run_apart if apart else run_job)(job_of(settings.declarations, job), settings)
+    settings, monitoring = StreamSettings(), MonitoringSettings()
+    start_logging(monitoring, sys.stdout)
+    try:
+        with about(job=job):
+            (run_apart if apart else run_job)(job_of(settings.declarations, job), settings)
+    except Exception as error:
+        if monitoring.log == "text":
+            raise
+        with about(job=job):
+            logger.exception("%s", error)
+        raise typer.Exit(1) from None
 
 
 def start(job: JobName, patience: Annotated[float, typer.Option(help="Seconds to wait until it runs")] = 120.0) -> None:

@@ -6,6 +6,7 @@ again. Each attempt sends the same messages from the first one on, and units dow
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from persistence.monitoring.logs import about
 from spark_jobs.streaming.unitlog.letters import dead_letters, letters_of, results_of, tells_of
 from spark_jobs.streaming.unitlog.log import Letter, Log
 from spark_jobs.streaming.unitlog.report import Flow, Report
@@ -21,6 +23,8 @@ from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.stamps import End, Stamp, Taken, accept
 from spark_jobs.streaming.unitlog.step import Input, Message, Output, Round
 from spark_jobs.streaming.unitlog.versions import Version, Versions
+
+logger = logging.getLogger("springline.unit")
 
 _KEPT_ROUNDS = 4  # newest versions that pruning leaves
 _PRUNE_EVERY = 16
@@ -43,6 +47,19 @@ class Units:
         """
         if self.stage.versions(unit).whole(*plan.order):
             return False
+        with about(job=self.stage.job, stage=self.stage.name, unit=unit, round=plan.number):
+            try:
+                self._run(plan, contents, unit)
+            except Exception as error:
+                logger.error("%s[%s]: round %s failed: %s", self.stage.id, unit, plan.number, error)
+                raise
+        return True
+
+    def replay(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> None:
+        """Run a round for its state alone: what it sends has arrived long ago, and is discarded."""
+        self._save(self._stepped(plan, contents, unit))
+
+    def _run(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> None:
         begun, spent = time.monotonic(), time.process_time()
         done = self._stepped(plan, contents, unit)
         stepped = time.monotonic()
@@ -63,11 +80,7 @@ class Units:
             unit, plan.number, after.notes["counts"], after.bytes, plan.behind, done.newest, seconds, time.time(),
             done.output.gauges, cpu, to, flow, before,
         ).write(folder)  # fmt: skip
-        return True
-
-    def replay(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> None:
-        """Run a round for its state alone: what it sends has arrived long ago, and is discarded."""
-        self._save(self._stepped(plan, contents, unit))
+        logger.debug("%s[%s]: round %s took %.3f s", self.stage.id, unit, plan.number, ended - begun)
 
     def _stepped(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> _Stepped:
         """What the step makes of the round."""

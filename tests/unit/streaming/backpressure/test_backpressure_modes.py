@@ -201,6 +201,17 @@ def test_a_longer_queue_asks_for_less_and_a_shorter_one_for_more() -> None:
     assert rates[-1] == pytest.approx(0.1e6)
 
 
+def test_before_a_stage_of_which_nothing_is_known_only_so_much_may_wait() -> None:
+    """Then nothing more comes, until it is less."""
+    stage = Predictive("stage")
+
+    def asked(at: float, queue: float) -> list[float | None]:
+        unknown = Measured(at, queue, queue, queue, queue, None, {"up": 1e9})
+        return [signal.rate for signal in stage.look(Seen(unknown, ORIGINAL, ("up",))).signals]
+
+    assert [asked(0.0, 7e6), asked(0.1, 9e6), asked(0.2, 7e6)] == [[], [MINIMUM], [None]]
+
+
 def test_two_upstreams_share_in_proportion_to_what_they_send() -> None:
     """And one that sends nothing keeps a part."""
     stage = Predictive("stage")

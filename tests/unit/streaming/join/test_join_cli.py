@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from pathlib import Path
 
 import pytest
@@ -13,22 +12,11 @@ from spark_jobs.streaming.commands.join import app
 from spark_jobs.streaming.errors import BadJob
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.join.errors import NeverSteered
-from spark_jobs.streaming.join.routing.controller import Control
 from spark_jobs.streaming.join.steering import wanted_units
-from tests.support.join_world import JoinWorld, join_of
+from tests.support.join_world import JoinWorld
+from tests.support.pairs import PAIRS, widened
 
-DECLARED = """
-[j]
-kind = "join"
-on = "l.k = r.k"
-units = 2
-room = 4
-[j.left]
-topic = "left"
-fields = [["id", "int"], ["k", "int"], ["v", "int"]]
-[j.right]
-topic = "right"
-fields = [["id", "int"], ["k", "int"], ["v", "int"]]
+DECLARED = f"""{PAIRS}
 [words]
 kind = "wordcount"
 topic = "lines"
@@ -37,27 +25,18 @@ topic = "lines"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
-    """The folder of the job `j`, which never ran."""
+    """The folder of the job `pairs`, which never ran."""
     (tmp_path / "streams.toml").write_text(DECLARED)
     for name, value in (("HOME", tmp_path), ("STREAMS", tmp_path / "streams.toml")):
         monkeypatch.setenv(f"SPRINGLINE_{name}", str(value))
     monkeypatch.setenv("COLUMNS", "200")
-    return JobFolder(tmp_path / "streams" / "j")
+    return JobFolder(tmp_path / "streams" / "pairs")
 
 
 @pytest.fixture
 def ran(folder: JobFolder, tmp_path: Path) -> JoinWorld:
     """The same, with a heavy key: from two units to three."""
-    world = JoinWorld(join_of("l.k = r.k", Control(2, theta=0.0, least=1)), tmp_path, random.Random(3))
-    world.folder = folder
-    world.start()
-    for topic in ("left", "right"):
-        world.feed(topic, [(number, 1 if number % 2 else number, 0) for number in range(60)], 3)
-    world.want_units(3)
-    world.finish()
-    world.settle()
-    world.helm.look()
-    return world
+    return widened(folder, tmp_path, 60, theta=0.0)
 
 
 def told(*arguments: str) -> str:
@@ -76,13 +55,13 @@ def refused(*arguments: str) -> BaseException | None:
 
 def test_a_join_that_never_ran_explains_nothing(folder: JobFolder) -> None:
     """It says what to do."""
-    error = refused("explain", "j")
+    error = refused("explain", "pairs")
     assert isinstance(error, NeverSteered) and "nothing is known of it yet: start it first" in str(error)
 
 
 def test_loads_keys_and_reasons_are_explained(ran: JoinWorld) -> None:
     """In words, and as JSON."""
-    words = told("explain", "j")
+    words = told("explain", "pairs")
     for word in (
         "heavy-split-work, 3 units,",
         "messages a tuple",
@@ -91,22 +70,22 @@ def test_loads_keys_and_reasons_are_explained(ran: JoinWorld) -> None:
         "now: ",
     ):
         assert word in words, word
-    found = json.loads(told("explain", "j", "--json"))
+    found = json.loads(told("explain", "pairs", "--json"))
     assert any("3 units instead of 2" in why for each in found["history"] for why in each["reasons"])
     assert found["units"] == 3 and sum(map(sum, found["loads"].values())) == 120
 
 
 def test_other_units_are_wanted_by_a_command(folder: JobFolder) -> None:
     """Also of a job that does not run."""
-    assert "j: 3 units are wanted" in told("units", "j", "3")
+    assert "pairs: 3 units are wanted" in told("units", "pairs", "3")
     assert wanted_units(folder, 2) == 3
 
 
 def test_more_units_than_there_is_room_for_are_refused(folder: JobFolder) -> None:
     """And none at all; what was wanted stays."""
-    error = refused("units", "j", "5")
-    assert isinstance(error, BadJob) and str(error) == "j: 5 units; there is room for 1 to 4"
-    refused("units", "j", "0")
+    error = refused("units", "pairs", "5")
+    assert isinstance(error, BadJob) and str(error) == "pairs: 5 units; there is room for 1 to 4"
+    refused("units", "pairs", "0")
     assert wanted_units(folder, 2) == 2
 
 

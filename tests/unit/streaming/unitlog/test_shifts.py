@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import logging
 import shutil
 import time
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from persistence.monitoring.logs import JsonLines
 from spark_jobs.streaming.errors import MissingVersion, NoTopic
 from spark_jobs.streaming.unitlog import shifts
 from spark_jobs.streaming.unitlog.planner import Content, Planner, read_line
@@ -308,3 +311,17 @@ def test_what_goes_wrong_while_planning_is_raised_at_the_next_shift(world: World
     assert work(world.units(), world.log, shift, [0, 1]) == 1
     with pytest.raises(NoTopic, match="nobody knows"):
         planning.first(1.0)
+
+
+def test_a_round_that_fails_is_logged_with_unit_and_round(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """And raised, as Spark tries it again."""
+    world.log.put("numbers", 0, b"no number")
+    shift = world.planned(20)
+    formatted = JsonLines()
+    told: list[dict[str, object]] = []
+    caplog.handler.addFilter(lambda record: told.append(json.loads(formatted.format(record))) or True)
+    with caplog.at_level(logging.ERROR, "springline.unit"), pytest.raises(ValueError, match="no number"):
+        work(world.units(), world.log, shift, [0])
+    (line,) = told
+    assert (line["job"], line["stage"], line["unit"], line["level"]) == ("job", "add", 0, "error")
+    assert str(line["message"]).startswith(f"job.add[0]: round {line['round']} failed: ")

@@ -1,0 +1,17 @@
+"""Writes the reference of the metrics, from the tables that declare them."""
+
+from __future__ import annotations
+
+from docs.marked import table
+from persistence.monitoring.metrics import METRICS as PERSISTENCE
+from spark_jobs.streaming.metrics import METRICS as STREAMS
+
+_LAYERS = {"persistence": PERSISTENCE, "streams": STREAMS}
+
+
+def metrics_table(layer: str) -> str:
+    """The metrics of a layer."""
+    rows = [
+        (f"`{each.name}`", each.kind.value, each.unit, ", ".join(each.tags), each.meaning) for each in _LAYERS[layer]
+    ]
+    return table(("metric", "kind", "unit", "tags", "what it is"), rows)

@@ -1,0 +1,52 @@
+"""The settings of monitoring: one line of help each, read from the environment as SPRINGLINE_<NAME>."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field, SecretStr, field_validator
+
+from persistence.profile import ProfiledSettings, checkout
+
+
+class MonitoringSettings(ProfiledSettings):
+    """What is told to collectors of metrics, to logs, to OpenLineage, and when an alert begins."""
+
+    metrics: str = Field(
+        "",
+        pattern="^(https?://.+)?$",
+        description="Address of an OpenTelemetry collector that takes OTLP over HTTP, such as http://127.0.0.1:4318; "
+        "empty: metrics go where Airflow's go, from what runs in Airflow, and nowhere else",
+    )
+    metrics_interval: float = Field(10, gt=0, description="Seconds between two sendings of metrics to that collector")
+    alerts: Path | None = Field(None, description="File of the rules of alerts; empty: alerts.toml here")
+    log: str = Field(
+        "text", pattern="^(text|json)$", description="How persisters and streams log: text, or json (an object a line)"
+    )
+    log_level: str = Field(
+        "info",
+        pattern="^(debug|info|warning|error)$",
+        description="What is logged at least: debug (each round of each unit too), info, warning or error",
+    )
+    openlineage: str = Field(
+        "",
+        pattern="^((https?|file)://.+)?$",
+        description="Where OpenLineage events go: http(s)://HOST:PORT, or file:///PATH, a line each; empty: nowhere",
+    )
+    openlineage_key: SecretStr = Field(SecretStr(""), description="API key for that address; empty: none")
+    openlineage_namespace: str = Field("springline", description="Namespace of the jobs and datasets in these events")
+
+    @field_validator("alerts", mode="before")
+    @classmethod
+    def _no_file(cls, value: object) -> object:
+        return value or None
+
+    @property
+    def rules(self) -> Path:
+        """The file of the rules of alerts."""
+        return (self.alerts or checkout() / "alerts.toml").expanduser().resolve()
+
+    @property
+    def alerts_folder(self) -> Path:
+        """Where it is kept which alerts stand."""
+        return self.home / "alerts"

@@ -1,0 +1,126 @@
+"""Metrics and alerts of what runs in Airflow: through Airflow's own metrics, unless a collector is named."""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.observability import stats
+
+from persistence.errors import BadRules
+from persistence.monitoring.alerts import standing_in_all
+from persistence.monitoring.metric import NoMeter
+from persistence.monitoring.metrics import RISK_BYTES, TRANSFER_BYTES, TRANSFER_SECONDS
+from persistence.monitoring.telemetry import OtlpMeter
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.supervision import note_start
+from springline_airflow.metering import AirflowMeter, task_meter, trigger_meter
+from springline_airflow.persisting import MaintenanceOperator
+from springline_airflow.streams import StreamOperator
+from tests.support.lines import make
+
+RULES = """
+[risk]
+metric = "persistence.risk.bytes"
+above = 0
+severity = "critical"
+words = "something is at risk"
+"""
+TICKS = '[ticks]\ntopic = "ticks"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"]]\n'
+
+
+class Backend:
+    """What Airflow's metrics hand everything to."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple] = []
+
+    def incr(self, name, count=1, **more):
+        self.told.append((name, count, more.get("tags")))
+
+    def gauge(self, name, value, **more):
+        self.told.append((name, value, more.get("tags")))
+
+    def timing(self, name, dt, **more):
+        self.told.append((name, dt, more.get("tags")))
+
+
+@pytest.fixture
+def backend(monkeypatch):
+    """Airflow's metrics are on, and end here."""
+    backend = Backend()
+    monkeypatch.setenv("AIRFLOW__METRICS__OTEL_ON", "True")
+    monkeypatch.setitem(stats.gauge.__globals__, "_backend", backend)
+    return backend
+
+
+def test_metrics_go_through_airflows_own_where_these_are_on(backend):
+    """A timer in the form that Airflow turns into milliseconds."""
+    meter = task_meter()
+    assert isinstance(meter, AirflowMeter) and meter.listens
+    meter.tell(RISK_BYTES, 5)
+    meter.tell(TRANSFER_BYTES, 7, method="data")
+    meter.tell(TRANSFER_SECONDS, 1.5, method="data")
+    assert backend.told == [
+        ("springline.persistence.risk.bytes", 5, None),
+        ("springline.persistence.transfer.bytes", 7, {"method": "data"}),
+        ("springline.persistence.transfer.seconds", timedelta(seconds=1.5), {"method": "data"}),
+    ]
+
+
+def test_a_collector_that_is_named_is_told_directly(backend, monkeypatch):
+    """And Airflow's metrics are not."""
+    monkeypatch.setenv("SPRINGLINE_METRICS", "http://127.0.0.1:9")
+    assert isinstance(task_meter(), OtlpMeter) and isinstance(trigger_meter(), OtlpMeter)
+
+
+def test_nothing_is_told_where_nothing_is_on():
+    """As it is by default."""
+    assert isinstance(task_meter(), NoMeter) and isinstance(trigger_meter(), NoMeter)
+
+
+def alert(platform):
+    """The task `alert` of the maintenance DAG."""
+    return MaintenanceOperator(
+        task_id="alert", action="alert", open_platform=lambda who: nullcontext(platform)
+    ).execute({})  # fmt: skip
+
+
+def test_the_maintenance_dag_tells_each_alert_once(platform, tmp_path, monkeypatch):
+    """Its beginning, and its end."""
+    (tmp_path / "rules.toml").write_text(RULES)
+    monkeypatch.setenv("SPRINGLINE_ALERTS", str(tmp_path / "rules.toml"))
+    make(platform, "a", "load")
+    begins, stands = alert(platform), alert(platform)
+    platform.persister.drain()
+    ends = alert(platform)
+    assert (begins["begun"], stands["begun"], stands["standing"]) == (["risk"], [], ["risk"])
+    assert (ends["ended"], ends["standing"]) == (["risk"], [])
+
+
+def test_wrong_rules_fail_the_task_with_file_and_rule(platform, tmp_path, monkeypatch):
+    """Nobody would be warned of anything."""
+    (tmp_path / "rules.toml").write_text(RULES.replace("above", "over"))
+    monkeypatch.setenv("SPRINGLINE_ALERTS", str(tmp_path / "rules.toml"))
+    with pytest.raises(BadRules, match=r"rules.toml: rule 'risk': 'over' means nothing"):
+        alert(platform)
+
+
+def test_a_stream_that_is_given_up_is_an_alert(tmp_path: Path, monkeypatch):
+    """By the rules that are shipped; the task fails as before."""
+    (tmp_path / "streams.toml").write_text(TICKS)
+    monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
+    monkeypatch.setenv("SPRINGLINE_STREAMS", str(tmp_path / "streams.toml"))
+    folder = JobFolder(tmp_path / "streams" / "ticks")
+    folder.path.mkdir(parents=True)
+    folder.beat({"state": "failed", "error": "no", "at": time.time(), "began": 0, "pid": None, "stages": {}})
+    for _ in range(7):
+        note_start(folder, "r", time.time())
+    with pytest.raises(AirflowException, match="ticks is given up"):
+        StreamOperator(task_id="supervise", job="ticks", start_application=lambda *_: None).execute({"run_id": "r"})
+    told = [each.rule for each in standing_in_all(tmp_path / "alerts") if each.told]
+    assert told == ["stream-given-up"]

@@ -1,0 +1,50 @@
+"""A meter that keeps what it is told, and a collector that keeps what it is sent."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from persistence.monitoring.metric import Meter, Metric
+
+
+class Kept(Meter):
+    """Keeps all values told, as (name, value, tags)."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, float, dict[str, str]]] = []
+
+    def record(self, metric: Metric, value: float, tags: Mapping[str, str]) -> None:
+        self.told.append((metric.name, value, dict(tags)))
+
+    def close(self) -> None:
+        pass
+
+    def of(self, metric: Metric) -> list[tuple[float, dict[str, str]]]:
+        """What was told of one metric."""
+        return [(value, tags) for name, value, tags in self.told if name == metric.name]
+
+
+@contextmanager
+def collector() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
+    """A server that takes everything that is posted: its address, and what came, as (path, body)."""
+    came: list[tuple[str, bytes]] = []
+
+    class Taking(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            came.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Taking)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", came
+    finally:
+        server.shutdown()
+        server.server_close()

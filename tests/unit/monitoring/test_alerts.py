@@ -1,0 +1,166 @@
+"""Rules of alerts: read with clear errors, judged over readings, each beginning and end told once."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from persistence.errors import BadRules
+from persistence.monitoring.alerts import Alerts, standing_in_all
+from persistence.monitoring.metric import Reading, by_name
+from persistence.monitoring.metrics import ALERT, BROKEN_RATIO, METRICS, RISK_BYTES
+from persistence.monitoring.rules import Rule, Severity, judge, read_rules
+from persistence.monitoring.settings import MonitoringSettings
+from spark_jobs.streaming.metrics import LAG_SECONDS
+from spark_jobs.streaming.metrics import METRICS as STREAMS
+from tests.support.metered import Kept
+
+KNOWN = by_name(METRICS)
+RISK = Rule("risk", RISK_BYTES, True, 100, 60, Severity.CRITICAL, "too much is at risk")
+RULE = """
+[risk]
+metric = "persistence.risk.bytes"
+above = 100
+severity = "critical"
+words = "too much"
+"""
+
+
+def risk(value: float) -> list[Reading]:
+    """The bytes at risk."""
+    return [Reading(RISK_BYTES, value)]
+
+
+def judged(*values: tuple[float, float]) -> list[tuple[int, int]]:
+    """How many alerts begin and end at each look, at (time, bytes at risk)."""
+    standing, found = (), []
+    for now, value in values:
+        judgement = judge([RISK], risk(value), standing, now)
+        standing = judgement.standing
+        found.append((len(judgement.begun), len(judgement.ended)))
+    return found
+
+
+def written(folder: Path, text: str) -> Path:
+    """A file of rules."""
+    path = folder / "rules.toml"
+    path.write_text(text)
+    return path
+
+
+# ---- judging
+
+
+def test_an_alert_begins_once_it_has_lasted_and_is_told_once() -> None:
+    """Not at the first look, and not again at each."""
+    assert judged((0, 200), (59, 200), (60, 200), (120, 300)) == [(0, 0), (0, 0), (1, 0), (0, 0)]
+
+
+def test_an_alert_ends_once() -> None:
+    """The moment that the value is all right again."""
+    assert judged((0, 200), (60, 200), (70, 100), (80, 100)) == [(0, 0), (1, 0), (0, 1), (0, 0)]
+
+
+def test_what_was_all_right_in_between_begins_anew() -> None:
+    """It has to last from then on."""
+    assert judged((0, 200), (50, 50), (60, 200), (119, 200), (120, 200)) == [(0, 0)] * 4 + [(1, 0)]
+
+
+def test_what_never_began_does_not_end() -> None:
+    """Nobody was told of it."""
+    assert judged((0, 200), (30, 0)) == [(0, 0), (0, 0)]
+
+
+def test_an_alert_whose_subject_or_rule_is_gone_has_ended() -> None:
+    """A job that was stopped is not behind any more."""
+    before = judge([RISK], risk(200), judge([RISK], risk(200), (), 0).standing, 60).standing
+    assert len(judge([RISK], [], before, 70).ended) == len(judge([], risk(200), before, 70).ended) == 1
+
+
+def test_each_subject_stands_alone() -> None:
+    """Two operations, one of them bad; `where` chooses among them."""
+    rule = Rule("quality", BROKEN_RATIO, True, 0.1, 0, Severity.WARNING, "bad")
+    both = [Reading(BROKEN_RATIO, ratio, {"operation": name}) for name, ratio in (("a", 0.5), ("b", 0.0))]
+    assert [each.key for each in judge([rule], both, (), 0).begun] == ["quality operation=a"]
+    chosen = Rule("quality", BROKEN_RATIO, True, 0.1, 0, Severity.WARNING, "bad", {"operation": "b"})
+    assert not judge([chosen], both, (), 0).begun
+
+
+def test_a_rule_may_warn_of_what_is_too_low() -> None:
+    """Below its value."""
+    rule = Rule("low", RISK_BYTES, False, 10, 0, Severity.INFO, "low")
+    assert judge([rule], risk(9), (), 0).begun and not judge([rule], risk(10), (), 0).begun
+
+
+# ---- telling
+
+
+def test_beginning_and_end_are_logged_once_and_metered(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """By the severity's level; whoever judges next goes on from the file."""
+    caplog.set_level(logging.INFO, "springline.alerts")
+    meter = Kept()
+    for now, value in ((0, 200), (60, 200), (61, 200), (75, 0), (76, 0)):
+        Alerts(tmp_path, "persistence").judge([RISK], risk(value), meter, now)
+    told = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert told == [
+        ("ERROR", "alert begins: risk: too much is at risk (200)"),
+        ("INFO", "alert ends: risk, after 75 s"),
+    ]
+    assert [value for value, _ in meter.of(ALERT)] == [0, 1, 1, 0, 0]
+
+
+def test_what_stands_is_listed_over_all_files(tmp_path: Path) -> None:
+    """The oldest first, also what is only about to become an alert."""
+    lag = Rule("lag", LAG_SECONDS, True, 1, 0, Severity.WARNING, "behind")
+    Alerts(tmp_path, "persistence").judge([RISK], risk(200), Kept(), 10)
+    behind = [Reading(LAG_SECONDS, 5, {"job": "flights", "stage": "map"})]
+    Alerts(tmp_path, "stream-flights").judge([lag], behind, Kept(), 5)
+    found = standing_in_all(tmp_path)
+    assert [(each.key, each.told) for each in found] == [("lag job=flights stage=map", True), ("risk", False)]
+
+
+# ---- reading the rules
+
+
+def test_the_rules_that_are_shipped_can_be_used() -> None:
+    """Every one belongs to the layer whose metrics it is about, and there are some on lag, risk and quality."""
+    path = MonitoringSettings().rules
+    ours, streams = read_rules(path, KNOWN), read_rules(path, by_name(STREAMS))
+    about = {rule.metric.name for rule in (*ours, *streams)}
+    assert {"persistence.risk.bytes", "persistence.quality.broken_ratio", "streams.lag.seconds"} <= about
+    assert len(ours) + len(streams) == path.read_text().count("\nmetric = ")
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        (("persistence.risk.bytes", "persistence.risk.bites"), "bites'; did you mean persistence.risk.bytes"),
+        (("persistence.risk.bytes", "risk"), "no metric 'risk'; names begin with persistence. or streams."),
+        (("persistence.risk.bytes", "persistence.recoveries"), "persistence.recoveries is a counter; rules are about"),
+        (("above = 100", "above = 'much'"), "above = 'much': give a number"),
+        (("above = 100", "above = 1\nbelow = 2"), "give either above = NUMBER or below = NUMBER"),
+        (("above = 100", ""), "give either above = NUMBER or below = NUMBER"),
+        (("above = 100", "above = 1\nfor = -5"), "for = -5: give seconds, 0 or more"),
+        (('"critical"', '"bad"'), "severity = 'bad': it is one of critical, warning, info"),
+        (('words = "too much"', ""), 'words is missing; give words = "…"'),
+        (("above = 100", "abov = 100"), "'abov' means nothing; there are above, below"),
+        (("above = 100", "above = 1\nwhere = { job = 'x' }"), r"where = .*bytes has the tags \(none\)"),
+    ],
+)  # fmt: skip
+def test_a_rule_that_is_wrong_is_named_with_its_file_and_what_is_wrong(
+    tmp_path: Path, change: tuple[str, str], wrong: str
+) -> None:
+    """One line says where to look."""
+    path = written(tmp_path, RULE.replace(*change))
+    with pytest.raises(BadRules, match=f"{path}: rule 'risk': .*{wrong}"):
+        read_rules(path, KNOWN)
+
+
+def test_a_file_that_is_no_toml_or_not_there_is_named(tmp_path: Path) -> None:
+    """With the place of the error."""
+    with pytest.raises(BadRules, match=r"rules.toml: it is not TOML: .*line 1"):
+        read_rules(written(tmp_path, "risk = = 1"), KNOWN)
+    with pytest.raises(BadRules, match=r"other.toml: there is no such file; SPRINGLINE_ALERTS"):
+        read_rules(tmp_path / "other.toml", KNOWN)

@@ -1,0 +1,156 @@
+"""Logs: text for people or an object a line, with what the line is about, and never with a password."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from persistence.model import Strategy
+from persistence.monitoring.logs import about, redacted, start_logging
+from persistence.monitoring.settings import MonitoringSettings
+from persistence.platform import Platform
+from tests.support.lines import make
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def logged() -> Iterator[Callable[..., io.StringIO]]:
+    """Starts logging with the settings given; returns where the lines go."""
+    loggers = [logging.getLogger(), logging.getLogger("springline")]
+    before = [(logger, list(logger.handlers), logger.level) for logger in loggers]
+
+    def start(**settings: str) -> io.StringIO:
+        lines = io.StringIO()
+        start_logging(MonitoringSettings(**settings), lines)  # type: ignore[arg-type]
+        return lines
+
+    yield start
+    for logger, handlers, level in before:
+        logger.handlers, logger.level = handlers, level
+
+
+def objects(lines: io.StringIO) -> list[dict[str, Any]]:
+    """Every line as what it holds."""
+    return [json.loads(line) for line in lines.getvalue().splitlines()]
+
+
+def test_text_is_the_message_alone(logged: Callable[..., io.StringIO]) -> None:
+    """As it is by default; other libraries' lines go where they went."""
+    lines = logged()
+    with about(dataset="a@1"):
+        logging.getLogger("springline.persister").info("a@1: data in %s", "1 s")
+    logging.getLogger("other").error("elsewhere")
+    assert lines.getvalue() == "a@1: data in 1 s\n"
+
+
+def test_json_is_an_object_a_line_with_what_it_is_about(logged: Callable[..., io.StringIO]) -> None:
+    """Fields of an inner block beside those of an outer one, and gone after it; other libraries' lines too."""
+    lines = logged(log="json")
+    logger = logging.getLogger("springline.unit")
+    with about(job="flights"):
+        with about(stage="map", unit=1, round=7):
+            logger.warning("one\ntwo")
+        logger.info("later")
+    logging.getLogger("other").warning("elsewhere")
+    first, second, third = objects(lines)
+    assert first.pop("time").endswith("+00:00")
+    assert first == {
+        "level": "warning", "logger": "springline.unit", "message": "one\ntwo", "job": "flights", "stage": "map",
+        "unit": 1, "round": 7,
+    }  # fmt: skip
+    assert "unit" not in second and second["job"] == "flights" and "job" not in third
+
+
+def test_a_traceback_is_a_field(logged: Callable[..., io.StringIO]) -> None:
+    """So that the line stays one."""
+    lines = logged(log="json")
+    try:
+        raise OSError("the disk is full")
+    except OSError:
+        logging.getLogger("springline.stream").exception("it failed")
+    (told,) = objects(lines)
+    assert told["message"] == "it failed" and "OSError: the disk is full" in told["error"]
+
+
+def test_what_is_below_the_level_is_left_out(logged: Callable[..., io.StringIO]) -> None:
+    """Rounds of units are told at the level debug."""
+    for level, count in (("info", 0), ("debug", 1)):
+        lines = logged(log_level=level)
+        logging.getLogger("springline.unit").debug("round done")
+        assert lines.getvalue().count("round done") == count
+
+
+def test_starting_again_takes_the_first_ones_place(logged: Callable[..., io.StringIO]) -> None:
+    """No line is told twice."""
+    first, second = logged(), logged(log="json")
+    logging.getLogger("springline.x").warning("once")
+    assert not first.getvalue() and len(objects(second)) == 1
+
+
+# ---- secrets
+
+
+@pytest.mark.parametrize("log", ["text", "json"])
+def test_no_password_is_logged(logged: Callable[..., io.StringIO], log: str) -> None:
+    """Neither in a URL nor as an option, in the message nor in the traceback."""
+    lines = logged(log=log)
+    logger = logging.getLogger("springline.persister")
+    try:
+        raise ValueError("postgresql+psycopg://ann:hunter2@db/catalog does not answer")
+    except ValueError as error:
+        logger.exception("%s; sasl.password=hunter2, {'ssl.key.password': 'hunter2'}", error)
+    assert "hunter2" not in lines.getvalue()
+    assert "postgresql+psycopg://ann:***@db/catalog" in lines.getvalue()
+
+
+@pytest.mark.parametrize("command", [["persist"], ["settings"]])
+@pytest.mark.parametrize("log", ["text", "json"])
+def test_the_password_of_the_catalog_is_never_printed(tmp_path: Path, command: list[str], log: str) -> None:
+    """Neither when the database does not answer nor among the settings."""
+    url = "postgresql+psycopg://ann:hunter2@127.0.0.1:9/catalog"
+    done = run(tmp_path, "persistence", *command, SPRINGLINE_CATALOG_URL=url, SPRINGLINE_LOG=log)
+    assert "hunter2" not in done.stdout + done.stderr
+    assert "127.0.0.1" in done.stdout + done.stderr
+
+
+def test_what_is_no_secret_stays() -> None:
+    """Ports, times, and words with a colon."""
+    for text in ("http://127.0.0.1:4318/v1", "a@1: data in 1 s", "tokens: many"):
+        assert redacted(text) == text
+
+
+# ---- who logs
+
+
+def run(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A command on a platform in this test's folder."""
+    env = {**os.environ, "SPRINGLINE_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT), **environment}
+    return subprocess.run(
+        [sys.executable, "-m", *arguments], env=env, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("log", ["text", "json"])
+def test_the_persister_logs_each_transfer(open_at: Callable[..., Platform], tmp_path: Path, log: str) -> None:
+    """As JSON, every line of it is an object that names the dataset."""
+    platform = open_at()
+    made = make(platform, "a", "load", strategy=Strategy.ASYNC_STORE)
+    done = run(tmp_path, "persistence", "persist", SPRINGLINE_CACHE_URI=f"file://{tmp_path}/cache", SPRINGLINE_LOG=log)
+    assert done.returncode == 0, done.stderr
+    first, last = done.stdout.splitlines()
+    if log == "text":
+        assert first.startswith("a@1: data in ") and last == "1 persisted, 0 left"
+        return
+    told = json.loads(first)
+    assert (told["dataset"], told["logger"], told["level"]) == (str(made.ref), "springline.persister", "info")
+    assert json.loads(last)["message"] == "1 persisted, 0 left"

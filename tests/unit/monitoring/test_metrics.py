@@ -1,0 +1,199 @@
+"""Metrics of persistence: what is told when something happens, what gauges read, and that collectors get it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+
+from persistence.errors import StorageUnavailable
+from persistence.model import Call, Strategy, Written
+from persistence.monitoring.measuring import Gauges, readings
+from persistence.monitoring.metric import Kind, Meter, Metric, NoMeter
+from persistence.monitoring.metrics import (
+    BROKEN_RATIO,
+    BROKEN_ROWS,
+    METRICS,
+    QUEUE_BYTES,
+    QUEUE_LENGTH,
+    RECOVERIES,
+    RISK_BYTES,
+    RISK_GONE_BYTES,
+    TRANSFER_BYTES,
+    TRANSFER_FAILURES,
+    TRANSFER_SECONDS,
+    TRANSITIONS,
+    VERDICTS,
+    counting,
+)
+from persistence.monitoring.telemetry import OtlpMeter
+from persistence.platform import Platform
+from spark_jobs.streaming.metrics import METRICS as STREAMS
+from tests.support.lines import make, write_lines
+from tests.support.metered import Kept, collector
+from tests.support.states import wipe_cache
+
+
+@pytest.fixture
+def meter(platform: Platform) -> Kept:
+    """Hears of every change on the platform."""
+    kept = Kept()
+    platform.catalog.hear(counting(kept))
+    platform.meter = kept
+    return kept
+
+
+def judged(platform: Platform, path: str, *, broken: int, rows: int = 100) -> None:
+    """A dataset that a quality gate has judged."""
+    report = {"mode": "quarantine", "held": not broken, "rows": rows, "broken_rows": broken}
+    call = Call("gate", "1")
+    with platform.store.write(path, call=call, strategy=Strategy.ASYNC_STORE) as writing:
+        write_lines(writing.uri, ["line"])
+        writing.done(Written(rows=rows, digest="d", seconds=0.1, report=report))
+
+
+def test_a_transfer_tells_its_seconds_and_bytes(platform: Platform, meter: Kept) -> None:
+    """Once, by the method that it went by."""
+    made = make(platform, "a", "load")
+    platform.persister.drain()
+    assert meter.of(TRANSFER_BYTES) == [(made.bytes, {"method": "data"})]
+    ((seconds, tags),) = meter.of(TRANSFER_SECONDS)
+    assert seconds == platform.catalog.get(made.ref).actual_seconds and tags == {"method": "data"}
+    assert [tags["event"] for _, tags in meter.of(TRANSITIONS)] == ["cached", "committed", "copied"]
+
+
+def test_a_transfer_that_fails_is_counted(platform: Platform, meter: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing of it is among those that went well."""
+
+    def refuse(*_: object) -> None:
+        raise StorageUnavailable("away")
+
+    make(platform, "a", "load")
+    monkeypatch.setattr(platform.persister.sender, "send_data", refuse)
+    platform.persister.step()
+    assert meter.of(TRANSFER_FAILURES) == [(1, {"method": "data"})]
+    assert not meter.of(TRANSFER_SECONDS)
+
+
+def test_a_recovery_is_counted(platform: Platform, meter: Kept) -> None:
+    """Each generation that is back in the cache."""
+    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    wipe_cache(platform)
+    platform.maintenance.scan()
+    platform.restorer.demand([made.ref])
+    assert meter.of(RECOVERIES) == [(1, {})]
+
+
+def test_an_eviction_and_a_retirement_are_heard_of(platform: Platform, meter: Kept) -> None:
+    """Also those that are part of a larger transaction."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    for victim in platform.replacement.plan(1).victims:
+        platform.replacement.evict(victim)
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    platform.maintenance.retire()
+    told = [tags["event"] for _, tags in meter.of(TRANSITIONS)]
+    assert told.count("evicted") == 1 and told.count("retired") == 1
+
+
+def test_a_verdict_of_the_quality_gate_is_counted_with_the_broken_rows(platform: Platform, meter: Kept) -> None:
+    """Kept where every rule was, quarantined where rows were set aside."""
+    judged(platform, "a", broken=0)
+    judged(platform, "b", broken=7)
+    assert [tags["verdict"] for _, tags in meter.of(VERDICTS)] == ["kept", "quarantined"]
+    assert [value for value, _ in meter.of(BROKEN_ROWS)] == [0, 7]
+
+
+def test_gauges_tell_what_is_at_risk_and_what_waits(platform: Platform) -> None:
+    """What is persisted is neither."""
+    kept = make(platform, "kept", "load", strategy=Strategy.CACHE_THROUGH)
+    loose = make(platform, "loose", "load")
+    read = {reading.metric: reading.value for reading in readings(platform)}
+    assert kept.bytes and read[RISK_BYTES] == read[RISK_GONE_BYTES] == loose.bytes
+    assert (read[QUEUE_LENGTH], read[QUEUE_BYTES]) == (1, loose.bytes)
+
+
+def test_the_share_of_broken_rows_is_that_of_the_worst_in_force(platform: Platform) -> None:
+    """A generation that was superseded is no more looked at."""
+    judged(platform, "a", broken=90)
+    judged(platform, "a", broken=10)
+    judged(platform, "b", broken=20)
+    found = [(r.value, r.tags) for r in readings(platform) if r.metric == BROKEN_RATIO]
+    assert found == [(0.2, {"operation": "gate"})]
+
+
+def test_gauges_are_not_read_where_nobody_listens(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They cost queries."""
+    monkeypatch.setattr(platform.catalog, "loss_of_cache", lambda: pytest.fail("it was read"))
+    platform.meter = NoMeter()
+    Gauges(platform).tell()
+
+
+def test_gauges_are_read_out_with_a_pause_between(platform: Platform, meter: Kept) -> None:
+    """Whoever works may ask for it as often as it likes."""
+    gauges = Gauges(platform)
+    gauges.tell()
+    gauges.tell()
+    assert len(meter.of(QUEUE_LENGTH)) == 1
+
+
+def test_a_collector_gets_what_was_told(open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By OTLP, with name, unit and tags, at the end of the process at the latest."""
+    with collector() as (address, came):
+        monkeypatch.setenv("SPRINGLINE_METRICS", address)
+        platform = open_at()
+        make(platform, "a", "load")
+        platform.persister.drain()
+        platform.close()
+    ((path, body),) = came
+    sent = ExportMetricsServiceRequest.FromString(body).resource_metrics[0].scope_metrics[0].metrics
+    told = {metric.name: metric for metric in sent}
+    assert path == "/v1/metrics"
+    assert told["springline.persistence.transfer.bytes"].unit == "By"
+    (point,) = told["springline.persistence.transfer.seconds"].exponential_histogram.data_points
+    assert point.count == 1 and point.attributes[0].value.string_value == "data"
+
+
+def test_a_collector_that_is_away_stops_no_work(
+    open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing listens at that port."""
+    monkeypatch.setenv("SPRINGLINE_METRICS", "http://127.0.0.1:9")
+    platform = open_at()
+    made = make(platform, "a", "load")
+    platform.persister.drain()
+    platform.close()
+    assert platform.catalog.get(made.ref).persisted
+
+
+def test_what_was_closed_takes_no_harm_from_closing_again() -> None:
+    """Nor from closing before anything was told."""
+    meter = OtlpMeter("http://127.0.0.1:9", 60)
+    meter.close()
+    meter.close()
+
+
+def test_an_error_of_who_hears_of_a_change_stops_no_work(platform: Platform, caplog: pytest.LogCaptureFixture) -> None:
+    """The change is made; the error is logged."""
+
+    def break_(event: object, dataset: object) -> None:
+        raise RuntimeError("the meter is broken")
+
+    platform.catalog.hear(break_)
+    made = make(platform, "a", "load")
+    platform.persister.drain()
+    assert platform.catalog.get(made.ref).persisted and "a@1: committed was not told on" in caplog.text
+
+
+def test_tags_that_a_metric_has_not_are_refused(meter: Meter) -> None:
+    """So that the reference says what is told."""
+    with pytest.raises(ValueError, match=r"transfer\.bytes is told with \[\], and has the tags \['method'\]"):
+        meter.tell(TRANSFER_BYTES, 1)
+
+
+@pytest.mark.parametrize("metric", [*METRICS, *STREAMS], ids=lambda metric: metric.name)
+def test_every_metric_is_declared_as_the_reference_wants_it(metric: Metric) -> None:
+    """One name each, gauges and counters and timers, timers in seconds."""
+    assert [each.name for each in (*METRICS, *STREAMS)].count(metric.name) == 1
+    assert metric.kind is not Kind.TIMER or metric.unit == "s"
+    assert metric.meaning and metric.unit

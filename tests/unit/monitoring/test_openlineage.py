@@ -1,0 +1,211 @@
+"""OpenLineage events: what is told of datasets, in the form that the standard and our facet's schema want."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator, FormatChecker
+from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
+
+from persistence import monitoring
+from persistence.model import Cache, Method, Origin, Status, Strategy, Under
+from persistence.monitoring.openlineage_events import FACET, SCHEMA
+from persistence.monitoring.openlineage_sending import Lineage, open_lineage
+from persistence.monitoring.settings import MonitoringSettings
+from persistence.platform import Platform
+from tests.support.lines import make
+from tests.support.metered import collector
+from tests.support.states import wipe_cache
+
+FILE = Path(monitoring.__path__[0]) / "schemas" / f"{SCHEMA.split(':', 3)[3].replace(':', '-')}.json"
+OURS = json.loads(FILE.read_text())
+TASK = Origin("etl", "r1", "clean")
+
+Told = list[dict[str, Any]]
+
+
+@pytest.fixture
+def told(open_at: Callable[..., Platform], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Opens a platform whose events go to a file; called again, the events until then, each found valid."""
+    file = tmp_path / "events.ndjson"
+    monkeypatch.setenv("SPRINGLINE_OPENLINEAGE", f"file://{file}")
+    platform = open_at()
+
+    def read() -> Told:
+        platform.close()
+        found = [json.loads(line) for line in file.read_text().splitlines()]
+        for event in found:
+            check(event)
+        return found
+
+    return platform, read
+
+
+def check(event: dict[str, Any]) -> None:
+    """An event that the library's classes, which are made from the standard's schema, take as it is; its facets too."""
+    inputs = [InputDataset(**each) for each in event["inputs"]]
+    outputs = [OutputDataset(**each) for each in event["outputs"]]
+    rest = {key: value for key, value in event.items() if key not in ("inputs", "outputs", "schemaURL")}
+    whole = {
+        **rest, "run": Run(**event["run"]), "job": Job(**event["job"]), "eventType": RunState(event["eventType"]),
+        "inputs": inputs, "outputs": outputs,
+    }  # fmt: skip
+    assert RunEvent(**whole).schemaURL == event["schemaURL"]
+    found = [event["run"]["facets"], event["job"]["facets"]]
+    found += [each["facets"] for each in (*event["inputs"], *event["outputs"])]
+    found += [each["outputFacets"] for each in event["outputs"]]
+    for facets in found:
+        assert all(facet["_producer"] and facet["_schemaURL"] for facet in facets.values())
+    for output in event["outputs"]:
+        Draft202012Validator(OURS, format_checker=FormatChecker()).validate(output["outputFacets"][FACET])
+
+
+def facet(event: dict[str, Any]) -> dict[str, Any]:
+    """What an event tells of the persistence of its output."""
+    (output,) = event["outputs"]
+    found: dict[str, Any] = output["outputFacets"][FACET]
+    return found
+
+
+def kinds(events: Told) -> list[tuple[str, str]]:
+    """Job and type of each event."""
+    return [(event["job"]["name"], event["eventType"]) for event in events]
+
+
+def test_the_schema_of_our_facet_is_one_and_knows_every_state() -> None:
+    """Every value that the code may tell is allowed, and the address in events names it."""
+    Draft202012Validator.check_schema(OURS)
+    allowed = {name: set(told.get("enum", ())) for name, told in OURS["properties"].items()}
+    assert OURS["$id"] == OURS["properties"]["_schemaURL"]["const"] == SCHEMA
+    assert allowed["state"] == set(Status) - {Status.WRITING}
+    assert (allowed["cache"], allowed["underStore"]) == (set(Cache), set(Under))
+    assert (allowed["strategy"], allowed["persistedBy"]) == (set(Strategy), set(Method))
+
+
+def test_a_commit_tells_inputs_outputs_and_that_nothing_is_persisted_yet(told: Any) -> None:
+    """With exact generations, rows and bytes."""
+    platform, read = told
+    make(platform, "a", "load")
+    made = make(platform, "b", "shout", ["a"])
+    began, event = read()[-2:]
+    assert kinds([began, event]) == [("shout", "START"), ("shout", "COMPLETE")]
+    assert began["run"]["runId"] == event["run"]["runId"]
+    ((source,), (output,)) = event["inputs"], event["outputs"]
+    assert (source["name"], source["facets"]["version"]["datasetVersion"]) == ("a", "1")
+    assert (output["namespace"], output["name"]) == ("springline", "b")
+    statistics = output["outputFacets"]["outputStatistics"]
+    assert (statistics["rowCount"], statistics["size"]) == (100, made.bytes)
+    persistence = facet(event)
+    assert {key: persistence[key] for key in ("event", "state", "generation", "underStore", "policy")} == {
+        "event": "committed", "state": "cached", "generation": 1, "underStore": "none", "policy": "value-density",
+    }  # fmt: skip
+    assert "persistedBy" not in persistence
+
+
+def test_what_a_task_commits_lies_below_the_run_of_the_task(told: Any) -> None:
+    """And that below the run of its DAG; the task itself tells beginning and end."""
+    platform, read = told
+    make(platform, "a", "load", origin=TASK)
+    began, ended = read()
+    events = Lineage(MonitoringSettings()).events
+    task, dag = events.of_task("COMPLETE", TASK, 1.0), events.of_dag_run("START", TASK, 0.0)
+    assert kinds([began, ended]) == [("load", "START"), ("load", "COMPLETE")]
+    assert ended["run"]["facets"]["parent"]["run"]["runId"] == task.run.runId
+    assert ended["run"]["facets"]["parent"]["job"]["name"] == task.job.name == "etl.clean"
+    assert task.run.facets["parent"].run.runId == dag.run.runId
+
+
+def test_what_no_operation_made_is_told_by_the_name_of_its_task(told: Any) -> None:
+    """As the states of streams are."""
+    platform, read = told
+    make(platform, "a", lines=["x"], origin=Origin("stream_flights", "1", "map-0"))
+    assert kinds(read()) == [("stream_flights.map-0", "START"), ("stream_flights.map-0", "COMPLETE")]
+
+
+def test_a_transfer_tells_what_was_sent(told: Any) -> None:
+    """As a run of its own, that took as long as the transfer."""
+    platform, read = told
+    made = make(platform, "a", "load", origin=TASK)
+    platform.persister.drain()
+    seconds = platform.catalog.get(made.ref).actual_seconds
+    *_, began, ended = read()
+    assert kinds([began, ended]) == [("persistence.copied", "START"), ("persistence.copied", "COMPLETE")]
+    found = facet(ended)
+    assert (found["state"], found["persistedBy"], found["persistedSeconds"]) == ("persisted", "data", seconds)
+
+
+def test_a_loss_and_a_recovery_are_told(told: Any) -> None:
+    """With where the bytes are then."""
+    platform, read = told
+    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    wipe_cache(platform)
+    platform.maintenance.scan()
+    platform.restorer.demand([made.ref])
+    found = {event["job"]["name"]: facet(event) for event in read() if event["outputs"]}
+    assert found["persistence.lost"]["cache"] == "lost" and found["persistence.restored"]["cache"] == "present"
+
+
+def test_a_write_that_fails_is_a_run_that_failed_and_holds_no_password(told: Any) -> None:
+    """With the error."""
+    platform, read = told
+    with pytest.raises(OSError), platform.store.write("a", strategy=Strategy.ASYNC_STORE):
+        raise OSError("cannot reach s3://ann:hunter2@host")
+    _, event = read()
+    assert event["eventType"] == "FAIL"
+    assert event["run"]["facets"]["errorMessage"]["message"] == "OSError: cannot reach s3://ann:***@host"
+
+
+def test_what_is_on_its_way_is_not_told(told: Any) -> None:
+    """A synchronous copy is part of the commit."""
+    platform, read = told
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    events = read()
+    assert kinds(events) == [("load", "START"), ("load", "COMPLETE")]
+    assert facet(events[1])["state"] == "persisted"
+
+
+def test_events_go_to_an_address_with_the_key(open_at: Callable[..., Platform], monkeypatch: Any) -> None:
+    """Below its path for lineage."""
+    with collector() as (address, came):
+        monkeypatch.setenv("SPRINGLINE_OPENLINEAGE", address)
+        platform = open_at()
+        make(platform, "a", "load", origin=TASK)
+        platform.close()
+    assert [path for path, _ in came] == ["/api/v1/lineage"] * 2
+    for _, body in came:
+        check(json.loads(body))
+
+
+def test_an_address_that_is_away_stops_no_work(
+    open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is told in the log, once."""
+    monkeypatch.setenv("SPRINGLINE_OPENLINEAGE", "http://127.0.0.1:9")
+    platform = open_at()
+    made = make(platform, "a", "load", origin=TASK)
+    platform.persister.drain()
+    with caplog.at_level(logging.WARNING, "springline.openlineage"):
+        platform.close()
+    assert platform.catalog.get(made.ref).persisted
+    told = [record for record in caplog.records if record.name == "springline.openlineage"]
+    assert len(told) <= 1
+
+
+def test_a_place_that_cannot_be_written_stops_no_work(
+    open_at: Callable[..., Platform], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that is not there."""
+    monkeypatch.setenv("SPRINGLINE_OPENLINEAGE", f"file://{tmp_path}/none/events")
+    platform = open_at()
+    make(platform, "a", "load")
+    platform.close()
+
+
+def test_nothing_is_set_up_where_no_place_is_named() -> None:
+    """As it is by default."""
+    assert open_lineage(MonitoringSettings()) is None
