@@ -89,7 +89,7 @@ faults: $(READY)  ## the ones that kill processes, delete caches and fill disks,
 bench: $(READY)  ## measure: make bench NAME=persistence SIZE=full
 	@$(WITH_JAVA) $(PY) -m benchmarks $(or $(NAME),--help) $(if $(NAME),--size $(or $(SIZE),quick))
 
-docs: $(READY)  ## write the generated parts of the documents: settings, figures, what the examples print
+docs: $(READY)  ## write the generated parts of the documents: settings, commands, routes, figures, what the examples print
 	@$(PY) -m docs
 
 pictures: $(READY)  ## draw the documents' pictures of Airflow's pages anew

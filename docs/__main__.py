@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from docs.api_page import api_page, openapi_of_the_api
+from docs.commands_page import commands_page
 from docs.console import corrected, outputs_of
 from docs.figures import figures
 from docs.marked import filled
@@ -15,17 +17,21 @@ from docs.settings_page import settings_page
 
 DOCS = Path(__file__).resolve().parent
 SETTINGS = DOCS / "settings.md"
+COMMANDS = DOCS / "reference-commands.md"
+API = DOCS / "reference-api.md"
 MONITORING = DOCS / "monitoring.md"
 _PAGES = ("backpressure", "joins", "pages", "persistence", "services", "stores", "streams", "tracking")
 WITH_FIGURES = tuple(DOCS / f"{name}.md" for name in _PAGES)
-WITH_EXAMPLES = (DOCS / "persistence.md",)  # those of the README need Spark; a test runs them
+# Those of the README and of the tutorial need Spark and Kafka; tests run them.
+WITH_EXAMPLES = tuple(DOCS / name for name in ("persistence.md", "howto.md", "operations.md"))
 
 
 def generated() -> dict[Path, str]:
-    """What each document with settings, metrics or figures in it has to hold."""
+    """What each document with generated parts in it has to hold."""
     found = {path: filled(path.read_text(encoding="utf-8"), "figures", figures) for path in WITH_FIGURES}
+    written = {SETTINGS: settings_page(), COMMANDS: commands_page(), API: api_page(openapi_of_the_api())}
     reference = filled(MONITORING.read_text(encoding="utf-8"), "metrics", metrics_table)
-    return {SETTINGS: settings_page(), MONITORING: reference, **found}
+    return {**written, MONITORING: reference, **found}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -41,11 +47,12 @@ def main(arguments: list[str] | None = None) -> int:
             if new != text:
                 path.write_text(new, encoding="utf-8")
                 print(f"{path.name} written")
-    stale = [path for path, text in generated().items() if not path.exists() or path.read_text("utf-8") != text]
+    texts = generated()
+    stale = [path for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text]
     for path in stale:
         print(f"{path.name} is out of date: run `make docs`" if only_check else f"{path.name} written")
         if not only_check:
-            path.write_text(generated()[path], encoding="utf-8")
+            path.write_text(texts[path], encoding="utf-8")
     return int(only_check and bool(stale))
 
 

@@ -1,7 +1,8 @@
 """Runs the examples of the documents, and puts in what they print where it has changed.
 
 A fence that opens with ```` ```console ```` holds commands after `$ ` and what they print; a line `…` stands for
-any lines. One that opens with ```` ```python words.py ```` is a file of that name, there before the first command.
+any lines. One that opens with ```` ```python words.py ```` is a file of that name, of any kind, there before the first
+command.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _LONGEST = 110  # characters of a line of prose
 _WORKER = (re.compile(r"\b(persister|writer) \S+?:\d+"), r"\1 host:4711")
 _DIFFERS = (  # what no two runs have in common
     _WORKER,
+    (re.compile(r"\b(process|Code version) \w+"), r"\1 #"),
     (re.compile(r"(line through|median rate of|median of) [^)]* measurements?[^)]*"), "history"),
     (re.compile(r"\+ *[\d.]+ s\b"), "+#"),
     (re.compile(r"(?<![\w@-])[\d.,]+ min [\d.,]+ s\b"), "#"),
@@ -44,9 +46,7 @@ class Example:
 
 def files_in(text: str) -> dict[str, str]:
     """The files that a document shows, by name."""
-    return {
-        fence["name"]: fence["body"] for fence in _FENCE.finditer(text) if fence["kind"] == "python" and fence["name"]
-    }
+    return {fence["name"]: fence["body"] for fence in _FENCE.finditer(text) if fence["name"]}
 
 
 def examples_in(text: str) -> list[Example]:
@@ -56,9 +56,13 @@ def examples_in(text: str) -> list[Example]:
     ]
 
 
-def outputs_of(text: str, folder: Path, environment: Mapping[str, str]) -> list[str]:
-    """What the commands of a document print, run one after another by one shell in `folder`."""
+def outputs_of(text: str, folder: Path, environment: Mapping[str, str], *, seconds: float | None = None) -> list[str]:
+    """What the commands of a document print, run one after another by one shell in `folder`.
+
+    Raises `subprocess.TimeoutExpired`, with what was printed by then, where they take more than so many `seconds`.
+    """
     for name, content in files_in(text).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content, encoding="utf-8")
     script = "".join(f"printf '{_NEXT}'\n{example.command}\n" for example in examples_in(text))
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPRINGLINE_", "AIRFLOW"))}
@@ -73,6 +77,7 @@ def outputs_of(text: str, folder: Path, environment: Mapping[str, str]) -> list[
         },
         capture_output=True,
         text=True,
+        timeout=seconds,
         check=False,
     )
     return done.stdout.split(_NEXT)[1:]
@@ -129,4 +134,5 @@ def _folded(line: str) -> list[str]:
     """A long line of prose as several; tables stay as they are."""
     if len(line) <= _LONGEST or re.search(r"\S {3,}\S", line):
         return [line]
-    return wrap(line, _LONGEST, subsequent_indent=re.match(r" *", line)[0])  # type: ignore[index]
+    indent = re.match(r" *", line)[0]  # type: ignore[index]
+    return wrap(line, _LONGEST, subsequent_indent=indent, break_long_words=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -32,9 +33,13 @@ ARCHITECTURE = ROOT / "docs" / "architecture.md"
 PERSISTENCE = ROOT / "docs" / "persistence.md"
 SERVICES = ROOT / "docs" / "services.md"
 PAGES = ROOT / "docs" / "pages.md"
+OPERATIONS = ROOT / "docs" / "operations.md"
 MONITORING = ROOT / "docs" / "monitoring.md"
-SETTINGS = ROOT / "docs" / "settings.md"
-DOCUMENTS = (README, ROOT / "CHANGELOG.md", ARCHITECTURE, PERSISTENCE, SERVICES, PAGES, MONITORING, SETTINGS)
+GUIDE = ("tutorial", "howto", "papers", "settings", "reference-commands", "reference-api")
+DOCUMENTS = (
+    *(README, ROOT / "CHANGELOG.md", ARCHITECTURE, PERSISTENCE, SERVICES, PAGES, MONITORING, OPERATIONS),
+    *(ROOT / "docs" / f"{name}.md" for name in GUIDE),
+)
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 
 
@@ -131,6 +136,7 @@ def test_what_stands_between_other_markers_is_left_alone():
 def test_durations_sizes_and_wrapping_may_differ():
     """What no two runs have in common is no difference; a word is."""
     told = "took 3.2 s (1.2 MB: median rate of 3 measurements, 4 ms/MB)\nby persister a:1"
+    assert same("shop: running, process 12\n", "shop: running, process 3456\n")
     assert same(told, "took 1 min 3 s (800 B: line through 12 measurements, 1 ms + 3 ms/MB) by\npersister vm:4711\n")
     assert not same(told, told.replace("took", "took only"))
     assert not same("etl/2013-01-05/clean@1", "etl/2013-01-05/clean@2")
@@ -225,6 +231,22 @@ def test_the_constants_that_are_told_are_those_of_the_code():
     """What cannot be made again counts as an hour and 1,000 seconds for each megabyte."""
     assert "counts as an hour and 1,000 seconds\nfor each megabyte" in read(PERSISTENCE)
     assert (GONE_SECONDS, GONE_SECONDS_PER_BYTE * 1e6) == (3600, 1000)
+
+
+@pytest.fixture(scope="module")
+def texts_in_code() -> str:
+    """Every text of the packages, those with values in them in parts."""
+    files = (path for package in ("persistence", "spark_jobs", "services") for path in (ROOT / package).rglob("*.py"))
+    nodes = (node for path in files for node in ast.walk(ast.parse(read(path))))
+    return "\n".join(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def test_every_complaint_that_is_explained_is_one(texts_in_code):
+    """Each part of a message, between what varies in it, is a text of the code."""
+    told = [part for row in rows_below(OPERATIONS, "## What to do when …") for part in re.findall(r"`([^`]+)`", row[0])]
+    parts = [part.strip(" :;.,()") for message in told for part in re.split("…|streams start", message)]
+    assert len(told) > 15
+    assert [part for part in parts if len(part) > 3 and part not in texts_in_code] == []
 
 
 # ---- the table of states

@@ -1,15 +1,22 @@
-"""The command that sends rows to a topic, to try things on."""
+"""The commands that send rows to a topic: some to try things on, or the lines of a file."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import closing
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from spark_jobs.streaming.inputs.feeding import Source, messages_of, send
+from spark_jobs.streaming.inputs.feeding import Source, lines_of, messages_of
+from spark_jobs.streaming.inputs.feeding import send as send_when_due
+from spark_jobs.streaming.inputs.flights import Due
 from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.settings import StreamSettings
+
+Size = Annotated[int, typer.Option(min=1, help="Rows in a message")]
+Units = Annotated[int, typer.Option(min=1, help="Units of the topic, where it is made now")]
 
 
 def feed(
@@ -19,15 +26,28 @@ def feed(
     ],
     topic: Annotated[str, typer.Option(help="Where to; default: the source's name")] = "",
     rows: Annotated[int | None, typer.Option(min=1, help="So many; default: all flights, or a million")] = None,
-    size: Annotated[int, typer.Option(min=1, help="Rows in a message")] = 100,
-    units: Annotated[int, typer.Option(min=1, help="Units of the topic, where it is made now")] = 2,
+    size: Size = 100,
+    units: Units = 2,
     speed: Annotated[
         float, typer.Option(help="Flights: seconds of 2013 a second. Others: rows a second. 0: at once")
     ] = 0,
 ) -> None:
     """Send rows to a topic."""
-    chosen = topic or source.value
+    _send(topic or source.value, units, messages_of(source, rows=rows, size=size, speed=speed))
+
+
+def send(
+    topic: Annotated[str, typer.Argument(help="Where to")],
+    file: Annotated[Path, typer.Argument(help="Of lines, each a row in the form that the job declares", exists=True)],
+    size: Size = 100,
+    units: Units = 2,
+) -> None:
+    """Send the lines of a file to a topic."""
+    _send(topic, units, lines_of(file, size=size))
+
+
+def _send(topic: str, units: int, messages: Iterable[Due]) -> None:
     with closing(Kafka(StreamSettings().cluster)) as log:
-        log.create({chosen: units})
-        sent = send(log, chosen, messages_of(source, rows=rows, size=size, speed=speed))
-    print(f"{sent:,} messages sent to {chosen}")
+        log.create({topic: units})
+        sent = send_when_due(log, topic, messages)
+    print(f"{sent:,} messages sent to {topic}")

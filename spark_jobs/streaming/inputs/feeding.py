@@ -1,10 +1,12 @@
-"""Sends rows to a topic: the flights of 2013 at a chosen speed, what is drawn at random at a chosen rate."""
+"""Sends rows to a topic: flights of 2013 at a chosen speed, what is drawn at a chosen rate, the lines of a file."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
+from itertools import islice
+from pathlib import Path
 
 from spark_jobs.streaming.inputs import flights, lines, orders
 from spark_jobs.streaming.inputs.flights import Due
@@ -41,6 +43,13 @@ def messages_of(source: Source, *, rows: int | None, size: int, speed: float) ->
         values = Flows(rows or _ROWS, rate=speed or Flows(0).rate, start=start).messages(size=size)
     for number, value in enumerate(values):
         yield Due((number + 1) * size / speed if speed else 0.0, value)
+
+
+def lines_of(file: Path, *, size: int) -> Iterator[Due]:
+    """Messages of `size` lines of a file, all due at once; raises `OSError`."""
+    with file.open("rb") as lines:
+        while batch := list(islice(lines, size)):
+            yield Due(0.0, b"".join(batch))
 
 
 def send(

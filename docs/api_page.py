@@ -1,0 +1,135 @@
+"""Writes reference-api.md: every route of the API over HTTP, and every shape that it takes or gives."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from docs.marked import folded, table, told_columns
+
+_ROOT = Path(__file__).resolve().parent.parent
+_ASK = "import json, springline_airflow.api.app as api; print(json.dumps(api.make_app().openapi()))"
+_INTRO = """\
+# API
+
+Every route of the API inside Airflow's API server, below `/springline`, and every shape that it takes or gives. Users
+and tokens are Airflow's; how to get a token, and who may do what, is told in
+[persistence.md](persistence.md#over-http) and [streams.md](streams.md#over-http). The same as OpenAPI is at
+`/springline/api/v1/openapi.json`.
+
+This page is written by `make docs`; edit the routes in `plugins/springline_airflow/api/` instead.
+"""
+_WHERE = {"path": "in the path", "query": "after `?`"}
+Schema = Mapping[str, Any]
+
+
+def api_page(openapi: Schema) -> str:
+    """The whole page, from the app's schema."""
+    shapes: Schema = openapi["components"]["schemas"]
+    routes = [
+        _route(f"{method.upper()} {path}", route)
+        for path, methods in sorted(openapi["paths"].items())
+        for method, route in methods.items()
+    ]
+    used = (_shape(name, shape) for name, shape in sorted(shapes.items()))
+    return "\n".join([_INTRO, "## Routes\n", *routes, "## Shapes\n", *used])
+
+
+def openapi_of_the_api() -> Schema:
+    """The app's schema, told by a process with an Airflow home of its own: this one is not to import Airflow."""
+    with TemporaryDirectory(prefix="springline-docs-") as home:
+        done = subprocess.run(
+            [sys.executable, "-c", _ASK],
+            env={**os.environ, "AIRFLOW_HOME": home, "PYTHONPATH": f"{_ROOT}:{_ROOT / 'plugins'}"},
+            cwd=_ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+    schema: Schema = json.loads(done.stdout.splitlines()[-1])
+    return schema
+
+
+def _route(title: str, route: Schema) -> str:
+    parts = [f"### `{title}`\n", f"{folded(route['description'])}\n"]
+    rows = tuple(_parameter(given) for given in sorted(route.get("parameters", ()), key=lambda given: given["in"]))
+    if rows:
+        parts.append(f"{table(*told_columns(('parameter', 'where', 'type', 'default', 'what it is'), rows))}\n")
+    told = [f"Takes {_type(_content(route['requestBody']))}. "] if "requestBody" in route else []
+    good = {status: answer for status, answer in route["responses"].items() if status < "300"}
+    told += [f"Answers {status}{_answer(answer)}. " for status, answer in sorted(good.items())]
+    bad = ", ".join(sorted(set(route["responses"]) - set(good)))
+    told.append(f"Otherwise {bad}, with a [`Problem`](#problem).")
+    return "\n".join([*parts, f"{folded(''.join(told))}\n"])
+
+
+def _parameter(given: Schema) -> tuple[str, ...]:
+    schema = given["schema"]
+    default = "must be given" if given["required"] else _value(schema.get("default"))
+    return f"`{given['name']}`", _WHERE[given["in"]], _type(schema), default, given.get("description", "")
+
+
+def _answer(answer: Schema) -> str:
+    content = _content(answer)
+    return f" with {_type(content)}" if content else ", with nothing"
+
+
+def _content(message: Schema) -> Schema:
+    found: Schema = message.get("content", {}).get("application/json", {}).get("schema", {})
+    return found
+
+
+def _shape(name: str, shape: Schema) -> str:
+    parts = [f"### {name}\n"]
+    if "description" in shape:
+        parts.append(f"{folded(shape['description'])}\n")
+    if "enum" in shape:
+        parts.append(f"One of {', '.join(f'`{value}`' for value in shape['enum'])}.\n")
+    needed = shape.get("required", ())
+    rows = tuple(
+        (
+            f"`{field}`",
+            _type(told),
+            "" if field in needed else _value(told.get("default")) or "may be left out",
+            told.get("description", ""),
+        )
+        for field, told in shape.get("properties", {}).items()
+    )
+    if rows:
+        parts.append(f"{table(*told_columns(('field', 'type', 'default', 'what it is'), rows))}\n")
+    return "\n".join(parts)
+
+
+def _type(schema: Schema) -> str:
+    """A type in words; a shape by its name, with a link to it."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[`{name}`](#{name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(_type(each) for each in schema["anyOf"]))
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    kind = str(schema.get("type", "anything"))
+    if kind == "array":
+        return f"list of {_type(schema['items'])}" if schema.get("items") else "list"
+    if kind == "object":
+        values = schema.get("additionalProperties")
+        return f"{_type(values)} by name" if isinstance(values, dict) and values else "object"
+    bounds = ", ".join(_bounds(schema))
+    return f"{kind} ({bounds})" if bounds else kind
+
+
+def _bounds(schema: Schema) -> Iterator[str]:
+    for key, words in (("minimum", "from"), ("exclusiveMinimum", "above"), ("maximum", "at most")):
+        if key in schema:
+            yield f"{words} {schema[key]:,.12g}"
+
+
+def _value(value: object) -> str:
+    return "" if value in (None, "", []) else f"`{json.dumps(value)}`"

@@ -1,0 +1,65 @@
+"""docs/tutorial.md: its files and its commands, run by one shell in an empty folder, on the real Kafka."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from docs.console import examples_in, outputs_of, same
+from persistence.profile import checkout
+from services.java import find_java
+from tests.support.servers import Running
+
+TUTORIAL = checkout() / "docs" / "tutorial.md"
+DONE_ELSEWHERE = {  # what makes ready and tidies up: the environment of the tests, their Kafka, and their folder
+    "make setup",
+    "source .venv/bin/activate",
+    'export JAVA_HOME="$(python -m services java)"',
+    "python -m services up kafka",
+    "mkdir -p var/coffee",
+    "export PYTHONPATH=$PWD:$PWD/var/coffee",
+    "cd var/coffee",
+    "unset SPRINGLINE_HOME    # Kafka was started in the checkout's own",
+    "python -m services down kafka",
+    "cd ../.. && rm -r var/coffee",
+}
+
+
+@pytest.fixture
+def environment(kafka: Running, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Leads to this test's Kafka and folders; streams that still run at the end are stopped."""
+    java = find_java(os.environ, tmp_path).environment(os.environ.get("PATH", ""))
+    found = {
+        "JAVA_HOME": java["JAVA_HOME"],
+        "SPRINGLINE_KAFKA": kafka.address,
+        "SPRINGLINE_CACHE_URI": f"file://{tmp_path}/cache",
+        "SPRINGLINE_STREAM_STATE": str(tmp_path / "state"),
+        "COLUMNS": "140",
+    }
+    yield found
+    told = {"SPRINGLINE_HOME": str(tmp_path / "home"), "SPRINGLINE_STREAMS": str(tmp_path / "streams.toml")}
+    stop = [sys.executable, "-m", "spark_jobs", "streams", "stop", "--quiet"]
+    subprocess.run(stop, env={**os.environ, **found, **told}, cwd=checkout(), check=True, timeout=120)
+
+
+def test_the_tutorial_prints_what_it_shows(tmp_path: Path, environment: dict[str, str]) -> None:
+    """Every file and every command, in their order."""
+    text = TUTORIAL.read_text(encoding="utf-8")
+    printed = outputs_of(text, tmp_path, environment, seconds=400)
+    examples = examples_in(text)
+    assert len(printed) == len(examples)
+    for example, output in zip(examples, printed, strict=True):
+        assert same(example.output, output), f"$ {example.command}\n{output}"
+
+
+def test_only_making_ready_and_tidying_up_is_left_out() -> None:
+    """No command of the page stands where nobody runs it."""
+    text = TUTORIAL.read_text(encoding="utf-8")
+    shown = "".join(re.findall(r"^```sh\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL))
+    assert set(shown.splitlines()) == DONE_ELSEWHERE

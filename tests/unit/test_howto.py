@@ -1,0 +1,61 @@
+"""docs/howto.md: its step and its store do what it says; its commands are run with those of all documents."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from docs.console import files_in
+from persistence.profile import checkout
+from spark_jobs.streaming.unitlog.planner import Planner
+from spark_jobs.streaming.unitlog.rounds import Plan
+from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.unit import Units
+from tests.support.memory_log import MemoryLog
+
+FILES = files_in((checkout() / "docs" / "howto.md").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of Python with the files that the page shows."""
+    for name, content in FILES.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def test_the_store_that_is_shown_passes_the_suite(shown: Path) -> None:
+    """Every fact of the conformance suite, in a process of its own."""
+    suite = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(shown / "remembering_suite.py")]
+    path = f"{shown}:{checkout()}"
+    done = subprocess.run(suite, cwd=shown, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert " failed" not in done.stdout and " passed" in done.stdout
+
+
+def test_the_step_that_is_shown_runs_in_a_stage(shown: Path, tmp_path: Path) -> None:
+    """It tells each record once, across rounds and a worker without memory, and puts aside what is no number."""
+    stage = Stage(
+        "heights", "watch", "records", "numbers", str(tmp_path / "state"), arguments={"least": 0.0},
+        modules=("records",), results="heights.results", dead="heights.dead", admitted=2, pace=0.0,
+    )  # fmt: skip
+    log = MemoryLog({"numbers": 1, "heights.results": 1, "heights.dead": 1, stage.rounds: 1})
+    for value in ("3", "2", "tall", "5", "5", "8"):
+        log.put("numbers", 0, value.encode())
+    clock = iter(range(0, 1_000, 2))
+    planner = Planner(stage, log, lambda: float(next(clock)), dict)
+    plan: Plan | None = planner.begin()
+    for _ in range(6):
+        assert plan is not None
+        plan = planner.after(plan)
+        assert plan is not None
+        Units(stage, log).run(plan, planner.contents_of(plan), 0)
+    told = [json.loads(line) for message in log.topics["heights.results"][0] for line in message.value.splitlines()]
+    assert [row["record"] for row in told] == [3.0, 5.0, 8.0]
+    assert [bytes(message.value) for message in log.topics["heights.dead"][0]] == [b"tall"]
