@@ -19,7 +19,7 @@ QUICK := tests/unit tests/property tests/conformance
 # A file's tests stay together, since some share what takes long to make.
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 
-.PHONY: help setup requirements demo stop check format test test-unit test-spark test-airflow test-integration test-e2e faults bench docs pictures
+.PHONY: help setup requirements demo demo-fault stop check format test test-unit test-spark test-airflow test-integration test-e2e faults bench docs pictures
 
 help:  ## list what can be done here
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,8 +41,11 @@ $(READY): requirements.txt
 requirements: $(READY)  ## compile requirements.in to requirements.txt
 	$(VENV)/bin/uv pip compile --universal --python-version 3.11 --no-header requirements.in -o requirements.txt
 
-demo: $(READY)  ## run three days of the workflow and show what became of them; PROFILE=cluster: on the real servers
+demo: $(READY)  ## run three days of the workflow beside three streams, and show what became of it; PROFILE=cluster: on the real servers
 	@$(if $(PROFILE),SPRINGLINE_PROFILE=$(PROFILE)) $(PY) -m services.demo
+
+demo-fault: $(READY)  ## after make demo: wipe the cache, kill a stream, and show how both heal; PROFILE=cluster: there
+	@$(if $(PROFILE),SPRINGLINE_PROFILE=$(PROFILE)) $(PY) -m services.demo.fault
 
 stop: $(READY)  ## end every stream and every server that was started here, of every profile
 	@for profile in "" $(basename $(notdir $(wildcard profiles/*.env))); do \

@@ -13,6 +13,7 @@ import httpx
 from services.errors import ServiceError
 
 _TRIES = 5
+_OVER = (404, 409)  # of a backfill: it was rolled back, it has ended
 
 
 class AirflowRefused(ServiceError):
@@ -95,16 +96,23 @@ class AirflowApi:
         return int(_checked(answer)["id"])
 
     def end_backfills(self, dag_id: str) -> None:
-        """Cancel the backfills of a DAG that have not ended."""
+        """Cancel the backfills of a DAG that have not ended; one that ends or is taken back meanwhile is no error."""
         for found in self._call("GET", "/api/v2/backfills", params={"dag_id": dag_id})["backfills"]:
             if found["completed_at"] is None:
-                self._call("PUT", f"/api/v2/backfills/{found['id']}/cancel")
+                answer = self._patiently("PUT", f"/api/v2/backfills/{found['id']}/cancel")
+                if answer.status_code not in _OVER:
+                    _checked(answer)
 
     def runs(self, dag_id: str, first: date, last: date) -> dict[str, str]:
         """By run id, the state of the DAG runs of these days."""
         params = {"logical_date_gte": f"{first}T00:00:00Z", "logical_date_lte": f"{last}T00:00:00Z"}
         found = self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns", params=params)["dag_runs"]
         return {run["dag_run_id"]: run["state"] for run in found}
+
+    def living(self, dag_id: str) -> dict[str, str]:
+        """By run id, the state of the DAG runs that have not ended: queued or running."""
+        found = self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns", params={"state": ["queued", "running"]})
+        return {run["dag_run_id"]: run["state"] for run in found["dag_runs"]}
 
     def run_state(self, dag_id: str, run_id: str) -> str:
         """The state of one DAG run."""
@@ -129,12 +137,15 @@ class AirflowApi:
         return self._answer("GET", path).status_code == 200
 
     def _call(self, method: str, path: str, **more: Any) -> Any:
+        return _checked(self._patiently(method, path, **more))
+
+    def _patiently(self, method: str, path: str, **more: Any) -> httpx.Response:
         for _ in range(_TRIES):
             answer = self._answer(method, path, **more)
             if not _is_locked(answer):
                 break
             self._pause(1.0)
-        return _checked(answer)
+        return answer
 
     def _answer(self, method: str, path: str, **more: Any) -> httpx.Response:
         try:

@@ -1,4 +1,4 @@
-"""What the demo shows while DAG runs go on and when they fail, and its use of Airflow's REST API."""
+"""What the demo shows while DAG runs and streams go on and when they fail, and its use of Airflow's REST API."""
 
 from __future__ import annotations
 
@@ -36,6 +36,18 @@ def test_on_a_terminal_a_bar_tells_what_is_running():
     with RunProgress(Console(file=out, width=100, force_terminal=True)) as progress:
         progress.show("2013-01-05", [task("load", "success"), task("parse", "running")])
     assert "1/2" in out.getvalue() and "parse" in out.getvalue()
+
+
+def test_without_a_terminal_words_are_said_now_and_then():
+    """At first, and when they are others some seconds later; on a terminal they stand beside the bars."""
+    out = io.StringIO()
+    with RunProgress(Console(file=out, width=100)) as progress:
+        for words in ("starting", "12 rows", "24 rows"):
+            progress.tell("stream flights", words)
+    assert [line.split("  ")[-1] for line in out.getvalue().splitlines()] == ["starting"]
+    with RunProgress(Console(file=out, width=100, force_terminal=True)) as progress:
+        progress.tell("stream flights", "36 rows")
+    assert "36 rows" in out.getvalue()
 
 
 def test_a_failure_names_task_error_and_log(tmp_path):
@@ -87,6 +99,13 @@ def test_the_first_call_logs_in():
     assert [path for _, path in airflow.asked].count("/auth/token") == 1
 
 
+def test_the_runs_that_live_are_told_by_their_ids():
+    """Whether they wait or run."""
+    runs = [{"dag_run_id": "a", "state": "running"}, {"dag_run_id": "b", "state": "queued"}]
+    airflow = Airflow(httpx.Response(200, json={"dag_runs": runs}))
+    assert make_api(airflow).living("stream_words") == {"a": "running", "b": "queued"}
+
+
 def test_a_locked_database_is_asked_again():
     """Airflow answers 503 while its SQLite database is locked."""
     airflow = Airflow(httpx.Response(503), httpx.Response(200, json={"state": "success"}))
@@ -105,6 +124,15 @@ def test_half_a_backfill_is_cancelled_and_made_again():
     )
     assert make_api(airflow).backfill("etl", date(2013, 1, 5), date(2013, 1, 7), {}, runs_at_once=3) == 7
     assert ("PUT", "/api/v2/backfills/6/cancel") in airflow.asked
+
+
+@pytest.mark.parametrize("status", [404, 409])
+def test_a_backfill_that_is_over_before_it_is_cancelled_is_no_error(status):
+    """The database took the half back by itself, or it ended."""
+    listed = {"backfills": [{"id": 6, "completed_at": None}]}
+    airflow = Airflow(httpx.Response(200, json=listed), httpx.Response(status, json={"detail": "not there"}))
+    make_api(airflow).end_backfills("etl")
+    assert airflow.asked[-1] == ("PUT", "/api/v2/backfills/6/cancel") and not airflow.answers
 
 
 def test_a_dag_that_cannot_be_imported_is_told_with_its_error():

@@ -151,6 +151,7 @@ def test_the_image_holds_what_its_file_copies():
     copied = re.findall(r"^COPY (?:--chown=\S+ )?(\S+) ", (DOCKER / "Dockerfile").read_text(), flags=re.MULTILINE)
     let_in = re.findall(r"^!(.+)$", (DOCKER / "Dockerfile.dockerignore").read_text(), flags=re.MULTILINE)
     assert copied == let_in
+    assert {"alerts.toml", "streams.toml"} <= set(copied)
     assert all((checkout() / path).exists() for path in copied)
     assert os.access(DOCKER / "airflow-part", os.X_OK)
 

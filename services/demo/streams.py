@@ -1,0 +1,244 @@
+"""The streams of the demo: each under its DAG, fed while the demo goes on, shown when they have taken all of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from persistence.platform import Platform
+from services.airflow_api import AirflowApi
+from services.demo.outcome import Outcome, counts_of, join_outcome, streams_table, tracked_outcome, windows_outcome
+from services.demo.progress import RunProgress
+from services.demo.workflow import STATES, standing
+from services.errors import ServiceError
+from spark_jobs.streaming.inputs.feeding import Source, messages_of, send
+from spark_jobs.streaming.jobs import windows_job_of
+from spark_jobs.streaming.join.steering import explained
+from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.tailing import newest
+from spark_jobs.streaming.watching import Seen, look
+
+FLIGHTS, WORDS, SHIPPING = "flights", "words", "shipping"
+JOBS = {FLIGHTS: "map", WORDS: "split", SHIPPING: "route"}  # each with its first stage
+LINES = "lines"  # the topic that `words` reads
+_UNITS = 2
+_SHOWN = 3  # rows of results
+_LOOK_SECONDS = 0.5
+_LEVEL_SECONDS = 3.0  # for which nothing waits: rounds come every second, heartbeats twice a second
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Rows of a source for a topic: how many, how many a message, how quickly (see `messages_of`).
+
+    They are sent by every demo if `again`, else only where the topic is empty.
+    """
+
+    topic: str
+    source: Source
+    rows: int
+    size: int
+    speed: float
+    again: bool = False
+
+
+FEEDS = (
+    Feed("flights", Source.FLIGHTS, 27_000, 50, 12 * 3600.0),  # January in a minute
+    Feed(LINES, Source.LINES, 30_000, 50, 500.0, again=True),
+    Feed("orders", Source.ORDERS, 20_000, 100, 400.0),
+    Feed("items", Source.ITEMS, 40_000, 100, 800.0),
+)
+
+
+class Feeding:
+    """Sends what the streams read while the demo goes on; `end` waits for it."""
+
+    def __init__(self, settings: StreamSettings, feeds: Sequence[Feed] = FEEDS) -> None:
+        self._settings = settings
+        self._errors: list[Exception] = []
+        with closing(Kafka(settings.cluster)) as log:
+            log.create({feed.topic: _UNITS for feed in feeds})
+            chosen = [feed for feed in feeds if feed.again or not _holds_any(log, feed.topic)]
+        self._threads = [threading.Thread(target=self._send, args=(feed,), daemon=True) for feed in chosen]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def going_on(self) -> bool:
+        """Whether something is still to be sent."""
+        return any(thread.is_alive() for thread in self._threads)
+
+    def check(self) -> None:
+        """Raise what went wrong first."""
+        if self._errors:
+            raise self._errors[0]
+
+    def _send(self, feed: Feed) -> None:
+        try:
+            with closing(Kafka(self._settings.cluster)) as log:
+                send(log, feed.topic, messages_of(feed.source, rows=feed.rows, size=feed.size, speed=feed.speed))
+        except Exception as error:
+            self._errors.append(error)
+
+
+def dag_of(job: str) -> str:
+    """The id of the DAG that supervises a job."""
+    return f"stream_{job}"
+
+
+class Streams:
+    """The streams under their DAGs, each begun when the one before works: the start of one fills two cores."""
+
+    def __init__(self, api: AirflowApi, settings: StreamSettings) -> None:
+        self._api = api
+        self._settings = settings
+        self._begun: list[str] = []
+        self.feeding = Feeding(settings)
+
+    def step(self, progress: RunProgress) -> None:
+        """Begin the next one if it is time, and show how far each is; raises what went wrong with feeding them."""
+        self.feeding.check()
+        if all(seen.works for seen in self._seen(self._begun)):
+            for job in list(JOBS)[len(self._begun) :][:1]:
+                self._begin(job)
+        tell(progress, self._seen(JOBS))
+
+    @property
+    def folder(self) -> Path:
+        """Where each has a folder with its log."""
+        return self._settings.jobs_folder
+
+    def late(self) -> list[Seen]:
+        """Those before which something waits, as they told last."""
+        return [seen for seen in self._seen(JOBS) if not caught_up(seen)]
+
+    def _begin(self, job: str) -> None:
+        """Start a stream under its DAG, unless a run of it lives."""
+        self._api.pause(dag_of(job), False)
+        (seen,) = self._seen([job])
+        if wants_run(seen, tuple(self._api.living(dag_of(job)).values())):
+            self._api.trigger(dag_of(job), {})
+        self._begun.append(job)
+
+    def _seen(self, jobs: Iterable[str]) -> list[Seen]:
+        return [look(job, self._settings.folder(job), time.time()) for job in jobs]
+
+
+def wants_run(seen: Seen, living: Collection[str]) -> bool:
+    """Whether a job needs another DAG run, by the states of those that live.
+
+    The run of a stream that was stopped is about to end: the next one waits for that.
+    """
+    return not living or (seen.state == "stopped" and "queued" not in living)
+
+
+def tell(progress: RunProgress, jobs: Iterable[Seen]) -> None:
+    """Show how far each stream is."""
+    for seen in jobs:
+        progress.tell(f"stream {seen.job}", _far(seen))
+
+
+def await_all(streams: Streams, console: Console, check: Callable[[], None], patience: float = 300) -> None:
+    """Wait until the streams have taken all that is sent, showing how far they are; `check` may raise."""
+    until = time.monotonic() + patience
+    busy = time.time()
+    with RunProgress(console) as progress:
+        while time.time() - busy < _LEVEL_SECONDS:
+            check()
+            streams.step(progress)
+            late = streams.late()
+            if late or streams.feeding.going_on:
+                busy = time.time()
+            if time.monotonic() > until:
+                told = ", ".join(f"{each.job} is {each.state} {each.error}" for each in late)
+                raise ServiceError(
+                    f"streams have not caught up after {patience:g} s: {told}; each has a log in {streams.folder}"
+                )
+            time.sleep(_LOOK_SECONDS)
+
+
+def caught_up(seen: Seen) -> bool:
+    """Whether nothing waits before any stage, and no root is in flight."""
+    level = all(told["behind"] == 0 for told in seen.stages.values())
+    queues = [stage["queue"] for stage in seen.backpressure.get("stages", {}).values()]
+    return seen.works and level and not any(queues) and not seen.tracking.get("in_flight", 0)
+
+
+def await_states(platform: Platform, console: Console, patience: float = 90) -> None:
+    """Wait until a state of every stream is in the catalog; goes on without those that take longer."""
+    until = time.monotonic() + patience
+    said = False
+    while missing := [job for job in JOBS if not standing(platform, f"{STATES}{job}/")]:
+        if time.monotonic() > until:
+            console.print(f"  no state of {', '.join(missing)} was saved yet: see `python -m spark_jobs streams`")
+            return
+        if not said:
+            console.print(f"  states of {', '.join(missing)} are still to be saved …", highlight=False)
+            said = True
+        time.sleep(_LOOK_SECONDS)
+
+
+def rows_of(seen: Seen) -> int:
+    """The rows that a stream has read."""
+    return counts_of(seen, JOBS[seen.job]).get("rows", 0)
+
+
+def outcomes(settings: StreamSettings) -> tuple[Outcome, ...]:
+    """What came of every stream so far."""
+    flights, words, shipping = (look(job, settings.folder(job), time.time()) for job in JOBS)
+    loads = explained(settings.folder(SHIPPING))
+    return (
+        windows_outcome("windows by SQL over\nthe flights of January", flights),
+        tracked_outcome("word count, each line\ntracked by an acker", words),
+        join_outcome("join of orders and items\nover their full history", shipping, loads),
+    )
+
+
+def show(console: Console) -> None:
+    """The table of streams, and the newest results of the windows."""
+    settings = StreamSettings()
+    console.print(streams_table(outcomes(settings)))
+    job = windows_job_of(settings.declarations, FLIGHTS)
+    query = next(iter(job.queries))
+    console.print(f"  The newest windows of {query}:", highlight=False)
+    with closing(Kafka(settings.cluster)) as log:
+        console.print(_table(newest(log, job.results, _SHOWN, query)))
+
+
+def _holds_any(log: Kafka, topic: str) -> bool:
+    return any(extent.high for extent in log.extents(topic).values())
+
+
+def say_state(seen: Seen) -> str:
+    """How a stream is that does not work yet: what lives and has not beaten for a while is on its way, too."""
+    return "starting" if seen.state in ("running", "silent") else seen.state
+
+
+def _far(seen: Seen) -> str:
+    """How far a stream is, in a few words."""
+    return f"{rows_of(seen):,} rows" if seen.works else say_state(seen)
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    names = list(rows[0]) if rows else []
+    table = Table(*names, box=box.SIMPLE, padding=(0, 1), pad_edge=False)
+    for row in rows:
+        table.add_row(*(_said(value) for value in row.values()))
+    return table
+
+
+def _said(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.1f}"
+    text = str(value)
+    return text[:16].replace("T", " ") if text[10:11] == "T" else text

@@ -1,0 +1,110 @@
+"""The workflow of the demo, as its commands run it: days as a backfill, watched; the queue of what wants persisting."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from datetime import date, timedelta
+from pathlib import Path
+
+from rich.console import Console
+
+from persistence.model import Dataset, Phase
+from persistence.platform import Platform
+from persistence.wording import say_seconds
+from services.airflow_api import AirflowApi
+from services.demo.failure import told_failure
+from services.demo.progress import RunProgress
+from services.errors import ServiceError
+from services.launching import tail
+from services.settings import ServiceSettings
+from services.supervisor import Supervisor
+
+DAG_ID, PERSISTER, MAINTENANCE = "etl_lineage", "persister", "maintenance"
+DAYS = tuple(date(2013, 1, 5) + timedelta(days=n) for n in range(3))
+FILES, STATES = "etl/", "streams/"  # how the paths of the workflow's datasets begin, and those of the streams' states
+_OWN = {
+    "SPRINGLINE_STREAM_SAVE": "15",  # seconds: states are in the lineage soon
+    "SPRINGLINE_STREAM_TASKS": "1",  # three streams share few cores with all the rest
+}
+
+
+def prepared() -> ServiceSettings:
+    """The settings of the servers; what they start, and this process, has the demo's own where nothing is set.
+
+    Raises `ServiceError` where there is to be no Airflow.
+    """
+    settings = ServiceSettings()
+    if "airflow" not in settings.servers:
+        raise ServiceError("SPRINGLINE_SERVERS names no airflow, and the demo runs its workflow there")
+    os.environ["SPRINGLINE_HOME"] = str(settings.home)
+    for name, value in {"SPRINGLINE_KAFKA": f"127.0.0.1:{settings.kafka_port}", **_OWN}.items():
+        os.environ.setdefault(name, value)
+    return settings
+
+
+def run_days(
+    api: AirflowApi,
+    days: Sequence[date],
+    console: Console,
+    home: Path,
+    beside: Callable[[RunProgress], None],
+    patience: float = 1800,
+) -> float:
+    """Run days as one backfill, and watch until all have ended; how long that took, in seconds.
+
+    `beside` is called at every look: it may show more, and raise. Raises `ServiceError`, naming task and log, if a run
+    failed.
+    """
+    api.pause(DAG_ID, False)
+    api.end_backfills(DAG_ID)
+    api.backfill(DAG_ID, days[0], days[-1], {}, runs_at_once=len(days))
+    begun = time.monotonic()
+    with RunProgress(console) as progress:
+        while True:
+            beside(progress)
+            runs = api.runs(DAG_ID, days[0], days[-1])
+            tasks = {run_id: api.tasks(DAG_ID, run_id) for run_id in runs}
+            for run_id in sorted(runs):
+                progress.show(tasks[run_id][0].day if tasks[run_id] else run_id, tasks[run_id])
+            if len(runs) == len(days) and all(state in ("success", "failed") for state in runs.values()):
+                break
+            if time.monotonic() - begun > patience:
+                raise ServiceError(f"the runs have not ended after {say_seconds(patience)}: {runs}")
+            time.sleep(1)
+    if "failed" in runs.values():
+        raise ServiceError(told_failure(DAG_ID, (task for each in tasks.values() for task in each), home))
+    return time.monotonic() - begun
+
+
+def check_servers(supervisor: Supervisor) -> None:
+    """Raise `ServiceError`, with the ends of the logs, if a server has ended."""
+    for name in supervisor.recorded():
+        state = supervisor.state(name)
+        if not state.running:
+            tails = "\n".join(tail(log) for log in supervisor.logs(name))
+            raise ServiceError(f"{name} is {state.words}\n{tails}")
+
+
+def await_queue(platform: Platform, console: Console, check: Callable[[], None], patience: float = 600) -> None:
+    """Wait until nothing wants persisting any more; `check` may raise."""
+    begun = time.monotonic()
+    before = -1
+    while depth := platform.claims.depth():
+        check()
+        if depth != before:
+            console.print(f"  {depth} to go", highlight=False)
+            before = depth
+        if time.monotonic() - begun > patience:
+            raise ServiceError(
+                f"{depth} datasets still want persisting after {say_seconds(patience)}:"
+                " `python -m persistence status` tells which; the persister's log is in Airflow"
+            )
+        time.sleep(0.5)
+    console.print("  the queue is empty", highlight=False)
+
+
+def standing(platform: Platform, prefix: str) -> list[Dataset]:
+    """The newest committed generations of all paths that begin so."""
+    return platform.catalog.find(prefix=prefix, phase=Phase.COMMITTED, superseded=False)

@@ -1,0 +1,246 @@
+"""What the demo tells of its streams, and the fault that it makes: whom it kills, what it counts as healed."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+from rich.console import Console
+
+from persistence.backends.local import LocalBackend
+from persistence.model import Cache, Moment, Phase, Ref, Under
+from services.airflow_api import TaskState
+from services.demo.fault import check_up, hold_persister
+from services.demo.harm import group_of, lose, wipe
+from services.demo.healing import Healing, counts_told, healing_table, lost_since, say_difference, words_in
+from services.demo.outcome import join_outcome, streams_table, tracked_outcome, windows_outcome
+from services.demo.streams import caught_up, say_state, wants_run
+from services.demo.terminal import main
+from services.errors import ServiceError
+from services.supervisor import Supervisor
+from spark_jobs.streaming.watching import Seen
+from tests.support.kept_streams import ticks_beat, words_beat
+
+NOW = 1_700_000_000.0
+
+
+def seen(job="words", state="running", began=NOW - 100, at=NOW, behind=0, pid=None, **more):
+    """A job with one stage that ended a round at `at`."""
+    return Seen(job, state, began=began, stages={"split": {"at": at, "behind": behind}}, pid=pid, **more)
+
+
+def printed(table):
+    """A table as it is printed."""
+    out = io.StringIO()
+    Console(file=out, width=160).print(table)
+    return out.getvalue()
+
+
+# ---- what came of the streams
+
+
+def test_the_table_of_streams_tells_what_came_of_each():
+    """Windows and their results, roots and what became of them, pairs and loads, and who throttles whom."""
+    ticks, words = ticks_beat(10), words_beat(10)
+    windows = Seen("ticks", "running", stages=ticks["stages"], backpressure=ticks["backpressure"])
+    tracked = Seen("words", "running", stages=words["stages"], tracking=words["tracking"])
+    join = Seen("pairs", "stopped", stages={"route": {"counts": {"rows": 600}}, "join": {"counts": {"pairs": 22_650}}})
+    loads = {"messages": 1.05, "units": 3, "imbalance": 0.021}
+    rows = (windows_outcome("windows", windows), tracked_outcome("words", tracked), join_outcome("join", join, loads))
+    told = printed(streams_table(rows))
+    for fact in (
+        "1,324,567", "180 results of windows", "12 rows late, 3 not used", "reduce throttles map", "48.2 MB wait",
+        "56,100", "56,800 roots completed, 41 in flight", "12 sent again, 2 failed",
+        "stopped", "22,650 pairs, 1.05 messages a tuple", "loads of 3 units level to 2.1%",
+    ):  # fmt: skip
+        assert fact in told
+
+
+def test_streams_that_have_done_nothing_yet_are_told_too():
+    """Without a heartbeat there is nothing but zeros."""
+    never = Seen("words", "never started")
+    rows = (windows_outcome("a", never), tracked_outcome("b", never), join_outcome("c", never, None))
+    assert "never started" in printed(streams_table(rows))
+
+
+def test_a_stream_is_begun_unless_a_run_of_it_lives():
+    """Where it was stopped, its run is about to end, and the next one waits for that."""
+    assert wants_run(seen(), [])
+    assert not wants_run(seen(), ["running"])
+    assert not wants_run(seen(state="dead"), ["running"])
+    assert wants_run(seen(state="stopped"), ["running"])
+    assert not wants_run(seen(state="stopped"), ["running", "queued"])
+
+
+def test_a_stream_has_taken_all_when_nothing_waits_before_any_stage():
+    """Messages in the topic, bytes between stages, roots in flight: each is something."""
+    assert caught_up(seen())
+    assert caught_up(seen(tracking={"in_flight": 0}, backpressure={"stages": {"split": {"queue": 0}}}))
+    assert not caught_up(seen(behind=3))
+    assert not caught_up(seen(backpressure={"stages": {"split": {"queue": 0}, "count": {"queue": 512}}}))
+    assert not caught_up(seen(tracking={"in_flight": 1}))
+    assert not caught_up(seen(state="dead"))
+
+
+def test_a_stream_on_its_way_is_said_to_start():
+    """It may be silent for long, before it first beats."""
+    assert [say_state(Seen("words", state)) for state in ("running", "silent", "dead")] == [
+        "starting",
+        "starting",
+        "dead",
+    ]
+
+
+@pytest.mark.parametrize(("error", "code"), [(ServiceError("kafka is stopped: run …"), 1), (KeyboardInterrupt(), 130)])
+def test_an_error_ends_a_command_without_a_traceback(error, code, capsys):
+    """It says what is wrong, and the exit code is not zero."""
+
+    def run(console):
+        raise error
+
+    with pytest.raises(SystemExit) as ended:
+        main(run)
+    told = capsys.readouterr()
+    assert ended.value.code == code
+    assert ("kafka is stopped" in told.out) == (code == 1) and "Traceback" not in told.out + told.err
+
+
+# ---- the fault
+
+
+@pytest.fixture
+def start():
+    """Starts a process that has given words on its command line, in a group of its own or not."""
+    started = []
+
+    def start(*words, alone=True):
+        command = [sys.executable, "-c", "import time; print('', flush=True); time.sleep(60)", *words]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=alone)
+        process.stdout.readline()
+        started.append(process)
+        return process.pid
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_the_group_of_the_application_is_found_by_its_heartbeat(start):
+    """The process leads it."""
+    pid = start("streams", "run", "words")
+    assert group_of(seen(pid=pid)) == pid == os.getpgid(pid)
+
+
+def test_a_process_that_is_not_the_application_is_left_alone(start):
+    """Its id may have been given to another since the heartbeat; another job's is another too."""
+    with pytest.raises(ServiceError, match="is not the application of words"):
+        group_of(seen(pid=start("something", "else")))
+    with pytest.raises(ServiceError, match="is not the application of words"):
+        group_of(seen(pid=start("streams", "run", "flights")))
+
+
+def test_a_group_that_others_share_is_left_alone(start):
+    """Such as that of this very process."""
+    with pytest.raises(ServiceError, match="shares the process group"):
+        group_of(seen(pid=start("streams", "run", "words", alone=False)))
+
+
+def test_a_stream_that_is_not_at_work_is_told_with_what_to_do():
+    """Before the demo, or after the stream has died."""
+    for idle in (Seen("words", "never started"), seen(state="dead"), seen(at=NOW - 200, pid=1)):
+        with pytest.raises(ServiceError, match="not at work: run `make demo` first"):
+            group_of(idle)
+
+
+def test_without_servers_the_demo_is_asked_for_first(tmp_path):
+    """By name of the first that does not run."""
+    with pytest.raises(ServiceError, match="kafka is stopped: run `make demo` first"):
+        check_up(Supervisor(tmp_path), ["kafka", "airflow"])
+    with pytest.raises(ServiceError, match="names no kafka"):
+        check_up(Supervisor(tmp_path), ["airflow"])
+
+
+def test_wiping_deletes_every_copy_and_nothing_else(tmp_path):
+    """States of streams lie in the same folder."""
+    for name in ("etl/clean/@3/part", "etl/load/.@4/part", "streams/words/split/0/@1/run", ".streams/words/run"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("x")
+    assert wipe(LocalBackend(tmp_path)) == 3
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()] == [
+        ".streams/words/run"
+    ]
+
+
+def test_losing_states_takes_the_folder_away_at_once(tmp_path):
+    """Once more does no harm."""
+    (tmp_path / "words" / "split").mkdir(parents=True)
+    lose(tmp_path / "words")
+    lose(tmp_path / "words")
+    assert not list(tmp_path.iterdir())
+
+
+class PersisterApi:
+    """Airflow where a task of the persister goes from one state to the next each time that it is looked at."""
+
+    def __init__(self, *states):
+        self.states = list(states)
+        self.paused = []
+
+    def pause(self, dag_id, paused):
+        self.paused.append((dag_id, paused))
+
+    def living(self, dag_id):
+        return {"run": "running"}
+
+    def tasks(self, dag_id, run_id):
+        return [TaskState(run_id, "", "persist", self.states.pop(0), 1)]
+
+
+def test_the_persister_is_held_once_its_task_waits(monkeypatch):
+    """What it is at is finished first."""
+    api, looks = PersisterApi("queued", "running", "deferred"), []
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    hold_persister(api, lambda: looks.append(1))
+    assert (api.paused, api.states, len(looks)) == ([("persister", True)], [], 3)
+
+
+# ---- whether it is healed
+
+
+def moment(path, event, at=NOW):
+    """A change of state."""
+    return Moment(Ref(path, 1), at, event, Phase.COMMITTED, Cache.PRESENT, Under.NONE, "who", "why")
+
+
+def test_a_cache_is_healed_when_the_loss_is_known_and_what_was_only_there_is_back():
+    """Of all the rest there is a copy in the under-store."""
+    exposed = [Ref("a", 1), Ref("b", 1)]
+    assert not lost_since([], exposed).healed and not lost_since([], []).healed
+    lost = [moment(path, "lost") for path in ("a", "b", "c")]
+    half = lost_since([*lost, moment("a", "restored"), moment("c", "restored")], exposed)
+    assert not half.healed
+    assert half.say() == "3 datasets found lost: 1 are in the under-store, 1 of the other 2 are made again"
+    assert lost_since([*lost, moment("a", "restored"), moment("b", "restored")], exposed).healed
+
+
+def test_counts_are_right_when_each_word_is_told_as_often_as_it_was_sent():
+    """Missing words and doubled ones are told apart; an older count of a word does not matter."""
+    sent = words_in([b"a b a\nc", b"b"])
+    assert sent == Counter(a=2, b=2, c=1)
+    told = counts_told([b'{"word": "a", "count": 1}\n{"word": "c", "count": 1}', b'{"word": "a", "count": 2}'])
+    assert say_difference(sent, told) == "2 words are not told yet, 0 are told too often"
+    assert say_difference(sent, told + Counter(b=3)) == "0 words are not told yet, 1 are told too often"
+    assert say_difference(sent, told + Counter(b=2)) == ""
+
+
+def test_the_table_of_healing_tells_how_long_each_took():
+    """What was not harmed took no time."""
+    told = printed(healing_table([Healing("cache", "made again", 12.3), Healing("flights", "was not touched", 0.0)]))
+    assert "12.3 s" in told and "was not touched" in told
