@@ -29,7 +29,7 @@ def test_queues_and_who_throttles_whom_are_told(vera: TestClient, words: JobFold
     """By the last heartbeat, with the state of the job; how a job is tells the same."""
     heartbeat = words.heartbeat()
     assert heartbeat is not None
-    pressed = {"mode": "off", "control": "kafka", "stages": {"count": COUNT}}
+    pressed = {"mode": "predictive", "control": "kafka", "stages": {"count": COUNT}}
     words.beat({**heartbeat, "backpressure": pressed})
     with words.held():
         told = vera.get(WORDS).json()
@@ -39,7 +39,7 @@ def test_queues_and_who_throttles_whom_are_told(vera: TestClient, words: JobFold
 
 def test_a_job_that_has_told_nothing_has_its_mode_and_no_stages(vera: TestClient, words: JobFolder) -> None:
     """As one that ran before there was back-pressure."""
-    assert vera.get(WORDS).json() == {**FLOW, "state": "dead", "mode": "off", "control": "kafka", "stages": {}}
+    assert vera.get(WORDS).json() == {**FLOW, "state": "dead", "mode": "predictive", "control": "kafka", "stages": {}}
 
 
 def test_a_mode_is_set_and_the_log_tells_by_whom(
@@ -55,7 +55,7 @@ def test_a_mode_is_set_and_the_log_tells_by_whom(
 
 def test_who_may_only_read_sets_nothing(vera: TestClient, words: JobFolder) -> None:
     """And nothing is written."""
-    assert vera.put(WORDS, json={"mode": "off"}).status_code == 403
+    assert vera.put(WORDS, json={"mode": "predictive"}).status_code == 403
     assert choice_of(words, USUAL) == USUAL
 
 
