@@ -1,0 +1,87 @@
+"""The fault of the demo on the real Kafka: cache and stream are harmed, and it is known when they are healed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from persistence.model import Strategy
+from persistence.platform import Platform
+from services.demo.harm import group_of, lose, wipe
+from services.demo.healing import Damage
+from services.demo.streams import Feed, Feeding
+from services.errors import ServiceError
+from spark_jobs.streaming.inputs.feeding import Source
+from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.supervision import end
+from springline_airflow.upkeep import recover
+from tests.support.application import Application
+from tests.support.lines import make
+from tests.support.servers import Running
+from tests.support.waiting import until
+
+DECLARED = """
+[flights]
+topic = "flights"
+[flights.stream]
+time = "time"
+unit = "iso"
+fields = [["time", "text"]]
+[words]
+kind = "wordcount"
+topic = "lines"
+every = 0.5
+[words.tracking]
+"""
+LINES = Feed("lines", Source.LINES, 4_000, 50, 400.0, again=True)
+
+
+@pytest.fixture
+def words(kafka: Running, tmp_path: Path) -> Iterator[Application]:
+    """The demo's stream of words, with the cache of the platform."""
+    own = {"SPRINGLINE_CACHE_URI": f"file://{tmp_path}/cache", "SPRINGLINE_STREAM_TASKS": "1"}
+    application = Application(kafka, tmp_path / "home", "words", DECLARED, SPRINGLINE_STREAM_SAVE="1", **own)
+    yield application
+    application.close()
+
+
+def test_what_the_fault_of_the_demo_takes_comes_back_and_is_seen_to(
+    kafka: Running, words: Application, open_at: Callable[..., Platform]
+) -> None:
+    """A dataset is made again, the stream goes on from its saved states, and every word is counted once."""
+    platform = open_at(home=words.home)
+    persisted = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    alone = make(platform, "b", "shout", ["a"], strategy=Strategy.ASYNC_STORE)
+    settings = StreamSettings(
+        home=words.home, kafka=kafka.address, streams=words.home / "streams.toml", stream_state=words.state
+    )
+    with closing(Kafka(settings.cluster)) as log:
+        log.create({"flights.results": 1})
+        feeding = Feeding(settings, (LINES,))
+        words.start()
+        words.await_(lambda seen: seen.works and seen.tracking["completed"] > 0, patience=120)
+        until(lambda: platform.catalog.find(prefix="streams/words/"), seconds=60)
+        damage = Damage(settings, log, platform.catalog, [alone.ref])
+        damage.begin()
+        seen = words.look()
+        assert group_of(seen) == seen.pid
+        end(seen, words.folder)
+        assert not words.folder.runs()
+        lose(words.state / "words")
+        assert wipe(platform.cache) >= 2
+        assert damage.look(fed=False) == {"cache": "nobody has noticed its loss yet", "stream words": "it is dead"}
+        with pytest.raises(ServiceError, match="not healed after 0 s:\n  cache: nobody"):
+            damage.give_up(0)
+        recover(platform)
+        assert platform.catalog.get(alone.ref).in_cache and not platform.catalog.get(persisted.ref).in_cache
+        words.start()
+        until(lambda: damage.look(fed=not feeding.going_on) and damage.healed, seconds=120, every=0.5)
+        how = {each.thing: each.how for each in damage.healing()}
+    assert how["cache"].endswith("1 of the other 1 are made again")
+    assert "started it again" in how["stream words"] and "0 states" not in how["stream words"]
+    assert how["lines of words"] == "all through; 0 given up"
+    assert how["counts of words"] == "every word of every line is counted once"
