@@ -55,7 +55,7 @@ def test_a_mode_is_set_and_the_log_tells_by_whom(
 
 def test_who_may_only_read_sets_nothing(vera: TestClient, words: JobFolder) -> None:
     """And nothing is written."""
-    assert vera.put(WORDS, json={"mode": "predictive"}).status_code == 403
+    assert vera.put(WORDS, json={"mode": "stepwise"}).status_code == 403
     assert choice_of(words, USUAL) == USUAL
 
 
