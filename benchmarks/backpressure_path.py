@@ -19,7 +19,7 @@ import psutil
 from benchmarks.backpressure_simulation import COUNT, OFFERED, STAGES, Scenario
 from benchmarks.backpressure_world import GRID, Trace
 from benchmarks.broker import Place
-from benchmarks.relay_job import RelayJob, allow
+from benchmarks.relay_job import RelayJob, allow, numbered
 from benchmarks.running_job import held
 from spark_jobs.streaming.application import run_job
 from spark_jobs.streaming.backpressure.admission import Mode
@@ -73,7 +73,7 @@ def course(where: Place, scenario: Scenario, mode: Mode, *, offered: float = OFF
     return Course(watch.trace, watch.sent, watch.sent - len(numbers), doubled, watch.memory)
 
 
-@dataclass
+@dataclass(eq=False)  # a thread is itself alone
 class _Watch(threading.Thread):
     """Feeds the job, changes the capacity, and notes what its units have told; then lets it stop."""
 
@@ -92,9 +92,6 @@ class _Watch(threading.Thread):
 
     def __post_init__(self) -> None:
         super().__init__(daemon=True)
-
-    def __hash__(self) -> int:
-        return id(self)
 
     def run(self) -> None:
         context = multiprocessing.get_context("spawn")
@@ -173,7 +170,7 @@ def _feed(kafka: str, topic: str, offered: float, over: Any, sent: Any) -> None:
             due = int((time.monotonic() - begun) * offered / SIZE)
             with log.sending() as sending:
                 for number in range(sent.value, due):
-                    sending.send(Letter(topic, 0, b"%012d" % number + b"x" * (SIZE - 12)))
+                    sending.send(Letter(topic, 0, numbered(number, SIZE)))
             sent.value = due
 
 

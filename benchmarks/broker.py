@@ -50,13 +50,12 @@ class Place:
 
 
 @contextmanager
-def place(*, on_disk: bool = False) -> Iterator[Place]:
+def place() -> Iterator[Place]:
     """A broker of the benchmark's own, its log in memory too, and a folder in memory; both go afterwards.
 
-    How fast a disk is, and what of a log the machine still has in memory, would be measured else; `on_disk` is for
-    logs that memory has no room for.
+    How fast a disk is, and what of a log the machine still has in memory, would be measured else.
     """
-    with tempfile.TemporaryDirectory(prefix="springline-bench-", dir=None if on_disk else "/dev/shm") as home, \
+    with tempfile.TemporaryDirectory(prefix="springline-bench-", dir="/dev/shm") as home, \
          tempfile.TemporaryDirectory(prefix="springline-bench-", dir="/dev/shm") as folder:  # fmt: skip
         settings = beside(Path(home))
         os.environ.update(find_java(os.environ, Path(home)).environment(os.environ.get("PATH", "")))

@@ -28,6 +28,7 @@ from spark_jobs.streaming.unitlog.stage import Stage, register_step
 from spark_jobs.streaming.unitlog.step import Input, Message, Output, State, Step
 
 _STEPS = ("benchmarks.relay_job",)
+_DIGITS = 12  # with which a message begins
 _TURN = 0.02  # seconds after which a capacity is looked at again
 
 
@@ -128,7 +129,7 @@ def _count(slow: str) -> Step:
         if not rows:
             return Output(state)
         table = pa.Table.from_batches(rows)
-        numbers = [int(value[:12]) for value in table["value"].to_pylist()]
+        numbers = [int(value[:_DIGITS]) for value in table["value"].to_pylist()]
         now = time.time()
         late = [now - at for at in table["at"].to_pylist()]
         found = pa.record_batch({"number": numbers, "at": [now] * len(numbers), "seconds": late})
@@ -136,6 +137,11 @@ def _count(slow: str) -> Step:
         return Output(state, results=results, counts={"messages": len(numbers), "bytes": many})
 
     return count
+
+
+def numbered(number: int, size: int) -> bytes:
+    """A message of so many bytes, of which `count` tells the number."""
+    return b"%0*d" % (_DIGITS, number) + b"x" * (size - _DIGITS)
 
 
 def allow(slow: Path, capacity: float) -> None:

@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from benchmarks.relay_job import allow
+from benchmarks.relay_job import allow, numbered
 from spark_jobs.streaming.kafka import Cluster, Kafka
 from spark_jobs.streaming.unitlog.log import Letter
 from tests.support.application import Application
@@ -87,5 +87,5 @@ class RelayApp(Application):
             while not self._over.wait(_TURN):
                 with log.sending() as sending:
                     for number in range(self.fed, self.fed + messages):
-                        sending.send(Letter(self.name, 0, b"%012d" % number + b"x" * (size - 12)))
+                        sending.send(Letter(self.name, 0, numbered(number, size)))
                 self.fed += messages
