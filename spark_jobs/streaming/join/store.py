@@ -120,8 +120,10 @@ class Store:
     def expiring(self, before: int, *, purging: bool) -> Store:
         """With tuples of seqs below `before` answering nothing from now on, and, with `purging`, on their way out.
 
-        While a piece is copied and not dropped yet, there must be no purging: all that was copied is to be dropped.
+        What had expired stays so. While a piece is copied and not dropped yet, there must be no purging: all that was
+        copied is to be dropped.
         """
+        before = max(before, self.expired)
         purged = before if purging else self.purged
         if (before, purged) == (self.expired, self.purged):
             return self

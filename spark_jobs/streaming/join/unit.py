@@ -167,13 +167,13 @@ class _Work:
 
     def _expire(self, clock: float | None) -> None:
         """Let go what has expired in this round, or was ordered to, if tuples are not kept for ever."""
-        expired = first_seq(self._since) if self._since else 0
-        if self._retention is not None and clock is not None:
-            self._retention = self._retention.at(self.number, clock)
+        expired = first_seq(self._since)
         if self._retention is not None:
+            if clock is not None:
+                self._retention = self._retention.at(self.number, clock)
             expired = max(expired, self._retention.expired)
         leaving = {copied.piece.side for copied in self._copied.values()}
-        for side, store in self._stores.items() if expired else ():
+        for side, store in self._stores.items():
             self._stores[side] = store.expiring(expired, purging=side not in leaving)
 
     def _drop(self, pieces: Sequence[Piece]) -> None:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from spark_jobs.streaming.join.condition import Condition
-from spark_jobs.streaming.join.forms import GREATEST, LEAST, Orders, Piece, Side
+from spark_jobs.streaming.join.forms import GREATEST, LEAST, Orders, Piece, Side, first_seq
 from spark_jobs.streaming.join.predicate import Relation
 from spark_jobs.streaming.join.retention import Retention
 from spark_jobs.streaming.join.routing.controller import Control, Seen, begun, loads_of
 from spark_jobs.streaming.join.routing.sketch import Sketch
+from spark_jobs.streaming.join.store import Store
 from tests.unit.streaming.join_world import Unit, World
 
 LEFT, RIGHT = Relation("l", {"a": "int", "id": "int"}), Relation("r", {"a": "int", "id": "int"})
@@ -200,3 +201,10 @@ def test_heavy_keys_are_reckoned_by_what_is_left_where_tuples_expire() -> None:
         course = course.__class__(course.table, recollection=course.recollection.learnt(course.table, (sketch, sketch)))
         left = next(one for one in loads_of(course, seen, control).heavy if one.side is Side.LEFT)
         assert (left.count, left.probes) == (parts, probes)
+
+
+def test_what_had_expired_stays_so_when_more_is_to_be_kept() -> None:
+    """As after `keep` was left out, or made longer."""
+    before = Store().expiring(first_seq(5), purging=False)
+    assert before.expiring(0, purging=False).expired == first_seq(5)
+    assert before.expiring(first_seq(7), purging=False).expired == first_seq(7)
