@@ -9,10 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
-
-from pyspark.errors import StreamingQueryException
-from pyspark.sql.streaming.query import StreamingQuery
 
 from persistence.monitoring.logs import about
 from persistence.monitoring.settings import MonitoringSettings
@@ -37,6 +35,7 @@ from spark_jobs.streaming.saving import SavedStates
 from spark_jobs.streaming.session import has_slots, session_of
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.spark import Watched, start
+from spark_jobs.streaming.stage_query import StageQuery
 from spark_jobs.streaming.supervision import abandoned
 from spark_jobs.streaming.tracking.oversight import Oversight
 from spark_jobs.streaming.unitlog.recovery import recover
@@ -201,7 +200,7 @@ def run_apart(job: Job, settings: StreamSettings) -> None:
 @contextmanager
 def _queries(
     job: Job, parts: Sequence[Part], folder: JobFolder, settings: StreamSettings
-) -> Iterator[Sequence[StreamingQuery]]:
+) -> Iterator[Sequence[StageQuery]]:
     """A query a stage, in a session of their own."""
     session = session_of(job.name, settings)
     try:
@@ -211,35 +210,25 @@ def _queries(
         for part in parts:
             contents = {name: str(folder.path / file) for name, file in part.contents.items()}
             watched = Watched(contents, [str(folder.path / hold) for hold in part.holds])
-            queries.append(
-                start(
-                    session, part.stage, settings.cluster, watched,
-                    tasks=settings.stream_tasks, seconds=seconds, latest=job.latest and not part.stage.inside,
-                )
+            begin = partial(
+                start, session, part.stage, settings.cluster, watched,
+                tasks=settings.stream_tasks, seconds=seconds, latest=job.latest and not part.stage.inside,
             )  # fmt: skip
+            queries.append(StageQuery(begin))
         yield queries
     finally:
         session.stop()
 
 
-def _watch(queries: Sequence[StreamingQuery], folder: JobFolder, beat: Callable[[], None]) -> None:
+def _watch(queries: Sequence[StageQuery], folder: JobFolder, beat: Callable[[], None]) -> None:
     """Beat until a query ends, or until all have come to rest after the job was asked to stop."""
     resting = 0
     while resting < 2:
         for query in queries:
-            if not query.isActive:
-                error = query.exception()
-                raise StreamError(_said(error)) if error else StreamError(f"{query.name} ended by itself")
+            query.check()
         beat()
         time.sleep(_BEAT_SECONDS)
-        moving = not folder.stop_file.exists() or any(query.status["isTriggerActive"] for query in queries)
+        moving = not folder.stop_file.exists() or any(query.is_busy for query in queries)
         resting = 0 if moving else resting + 1
     for query in queries:
         query.stop()
-
-
-def _said(error: StreamingQueryException) -> str:
-    """The innermost words of what ended a query: the last line that names an error of ours, else its first line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    ours = [line for line in lines if line.startswith("spark_jobs.") and ": " in line]
-    return ours[-1].partition(": ")[2] if ours else (lines[0] if lines else "a query failed")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from confluent_kafka.admin import AdminClient
+
 from services.known import make_servers
 from services.settings import ServiceSettings
 from services.supervisor import Supervisor
@@ -30,6 +32,13 @@ class Running:
     def mend(self) -> None:
         """Start what has ended of it, and wait until it is ready."""
         self.supervisor.up(make_servers([self.name], self.settings), 240)
+
+    def forget_topics(self, *beginnings: str) -> None:
+        """Delete the topics of this Kafka whose names begin so."""
+        admin = AdminClient({"bootstrap.servers": self.address})
+        own = [topic for topic in admin.list_topics(timeout=30).topics if topic.startswith(beginnings)]
+        for done in admin.delete_topics(own).values() if own else ():
+            done.result()
 
     @property
     def processes(self) -> dict[str, int]:

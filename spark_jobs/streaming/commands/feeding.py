@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from persistence.wording import counted
 from spark_jobs.streaming.inputs.feeding import Source, lines_of, messages_of
 from spark_jobs.streaming.inputs.feeding import send as send_when_due
 from spark_jobs.streaming.inputs.flights import Due
@@ -50,4 +51,4 @@ def _send(topic: str, units: int, messages: Iterable[Due]) -> None:
     with closing(Kafka(StreamSettings().cluster)) as log:
         log.create({topic: units})
         sent = send_when_due(log, topic, messages)
-    print(f"{sent:,} messages sent to {topic}")
+    print(f"{counted(sent, 'message')} sent to {topic}")
