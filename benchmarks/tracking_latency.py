@@ -119,11 +119,11 @@ def _feed(kafka: str, rate: int, seconds: float, told: Any) -> None:
     """Send lines; tells how many there were: fewer than wanted where the broker does not take so many."""
     lines = max(rate // (_UNITS * _A_SECOND), 1)
     value = "\n".join(f"w{number % 1_000}" for number in range(lines)).encode()
-    sending = Sending(Producer({"bootstrap.servers": kafka, "linger.ms": 0}))
+    sending = Sending(Producer({"bootstrap.servers": kafka, "linger.ms": 0}), 30)
     begun, number = time.time(), 0
     while (due := begun + number / (_UNITS * _A_SECOND)) < begun + seconds and time.time() < begun + seconds:
         time.sleep(max(due - time.time(), 0))
         sending.send(Letter(_JOB, number % _UNITS, value))
         number += 1
-    sending.finish(30)
+    sending.finish()
     told.put(number * lines)

@@ -85,7 +85,7 @@ def _feed(kafka: str, rate: int, seconds: float, told: Any) -> None:
     """
     table = Flows(rate).table(0, max(rate // (_UNITS * _A_SECOND), 1))
     producer = Producer({"bootstrap.servers": kafka, "linger.ms": 0, "queue.buffering.max.kbytes": 262_144})
-    sending = Sending(producer)
+    sending = Sending(producer, 30)
     first: dict[int, dict[int, float]] = defaultdict(dict)
     begun, number = time.time(), 0
     while (due := begun + number / (_UNITS * _A_SECOND)) < begun + seconds:

@@ -22,7 +22,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from spark_jobs.streaming.errors import LogUnavailable, MessagesGone, NoStamp, NoTopic
-from spark_jobs.streaming.kafka_writing import FENCED, KafkaAppender, Sending, retried, write_transaction
+from spark_jobs.streaming.kafka_writing import FENCED, WRITING, KafkaAppender, Sending, retried, write_transaction
 from spark_jobs.streaming.sums import place_of, together, topics_of
 from spark_jobs.streaming.unitlog.log import Letter, Order
 from spark_jobs.streaming.unitlog.rounds import Extent
@@ -275,10 +275,10 @@ class Kafka:
 
     @contextmanager
     def sending(self) -> Iterator[Sending]:
-        sending = Sending(self._producer)
+        sending = Sending(self._producer, self._patience)
         try:
             yield sending
-            sending.finish(self._patience)
+            sending.finish()
         except BaseException:
             self.__dict__.pop("_producer", None)  # what is still queued in it belongs to no round any more
             raise
@@ -324,8 +324,8 @@ class Kafka:
     def _producer(self) -> Producer:
         return Producer(
             self._cluster.config(
-                enable_idempotence=True, linger_ms=0, message_max_bytes=MAX_BYTES, queue_buffering_max_kbytes=262_144,
-                delivery_timeout_ms=int(self._patience * 1000),
+                enable_idempotence=True, message_max_bytes=MAX_BYTES, delivery_timeout_ms=int(self._patience * 1000),
+                **WRITING,
             )
         )  # fmt: skip
 
@@ -343,7 +343,7 @@ class Kafka:
         """A producer of a transactional id; who had it before is fenced off, what it left open is aborted."""
         producer = Producer(
             self._cluster.config(
-                transactional_id=writer, linger_ms=0, message_max_bytes=MAX_BYTES, transaction_timeout_ms=60_000
+                transactional_id=writer, message_max_bytes=MAX_BYTES, transaction_timeout_ms=60_000, **WRITING
             )
         )
         try:

@@ -1,8 +1,14 @@
-"""Ways of writing to Kafka: messages that all arrive, transactions of a round, a log that has one writer."""
+"""Ways of writing to Kafka: messages that all arrive, transactions of a round, a log that has one writer.
+
+librdkafka asks again and again, without a pause, whether what waits behind a batch on its way may go; that takes a core
+away from the broker whose answer it waits for. So messages are held back until they are flushed, and flushed before
+more than one batch of a unit waits.
+"""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, cast
@@ -21,21 +27,60 @@ _PASSING = {  # of a broker that is being restarted, of a topic that is being ma
 }  # fmt: skip
 
 
+_BATCH = 4 << 20  # bytes of a unit that go together
+_BESIDE = 512  # bytes that a message takes beside its value, at most
+WRITING = {
+    "linger_ms": 500, "batch_size": _BATCH, "batch_num_messages": 1_000_000, "queue_buffering_max_messages": 1_000_000,
+    "queue_buffering_max_kbytes": 262_144,
+}  # fmt: skip
+
+
+class _Batches:
+    """Gives messages to a producer, a batch of each unit at once; what is still held goes with the producer's flush."""
+
+    def __init__(self, producer: Producer, patience: float, told: Callable[[Any, Any], None]) -> None:
+        self._producer = producer
+        self._patience = patience
+        self._told = told
+        self._held = Counter[tuple[str, int]]()
+
+    def add(self, letter: Letter) -> None:
+        place, size = (letter.topic, letter.unit), len(letter.value) + _BESIDE
+        if self._held[place] and self._held[place] + size > _BATCH:
+            self.flush()
+        headers: list[tuple[str, str | bytes | None]] = list(letter.headers.items())
+        while True:
+            try:
+                self._producer.produce(
+                    letter.topic, letter.value, partition=letter.unit, headers=headers, on_delivery=self._told
+                )
+                break
+            except BufferError:  # its queue is full
+                self.flush()
+        self._held[place] += size
+
+    def flush(self) -> int:
+        """Wait until all have arrived; how many have not, within the patience."""
+        self._held.clear()
+        return self._producer.flush(self._patience)
+
+
 class Sending:
     """Messages that an idempotent producer was given; `finish` waits for all, and says what did not arrive."""
 
-    def __init__(self, producer: Producer) -> None:
-        self._producer = producer
+    def __init__(self, producer: Producer, patience: float) -> None:
+        self._patience = patience
         self._failed: list[KafkaError] = []
+        self._batches = _Batches(producer, patience, self._told)
 
     def send(self, letter: Letter) -> None:
-        _produce(self._producer, letter, self._told)
+        self._batches.add(letter)
 
-    def finish(self, patience: float) -> None:
+    def finish(self) -> None:
         """Raises `LogUnavailable`."""
-        left = self._producer.flush(patience)
+        left = self._batches.flush()
         if left or self._failed:
-            why = self._failed[0].str() if self._failed else f"{left} messages on their way for {patience:g} s"
+            why = self._failed[0].str() if self._failed else f"{left} messages on their way for {self._patience:g} s"
             raise LogUnavailable(f"messages could not be sent: {why}")
 
     def _told(self, error: KafkaError | None, message: object) -> None:
@@ -75,11 +120,12 @@ def write_transaction(producer: Producer, letters: Iterable[Letter], patience: f
         if error is None:
             offsets.append(message.offset())
 
+    batches = _Batches(producer, patience, told)
     producer.begin_transaction()
     try:
         for letter in letters:
-            _produce(producer, letter, told)
-        producer.flush(patience)  # which tells where each is
+            batches.add(letter)
+        batches.flush()  # which tells where each is
         retried(lambda: producer.commit_transaction(patience), patience)
     except KafkaException as error:
         if error.args[0].txn_requires_abort():
@@ -87,17 +133,6 @@ def write_transaction(producer: Producer, letters: Iterable[Letter], patience: f
                 producer.abort_transaction(patience)
         raise
     return max(offsets)
-
-
-def _produce(producer: Producer, letter: Letter, told: Callable[[Any, Any], None] | None) -> None:
-    headers: list[tuple[str, str | bytes | None]] = list(letter.headers.items())
-    while True:
-        try:
-            producer.produce(letter.topic, letter.value, partition=letter.unit, headers=headers, on_delivery=told)
-            producer.poll(0)
-            return
-        except BufferError:  # its queue is full
-            producer.poll(0.05)
 
 
 def retried(call: Callable[[], Any], patience: float) -> Any:

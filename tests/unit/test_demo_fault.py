@@ -17,7 +17,7 @@ from persistence.model import Cache, Moment, Phase, Ref, Under
 from services.airflow_api import TaskState
 from services.demo.fault import check_up, hold_persister
 from services.demo.harm import group_of, lose, wipe
-from services.demo.healing import Healing, counts_told, healing_table, lost_since, say_difference, words_in
+from services.demo.healing import Healing, counts_told, healing_table, lost_since, say_difference, say_harm, words_in
 from services.demo.outcome import join_outcome, streams_table, tracked_outcome, windows_outcome
 from services.demo.streams import caught_up, say_state, wants_run
 from services.demo.terminal import main
@@ -238,6 +238,14 @@ def test_counts_are_right_when_each_word_is_told_as_often_as_it_was_sent():
     assert say_difference(sent, told) == "2 words are not told yet, 0 are told too often"
     assert say_difference(sent, told + Counter(b=3)) == "0 words are not told yet, 1 are told too often"
     assert say_difference(sent, told + Counter(b=2)) == ""
+
+
+def test_results_of_what_was_not_harmed_may_become_more_but_none_may_go_or_come_twice():
+    """Windows close with the clock, also while a fault heals."""
+    before = Counter([b"a 1", b"a 2"])
+    assert say_harm(before, before + Counter([b"a 3"])) == ""
+    assert say_harm(before, before + Counter([b"a 2"])) == "0 results gone, 1 told again"
+    assert say_harm(before, Counter([b"a 1", b"a 3"])) == "1 result gone, 0 told again"
 
 
 def test_the_table_of_healing_tells_how_long_each_took():

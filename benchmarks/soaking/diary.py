@@ -1,0 +1,34 @@
+"""What happened in a soak, in its order: told at once, and kept."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+from persistence.wording import say_seconds
+
+
+class Diary:
+    """Lines with the seconds since it was begun; `count` tells how many were of a kind."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._lock = threading.Lock()
+        self._kinds: list[str] = []
+
+    @property
+    def now(self) -> float:
+        """Seconds since it was begun."""
+        return time.monotonic() - self._begun
+
+    def note(self, words: str, kind: str = "") -> None:
+        """Tell something."""
+        with self._lock:
+            self._kinds.append(kind)
+            print(f"{say_seconds(self.now):>12}  {words}", file=sys.stderr, flush=True)
+
+    def count(self, kind: str) -> int:
+        """How many lines of this kind there are."""
+        with self._lock:
+            return self._kinds.count(kind)
