@@ -19,6 +19,9 @@ BUSY_AGE = 2.0  # seconds after which a round tells no more, where newer ones do
 BUSY_MOST = 0.15  # seconds that a sample counts for: one that stood still must not outweigh those after it
 BUSY_PERCENTILE = 40.0  # of those seconds: a fall is believed sooner than a rise
 SHORT_SECONDS = 0.03  # at work: a shorter round tells only that the stage is at least so quick
+FULL_SECONDS = 0.1  # at work: for a shorter round it is reckoned what one as long as this would come to
+FULL_MOST = 3.0  # times what it came to, at most: it follows from two times that lie close together
+SMALLEST = 4.0  # times the bytes of a small round: with less, a round is not compared with it
 STANDING_SECONDS = 0.25  # whose least queue is the standing one: several rounds
 MEAN_SECONDS = 0.3  # over which the mean queue is taken
 FLOW_SECONDS = 1.0  # over which bytes a second are told
@@ -103,6 +106,7 @@ class Meter:
         self._work: deque[tuple[float, float]] = deque((bytes_, busy) for bytes_, busy in told.get("work", ()))
         self._ages: deque[float] = deque([0.0] * len(self._work))  # when each ended
         self._made: deque[dict[str, float]] = deque(told.get("made", ()), maxlen=ROUNDS)
+        self._small: deque[tuple[float, float, float]] = deque()  # when it ended, bytes, seconds: ever longer ones
         self._ended: Counted | None = None
         self._amplification = _amplification(self._made)
         self._true = _weighted(self._work, BUSY_PERCENTILE) if self._work else None
@@ -148,6 +152,7 @@ class Meter:
             self._amplification = _amplification(self._made)
 
     def _work_done(self, applied: float, busy: float, at: float) -> None:
+        applied = self._in_full(applied, busy, at) * busy
         if busy < SHORT_SECONDS and self._true is not None and applied / busy < self._true:
             return
         self._work.append((applied, busy))
@@ -156,6 +161,25 @@ class Meter:
             self._work.popleft()
             self._ages.popleft()
         self._true = _weighted(self._work, BUSY_PERCENTILE)
+
+    def _in_full(self, applied: float, busy: float, at: float) -> float:
+        """Bytes a second that the stage would do in rounds of `FULL_SECONDS`, by a round that has ended.
+
+        A round takes some time whatever its size, as a transaction does; that is reckoned from the shortest round of
+        late. A stage that gets little has short rounds, and would be thought to be slow for it.
+        """
+        small = self._small
+        while small and at - small[0][0] > BUSY_AGE:
+            small.popleft()
+        while small and small[-1][2] >= busy:
+            small.pop()
+        small.append((at, applied, busy))
+        _, less, short = small[0]
+        if busy >= FULL_SECONDS or applied < SMALLEST * less or busy <= short:
+            return applied / busy
+        slope = (busy - short) / (applied - less)
+        fixed = max(busy - slope * applied, 0.0)
+        return min((FULL_SECONDS - fixed) / slope / FULL_SECONDS, FULL_MOST * applied / busy)
 
     def _outdated(self, at: float) -> bool:
         """Whether the oldest round tells no more."""

@@ -65,5 +65,5 @@ def test_what_ended_it_else_is_told_at_once() -> None:
 def test_an_end_without_a_reason_is_told() -> None:
     """Nobody asked for it."""
     query, _ = started("")
-    with pytest.raises(StreamError, match="words.split ended by itself"):
+    with pytest.raises(StreamError, match=r"words\.split ended by itself"):
         query.check()

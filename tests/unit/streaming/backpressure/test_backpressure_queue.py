@@ -72,6 +72,21 @@ def test_short_rounds_do_not_lower_the_rate() -> None:
     assert measured.rate == pytest.approx(1e6)
 
 
+def test_what_a_round_takes_whatever_its_size_is_not_taken_for_slowness() -> None:
+    """A stage of 20 MB/s whose rounds take 10 ms more gets little: what it would do in a full round is told."""
+    meter, applied, busy = Meter(), 0.0, 0.0
+    for number, size in enumerate([20e3, 200e3, 400e3, 400e3]):
+        measured = meter.note(counted(number * 0.1, applied, applied, busy))
+        applied, busy = applied + size, busy + 0.01 + size / 20e6
+    measured = meter.note(counted(0.4, applied, applied, busy))
+    assert measured.rate == pytest.approx(20e6 * 0.09 / 0.1, rel=0.01)
+
+
+def test_rounds_of_one_size_tell_what_they_came_to() -> None:
+    """Nothing follows from times that differ by noise."""
+    assert rounds(Meter(), [1e6, 0.9e6, 1.1e6] * 5).rate == pytest.approx(1e6, rel=0.1)
+
+
 def test_the_standing_queue_is_free_of_the_saw_of_rounds() -> None:
     """A queue that was empty a moment ago does not stand."""
     meter = Meter()
