@@ -20,6 +20,7 @@ from spark_jobs.streaming.unitlog.log import Appender, Log
 from spark_jobs.streaming.unitlog.rounds import Plan, beginning, next_round, starts_of, waiting
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.step import Message
+from spark_jobs.streaming.unitlog.versions import Versions
 
 CONTENTS_EVERY = 256  # rounds after which the log holds all contents again, so that what is before can be cut
 _SHIFT_ENDS = b'{"ends":"shift"}'
@@ -121,6 +122,20 @@ def newest_complete(stage: Stage, history: History) -> Plan | None:
     return None
 
 
+class Awaited:
+    """The end of a round: it is over when every unit has done it; those that have are not looked at again."""
+
+    def __init__(self, plan: Plan, versions: list[Versions]) -> None:
+        self._plan = plan
+        self._left = versions
+
+    def is_over(self) -> bool:
+        """Whether no unit is left."""
+        while self._left and self._left[-1].written(*self._plan.order):
+            self._left.pop()
+        return not self._left
+
+
 class Planner:
     """Plans the rounds of one stage; `now` gives the time, `contents` what rounds are to name, newest first.
 
@@ -206,6 +221,10 @@ class Planner:
         """Whether every unit has done a round."""
         stage = self._stage
         return all(stage.versions(unit).written(*plan.order) for unit in plan.ranges)
+
+    def awaited(self, plan: Plan) -> Awaited:
+        """The end of a round that has been planned, to be asked for again and again."""
+        return Awaited(plan, [self._stage.versions(unit) for unit in plan.ranges])
 
     def has_lost(self, plan: Plan) -> bool:
         """Whether some unit cannot do a round: the state that it goes on from is not there."""

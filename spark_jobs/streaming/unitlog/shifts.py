@@ -24,6 +24,7 @@ _STALLED_SECONDS = 20.0  # after which a round that not all units have done ends
 _SHORT = 100  # shifts of one round after that, in which tasks take turns
 _ALONE_SECONDS = 15.0  # without a line, though a round is planned every second: whoever plans is not there any more
 _LOOK_SECONDS = 0.002  # between two looks whether a round is done
+_LOST_SECONDS = 0.1  # between two looks whether a state is lost that it goes on from
 _POLL_SECONDS = 0.005  # between two looks for messages, while there are some
 _REST_SECONDS = 0.03  # and when none have come for a while
 _BUSY_SECONDS = 2.0  # since the last messages
@@ -162,20 +163,33 @@ class Shifts:
     def _plan_on(self, last: Plan) -> None:
         units, planned_at = set(last.ranges), time.monotonic()
         until = planned_at + self._seconds
-        while set(last.ranges) == units and not self._held() and time.monotonic() < until:
-            if not self._planner.is_complete(last):
-                if time.monotonic() > planned_at + _STALLED_SECONDS:
-                    self._short = _SHORT
-                    return
-                if self._planner.has_lost(last) or self._over.wait(_LOOK_SECONDS):
-                    return
-            elif self._over.wait(max(planned_at + self._planner.pace - time.monotonic(), 0)):
+        while set(last.ranges) == units and self._await_end(last):
+            rest = max(planned_at + self._planner.pace - time.monotonic(), 0)
+            while not self._over.wait(rest) and not self._held() and time.monotonic() < until:
+                if (plan := self._planned_after(last)) is not None:
+                    self._last = last = plan
+                    planned_at = time.monotonic()
+                    break
+                rest = self._pause()
+            else:
                 return
-            elif (plan := self._planned_after(last)) is not None:
-                self._last = last = plan
-                planned_at = time.monotonic()
-            elif self._over.wait(self._pause()):
-                return
+
+    def _await_end(self, plan: Plan) -> bool:
+        """Wait until all units have done a round; False if that is not to be waited for."""
+        awaited = self._planner.awaited(plan)
+        looked = begun = time.monotonic()
+        while not awaited.is_over():
+            now = time.monotonic()
+            if now > begun + _STALLED_SECONDS:
+                self._short = _SHORT
+                return False
+            if now > looked + _LOST_SECONDS:
+                looked = now
+                if self._held() or self._planner.has_lost(plan):
+                    return False
+            if self._over.wait(_LOOK_SECONDS):
+                return False
+        return True
 
     def _close(self) -> None:
         """End the shift that is under way, if any."""
