@@ -26,6 +26,7 @@ DAYS = tuple(date(2013, 1, 5) + timedelta(days=n) for n in range(3))
 FILES, STATES = "etl/", "streams/"  # how the paths of the workflow's datasets begin, and those of the streams' states
 _OWN = {
     "SPRINGLINE_STREAM_SAVE": "15",  # seconds: states are in the lineage soon
+    "SPRINGLINE_STREAM_PACE": "0.2",  # seconds between two rounds
     "SPRINGLINE_STREAM_TASKS": "1",  # three streams share few cores with all the rest
 }
 

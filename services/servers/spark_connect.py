@@ -104,7 +104,8 @@ def _missing(port: int) -> str:
 
     request = AnalyzePlanRequest(session_id="00000000-0000-4000-8000-000000000000")
     request.spark_version.SetInParent()
-    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+    # A connection of its own: one that others in this process share would wait longer after each refusal, up to 2 min.
+    with grpc.insecure_channel(f"127.0.0.1:{port}", [("grpc.use_local_subchannel_pool", 1)]) as channel:
         try:
             stub = SparkConnectServiceStub(channel)  # type: ignore[no-untyped-call]
             stub.AnalyzePlan(request, timeout=5)

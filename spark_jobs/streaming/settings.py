@@ -57,6 +57,13 @@ class StreamSettings(ProfiledSettings):
     )
     stream_memory: str = Field(default="1g", description="Java heap of a stream's application")
     stream_tasks: int = Field(default=2, ge=1, description="Tasks of a stage: as many as there are cores for it")
+    stream_pace: float = Field(
+        default=0.02,
+        gt=0,
+        le=5,
+        description="Seconds between two rounds of a stage at least: more take less CPU, and "
+        "results come so much later",
+    )
     stream_conf: dict[str, str] = Field(
         default_factory=dict, description="Further settings of a stream's Spark session, as a JSON object"
     )
@@ -87,10 +94,14 @@ class StreamSettings(ProfiledSettings):
         return (self.stream_spill or self.home / "spill").expanduser().resolve()
 
     def parts(self, job: Job, units: int) -> tuple[Part, ...]:
-        """The stages of a job whose topic has so many units, with their states where these settings want them."""
+        """The stages of a job whose topic has so many units, with states and pace as these settings want them."""
         spill, least = str(self.spill_folder), self.stream_spill_bytes
-        found = job.parts(units, self.state_folder)
-        return tuple(replace(part, stage=replace(part.stage, spill=spill, spill_bytes=least)) for part in found)
+        return tuple(
+            replace(part, stage=replace(
+                part.stage, spill=spill, spill_bytes=least, pace=max(part.stage.pace, self.stream_pace)
+            ))
+            for part in job.parts(units, self.state_folder)
+        )  # fmt: skip
 
     @property
     def jobs_folder(self) -> Path:
