@@ -92,6 +92,10 @@ _PRESSURE = {
     "settled, s": "settle_s",
     "sent again, MB": "resent_mb",
 }
+_RELAY = {
+    **{head: key for head, key in _PRESSURE.items() if key != "resent_mb"},
+    "memory, MB": "memory_mb",
+}
 _SCENARIOS = {
     "level": "No overload: 25 MB/s of capacity for 20 MB/s",
     "step": "From 25 to 10 MB/s for 80 s and back",
@@ -124,6 +128,7 @@ SHOWN: Mapping[str, Sequence[Columns | Across]] = {
         Columns("Without a fault", _SIDE, lambda row: row["what"] == "no fault"),
         Columns("With Alluxio's worker killed", _KILLED, lambda row: row["what"] == "worker killed"),
     ),
+    "backpressure": tuple(Columns(title, _RELAY, partial(_is_of, name)) for name, title in _SCENARIOS.items()),
     "backpressure_simulation": tuple(
         Columns(title, _PRESSURE, partial(_is_of, name)) for name, title in _SCENARIOS.items()
     ),
