@@ -89,8 +89,8 @@ faults: $(READY)  ## the ones that kill processes, delete caches and fill disks,
 	@$(PY) -m services jars $(JARS)
 	@$(PYTEST) tests/faults
 
-bench: $(READY)  ## measure: make bench NAME=persistence SIZE=full
-	@$(WITH_JAVA) $(PY) -m benchmarks $(or $(NAME),--help) $(if $(NAME),--size $(or $(SIZE),quick))
+bench: $(READY)  ## measure all, at the quick size, and tell which goals are missed; or one: make bench NAME=persistence SIZE=full
+	@$(WITH_JAVA) $(PY) -m benchmarks $(or $(NAME),all) --size $(or $(SIZE),quick)
 
 docs: $(READY)  ## write the generated parts of the documents: settings, commands, routes, figures, what the examples print
 	@$(PY) -m docs

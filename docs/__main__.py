@@ -11,6 +11,7 @@ from docs.api_page import api_page, openapi_of_the_api
 from docs.commands_page import commands_page
 from docs.console import corrected, outputs_of
 from docs.figures import figures
+from docs.goals import goals_table
 from docs.marked import filled
 from docs.metrics_tables import metrics_table
 from docs.settings_page import settings_page
@@ -20,7 +21,8 @@ SETTINGS = DOCS / "settings.md"
 COMMANDS = DOCS / "reference-commands.md"
 API = DOCS / "reference-api.md"
 MONITORING = DOCS / "monitoring.md"
-_PAGES = ("backpressure", "joins", "pages", "persistence", "services", "stores", "streams", "tracking")
+BENCHMARKS = DOCS / "benchmarks.md"
+_PAGES = ("backpressure", "joins", "operations", "pages", "persistence", "services", "stores", "streams", "tracking")
 WITH_FIGURES = tuple(DOCS / f"{name}.md" for name in _PAGES)
 # Those of the README and of the tutorial need Spark and Kafka; tests run them.
 WITH_EXAMPLES = tuple(DOCS / name for name in ("persistence.md", "howto.md", "operations.md"))
@@ -31,7 +33,8 @@ def generated() -> dict[Path, str]:
     found = {path: filled(path.read_text(encoding="utf-8"), "figures", figures) for path in WITH_FIGURES}
     written = {SETTINGS: settings_page(), COMMANDS: commands_page(), API: api_page(openapi_of_the_api())}
     reference = filled(MONITORING.read_text(encoding="utf-8"), "metrics", metrics_table)
-    return {**written, MONITORING: reference, **found}
+    goals = filled(BENCHMARKS.read_text(encoding="utf-8"), "goals", goals_table)
+    return {**written, MONITORING: reference, BENCHMARKS: goals, **found}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,1 +1,1 @@
-"""The soak: everything together on the cluster profile, harmed again and again; what comes out must be as if it were not."""
+"""The soak: everything at once on the cluster profile, harmed again and again, with outputs as if it were not."""

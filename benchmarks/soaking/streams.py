@@ -6,14 +6,13 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
 import duckdb
 import pandas as pd
 
-from benchmarks.soaking.diary import Diary
 from benchmarks.soaking.world import World
 from services.airflow_api import AirflowRefused
 from services.demo.streams import caught_up, dag_of
@@ -122,9 +121,8 @@ def _keep(world: World) -> None:
 class Feeding:
     """Sends rows as they are due until it is ended; what a broker did not take is sent again."""
 
-    def __init__(self, cluster: Cluster, seconds: float, diary: Diary) -> None:
+    def __init__(self, cluster: Cluster, seconds: float) -> None:
         self._cluster = cluster
-        self._diary = diary
         self._over = threading.Event()
         self._threads = [threading.Thread(target=self._feed, args=(feed, seconds), daemon=True) for feed in FEEDS]
         for thread in self._threads:
@@ -136,30 +134,44 @@ class Feeding:
         for thread in self._threads:
             thread.join()
         with closing(Kafka(self._cluster)) as log:
-            last = max(_rows(log, "flows"))
-        first, _, rest = last.partition(",")
-        closing_row = f"{float(first) + _FAR},{rest}\n".encode()
-        self._send([Letter("flows", unit, closing_row) for unit in range(_UNITS)])
+            last = max(_rows(log, FLOWS), key=_time)
+        end = f"{_time(last) + _FAR},{last.partition(',')[2]}\n".encode()
+        with closing(_Patient(self._cluster)) as log:
+            for unit in range(_UNITS):
+                log.send(Letter(FLOWS, unit, end))
 
     def _feed(self, feed: Feed, seconds: float) -> None:
         messages = messages_of(feed.source, rows=int(seconds * feed.speed), size=feed.size, speed=feed.speed)
         begun = time.monotonic()
-        for number, due in enumerate(messages):
-            if self._over.wait(max(0.0, due.seconds - (time.monotonic() - begun))):
-                return
-            self._send([Letter(feed.topic, number % _UNITS, due.value)])
+        with closing(_Patient(self._cluster)) as log:
+            for number, due in enumerate(messages):
+                if self._over.wait(max(0.0, due.seconds - (time.monotonic() - begun))):
+                    return
+                log.send(Letter(feed.topic, number % _UNITS, due.value))
 
-    def _send(self, letters: Sequence[Letter]) -> None:
+
+class _Patient:
+    """Sends messages until the broker has them; one may then be there twice, and is looked for twice in results."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._log = Kafka(cluster)
+
+    def send(self, letter: Letter) -> None:
+        """Send one, and again while that fails."""
         while True:
             try:
-                with closing(Kafka(self._cluster)) as log:
-                    while True:
-                        with log.sending() as sending:
-                            for letter in letters:
-                                sending.send(letter)
-                        return
+                with self._log.sending() as sending:
+                    sending.send(letter)
+                return
             except StreamError:
+                self._log.close()
                 time.sleep(1)
+                self._log = Kafka(self._cluster)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._log.close()
 
 
 def await_through(world: World) -> None:
@@ -188,6 +200,10 @@ def wrong(world: World) -> dict[str, int]:
     return found
 
 
+def _time(row: str) -> float:
+    return float(row.partition(",")[0])
+
+
 def _rows(log: Kafka, topic: str) -> Iterator[str]:
     for unit, extent in log.extents(topic).items():
         for message in log.fetch(topic, unit, extent.low, extent.high):
@@ -208,7 +224,7 @@ def _sums_wanted(log: Kafka) -> Counter[tuple[str, ...]]:
         [(float(row[0]), row[1], row[2], int(row[6])) for row in (line.split(",") for line in _rows(log, "flows"))],
         columns=["at", "sip", "type", "bytes"],
     )
-    found = duckdb.sql(
+    found = duckdb.execute(
         f"""SELECT strftime(make_timestamp((floor(at / 10) * 10 * 1000000)::BIGINT), '%Y-%m-%dT%H:%M:%S'),
           sip, type, count(*), sum(bytes)::BIGINT FROM rows WHERE at < (SELECT max(at) FROM rows) - {_FAR / 2}
           GROUP BY floor(at / 10), sip, type"""
@@ -235,7 +251,7 @@ def _pairs_wanted(log: Kafka) -> Counter[tuple[str, ...]]:
     right = pd.DataFrame(  # noqa: F841
         (line.split(",") for line in _rows(log, "items")), columns=["orderkey", "quantity", "price", "shipmode"]
     )
-    found = duckdb.sql(
+    found = duckdb.execute(
         """SELECT orderkey, customer, quantity, price::DOUBLE FROM "left" JOIN "right" USING (orderkey)
           WHERE priority = '1-URGENT' AND quantity::INT > 45"""
     ).fetchall()

@@ -1,4 +1,4 @@
-"""The cluster profile in a home that goes afterwards; what has died of its servers is started again, as an init would."""
+"""The cluster profile in a home that goes afterwards; servers that have died are started again, as an init would."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ _LOOK_SECONDS = 1.0
 _OWN = {
     "SPRINGLINE_PROFILE": "cluster",
     "SPRINGLINE_STREAM_SAVE": "15",  # seconds between two savings of states
+    "SPRINGLINE_STREAM_PACE": "0.2",  # seconds between two rounds
     "SPRINGLINE_STREAM_TASKS": "1",  # three streams share few cores with all the rest
 }
 
