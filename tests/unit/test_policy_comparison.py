@@ -144,7 +144,7 @@ def test_the_command_prints_goals_last_and_fails_if_one_is_missed(
     """A line a goal, whatever the table holds."""
     report = Report("policies", "quick", [{"a": 1.5}], [Goal("a small", 1.5, "<= 2", met)])
     monkeypatch.setattr(policies, "run", lambda size: report)
-    monkeypatch.setattr(command, "keep", lambda report: tmp_path)
+    monkeypatch.setattr(command, "keep", lambda report, into: tmp_path)
     assert command.main(["policies"]) == code
     last = capsys.readouterr().out.strip().splitlines()[-1]
     assert last == f"goal {'met' if met else 'MISSED'}: a small: 1.5 (wanted <= 2)"
