@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 from collections.abc import Callable, Sequence
@@ -34,9 +35,12 @@ Fault = Callable[[World, random.Random], Struck]
 def kill_server(world: World, drawn: random.Random) -> Struck:
     """kill -9 of a process of a server, with all that it started."""
     name = drawn.choice([server.name for server in world.servers])
-    process = drawn.choice(sorted(world.supervisor.state(name).processes) or ["-"])
-    with suppress(ServiceError):  # it has just died otherwise
-        world.supervisor.kill(name, process)
+    alive = world.supervisor.state(name).processes
+    if not alive:
+        return Struck(f"{name} was to be killed, and did not live")
+    process = drawn.choice(sorted(alive))
+    with suppress(ProcessLookupError):  # it has just ended
+        os.killpg(alive[process], signal.SIGKILL)  # not by the supervisor, which waits for who starts it at the moment
     return Struck(f"killed {process} of {name}")
 
 
@@ -85,7 +89,14 @@ def fill_store(world: World, drawn: random.Random) -> Struck:
         quota(1)
     except requests.RequestException as error:
         return Struck(f"the under-store could not be filled, being away: {type(error).__name__}")
-    return Struck(f"the under-store was full for {seconds:.0f} s", seconds, lambda: quota(-1))
+
+    def empty() -> None:
+        while not world.over.wait(1):
+            with suppress(requests.RequestException):  # struck down meanwhile
+                quota(-1)
+                break
+
+    return Struck(f"the under-store is full for {seconds:.0f} s", seconds, empty)
 
 
 FAULTS: Sequence[tuple[Fault, int]] = (  # with how often each is drawn
@@ -109,7 +120,7 @@ def _held(what: str, process: psutil.Process | None, drawn: random.Random) -> St
 
     with suppress(psutil.Error):
         process.send_signal(signal.SIGSTOP)
-    return Struck(f"{what} stood still for {seconds:.0f} s", seconds, go_on)
+    return Struck(f"{what} stands still for {seconds:.0f} s", seconds, go_on)
 
 
 def _part_of(world: World, job: str, drawn: random.Random) -> tuple[str, psutil.Process | None]:
