@@ -20,7 +20,7 @@ from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.inputs.feeding import Source, messages_of
 from spark_jobs.streaming.inputs.flows import FIELDS
 from spark_jobs.streaming.kafka import Cluster, Kafka
-from spark_jobs.streaming.unitlog.log import Letter
+from spark_jobs.streaming.unitlog.log import Letter, Log
 from spark_jobs.streaming.watching import Seen, look
 
 FLOWS, WORDS, ORDERS = "flows", "words", "orders"
@@ -188,29 +188,37 @@ def await_through(world: World) -> None:
 
 def wrong(world: World) -> dict[str, int]:
     """By stream, how many results are missing, doubled or others than they should be; of how many is noted."""
-    found = {}
     with closing(Kafka(world.streams.cluster)) as log:
-        for job, (wanted, told) in {
-            FLOWS: (_sums_wanted(log), _told(log, FLOWS, ("window_start", "sip", "type", "rows", "bytes"))),
-            WORDS: (_words_wanted(log), _words_told(log)),
-            ORDERS: (_pairs_wanted(log), _told(log, ORDERS, ("orderkey", "customer", "quantity", "price"))),
-        }.items():
-            found[job] = (wanted - told).total() + (told - wanted).total()
-            world.diary.note(f"{job}: {told.total():,} told, {wanted.total():,} wanted, {found[job]:,} wrong")
-    return found
+        found = compared(log)
+    for job, (wanted, told, other) in found.items():
+        world.diary.note(f"{job}: {told:,} told, {wanted:,} wanted, {other:,} wrong")
+    return {job: other for job, (_, _, other) in found.items()}
+
+
+def compared(log: Log) -> dict[str, tuple[int, int, int]]:
+    """By stream, how many results what was fed should give, how many were told, in how many they differ."""
+    results = {
+        FLOWS: (_sums_wanted(log), _told(log, FLOWS, ("window_start", "sip", "type", "rows", "bytes"))),
+        WORDS: (_words_wanted(log), _words_told(log)),
+        ORDERS: (_pairs_wanted(log), _told(log, ORDERS, ("orderkey", "customer", "quantity", "price"))),
+    }
+    return {
+        job: (wanted.total(), told.total(), (wanted - told).total() + (told - wanted).total())
+        for job, (wanted, told) in results.items()
+    }
 
 
 def _time(row: str) -> float:
     return float(row.partition(",")[0])
 
 
-def _rows(log: Kafka, topic: str) -> Iterator[str]:
+def _rows(log: Log, topic: str) -> Iterator[str]:
     for unit, extent in log.extents(topic).items():
         for message in log.fetch(topic, unit, extent.low, extent.high):
             yield from bytes(message.value).decode().splitlines()
 
 
-def _told(log: Kafka, job: str, names: Iterable[str]) -> Counter[tuple[str, ...]]:
+def _told(log: Log, job: str, names: Iterable[str]) -> Counter[tuple[str, ...]]:
     rows = (json.loads(line) for line in _rows(log, f"{job}.results"))
     return Counter(tuple(_said(row[name]) for name in names) for row in rows)
 
@@ -219,24 +227,24 @@ def _said(value: object) -> str:
     return f"{value:.4f}" if isinstance(value, float) else str(value)[:19]
 
 
-def _sums_wanted(log: Kafka) -> Counter[tuple[str, ...]]:
-    rows = pd.DataFrame(  # noqa: F841  (the query names it)
-        [(float(row[0]), row[1], row[2], int(row[6])) for row in (line.split(",") for line in _rows(log, "flows"))],
-        columns=["at", "sip", "type", "bytes"],
+def _sums_wanted(log: Log) -> Counter[tuple[str, ...]]:
+    fed = pd.DataFrame(  # noqa: F841  (the query names it)
+        [(float(row[0]), row[1], row[2], int(row[6])) for row in (line.split(",") for line in _rows(log, FLOWS))],
+        columns=["seconds", "sip", "type", "bytes"],
     )
     found = duckdb.execute(
-        f"""SELECT strftime(make_timestamp((floor(at / 10) * 10 * 1000000)::BIGINT), '%Y-%m-%dT%H:%M:%S'),
-          sip, type, count(*), sum(bytes)::BIGINT FROM rows WHERE at < (SELECT max(at) FROM rows) - {_FAR / 2}
-          GROUP BY floor(at / 10), sip, type"""
+        f"""SELECT strftime(make_timestamp((floor(seconds / 10) * 10000000)::BIGINT), '%Y-%m-%dT%H:%M:%S'),
+          sip, type, count(*), sum(bytes)::BIGINT FROM fed WHERE seconds < (SELECT max(seconds) FROM fed) - {_FAR / 2}
+          GROUP BY floor(seconds / 10), sip, type"""
     ).fetchall()
     return Counter(tuple(str(value) for value in row) for row in found)
 
 
-def _words_wanted(log: Kafka) -> Counter[tuple[str, ...]]:
+def _words_wanted(log: Log) -> Counter[tuple[str, ...]]:
     return Counter((word,) for line in _rows(log, "lines") for word in line.split())
 
 
-def _words_told(log: Kafka) -> Counter[tuple[str, ...]]:
+def _words_told(log: Log) -> Counter[tuple[str, ...]]:
     found: Counter[tuple[str, ...]] = Counter()
     for line in _rows(log, f"{WORDS}.results"):
         told = json.loads(line)
@@ -244,15 +252,15 @@ def _words_told(log: Kafka) -> Counter[tuple[str, ...]]:
     return found
 
 
-def _pairs_wanted(log: Kafka) -> Counter[tuple[str, ...]]:
-    left = pd.DataFrame(  # noqa: F841
+def _pairs_wanted(log: Log) -> Counter[tuple[str, ...]]:
+    one = pd.DataFrame(  # noqa: F841
         (line.split(",") for line in _rows(log, "orders")), columns=["orderkey", "customer", "priority"]
     )
-    right = pd.DataFrame(  # noqa: F841
+    other = pd.DataFrame(  # noqa: F841
         (line.split(",") for line in _rows(log, "items")), columns=["orderkey", "quantity", "price", "shipmode"]
     )
     found = duckdb.execute(
-        """SELECT orderkey, customer, quantity, price::DOUBLE FROM "left" JOIN "right" USING (orderkey)
+        """SELECT orderkey, customer, quantity, price::DOUBLE FROM one JOIN other USING (orderkey)
           WHERE priority = '1-URGENT' AND quantity::INT > 45"""
     ).fetchall()
     return Counter(tuple(_said(value) for value in row) for row in found)

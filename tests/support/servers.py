@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from confluent_kafka.admin import AdminClient
@@ -23,6 +27,16 @@ class Running:
     def kill(self, process: str) -> None:
         """Kill one of its processes with -9."""
         self.supervisor.kill(self.name, process)
+
+    @contextmanager
+    def cut_off(self, process: str) -> Iterator[None]:
+        """One of its processes answers nobody for a while, and all it was asked is answered late: a partition."""
+        pid = self.processes[process]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
     def restart(self, process: str) -> None:
         """Kill one of its processes with -9, and start it again."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.streaming.backpressure.choosing import USUAL, Control, choose
 from spark_jobs.streaming.watching import Seen
 from tests.support.relay_app import RelayApp
 from tests.support.servers import Running
@@ -18,9 +19,9 @@ BOUND = 8e6  # bytes: without back-pressure they would wait before the slow stag
 
 
 @pytest.fixture
-def relay(kafka: Running, tmp_path: Path) -> Iterator[RelayApp]:
+def relay(kafka: Running, zookeeper: Running, tmp_path: Path) -> Iterator[RelayApp]:
     """A relay that runs."""
-    app = RelayApp(kafka, tmp_path / "relay")
+    app = RelayApp(kafka, tmp_path / "relay", SPRINGLINE_ZOOKEEPER=zookeeper.address)
     app.await_(lambda seen: seen.works, patience=120)
     yield app
     app.close()
@@ -30,6 +31,12 @@ def throttled(seen: Seen, *stages: str) -> bool:
     """Whether these stages are throttled."""
     told = seen.backpressure.get("stages", {})
     return all(told.get(stage, {}).get("throttled_by") for stage in stages)
+
+
+def through_and_free(relay: RelayApp, seen: Seen) -> bool:
+    """Whether all came out, and no stage is throttled."""
+    stages = seen.backpressure["stages"].values()
+    return sum(relay.numbers().values()) >= relay.fed and all(stage["rate"] is None for stage in stages)
 
 
 def test_a_slow_stage_throttles_the_source_and_a_kill_then_loses_nothing(relay: RelayApp) -> None:
@@ -50,11 +57,26 @@ def test_a_slow_stage_throttles_the_source_and_a_kill_then_loses_nothing(relay: 
     relay.kill_all()
     relay.speed_up()
     relay.finish_feeding()
-    free = relay.await_(
-        lambda seen: seen.works and sum(relay.numbers().values()) >= relay.fed
-        and all(stage["rate"] is None for stage in seen.backpressure["stages"].values()),
-        patience=120,
-    )  # fmt: skip
+    free = relay.await_(lambda seen: seen.works and through_and_free(relay, seen), patience=120)
     assert free.error == ""
+    relay.stop()
+    assert relay.numbers() == Counter(range(relay.fed))
+
+
+def test_signals_by_zookeeper_end_with_their_leases_when_it_dies_and_come_again(
+    relay: RelayApp, zookeeper: Running
+) -> None:
+    """Nobody stays throttled by what nobody can take back; the channel is chosen while the job runs."""
+    relay.feed(OFFERED, SIZE)
+    choose(relay.folder, USUAL, control=Control.ZOOKEEPER)
+    relay.slow_down(SLOW)
+    relay.await_(lambda seen: throttled(seen, "take", "parse"), patience=60)
+    zookeeper.kill("server")
+    relay.await_(lambda seen: not throttled(seen, "take") and "ZooKeeper" in seen.error, patience=60)
+    zookeeper.mend()
+    relay.await_(lambda seen: throttled(seen, "take", "parse"), patience=60)
+    relay.speed_up()
+    relay.finish_feeding()
+    relay.await_(lambda seen: through_and_free(relay, seen), patience=120)
     relay.stop()
     assert relay.numbers() == Counter(range(relay.fed))

@@ -60,6 +60,23 @@ def outlasting(open_end: Open, server: Running, process: str) -> str:
     return trouble
 
 
+def outlasting_a_partition(open_end: Open, server: Running, process: str) -> None:
+    """Nobody waits for a server that answers nothing; when it answers again, the newest signal comes."""
+    here, there = open_end(["count"]), open_end(["parse"])
+    here.send([signal(1)])
+    received(there, "parse")
+    with server.cut_off(process):
+        began = time.monotonic()
+        for number in range(2, 6):
+            here.send([signal(number)])
+            there.receive("parse")
+        assert time.monotonic() - began < 1.0
+        time.sleep(began + 8.0 - time.monotonic())  # longer than any session lasts
+    last = signal(6)
+    here.send([last])
+    assert received_last(there, last)[-1] == last
+
+
 class TestControlTopic(ChannelSuite):
     """Over Kafka."""
 
@@ -75,6 +92,10 @@ class TestControlTopic(ChannelSuite):
         """Sending does not wait for it; of what was asked meanwhile the newest comes."""
         trouble = outlasting(open_end, kafka, "broker")
         assert "could not be sent" in trouble or "signals:" in trouble
+
+    def test_signals_go_on_after_a_partition(self, open_end: Open, kafka: Running) -> None:
+        """Requests time out meanwhile."""
+        outlasting_a_partition(open_end, kafka, "broker")
 
     def test_a_control_topic_that_was_deleted_is_made_again(self, open_end: Open, kafka: Running, job: str) -> None:
         """By whoever needs it next."""
@@ -127,6 +148,10 @@ class TestZooKeeper(ChannelSuite):
     def test_signals_go_on_when_the_server_was_killed(self, open_end: Open, zookeeper: Running) -> None:
         """Sending does not wait for it; of what was asked meanwhile the newest comes."""
         assert "ZooKeeper" in outlasting(open_end, zookeeper, "server")
+
+    def test_signals_go_on_after_a_partition(self, open_end: Open, zookeeper: Running) -> None:
+        """The session is over meanwhile."""
+        outlasting_a_partition(open_end, zookeeper, "server")
 
     def test_messages_are_deleted_and_the_state_is_told(self, open_end: Open, zookeeper: Running, job: str) -> None:
         """The patent's nodes: nothing is left at /taskmessage, what is asked of a stage is at /taskstate."""
