@@ -14,7 +14,7 @@ from persistence.platform import Platform
 from persistence.sending import Pace
 from persistence.transitions import Event
 from tests.support.lines import LinesRunner, digest_of, lines_of, make
-from tests.support.stages import once, stage
+from tests.support.stages import once, raise_, stage
 from tests.support.states import (
     copies_in,
     damage,
@@ -27,15 +27,6 @@ from tests.support.states import (
     pause_of,
     wipe_cache,
 )
-
-
-def raise_(error: BaseException) -> Callable[..., None]:
-    """Something that fails."""
-
-    def fail(*_: object) -> None:
-        raise error
-
-    return fail
 
 
 def shouted(platform: Platform) -> Dataset:
