@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from persistence.errors import PersistenceError
 from persistence.platform import Platform
 from spark_jobs.streaming.beside import Beside
+from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.parts import Part
 from spark_jobs.streaming.savepoints import Savepoints, make_asked
 from spark_jobs.streaming.saving import SavedStates, told_needed_from

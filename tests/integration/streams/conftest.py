@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.inputs.flows import Flows
-from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.kafka import Kafka
 from tests.support.join_job import JoinJob
 from tests.support.servers import Running
 from tests.support.stream_job import StreamJob

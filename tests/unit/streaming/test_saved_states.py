@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from persistence.platform import Platform
+from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.kafka import Cluster
 from spark_jobs.streaming.parts import Part
 from spark_jobs.streaming.saving import SavedStates
 from spark_jobs.streaming.unitlog.planner import CONTENTS_EVERY, cut_before
