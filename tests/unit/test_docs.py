@@ -32,16 +32,10 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 PERSISTENCE = ROOT / "docs" / "persistence.md"
-SERVICES = ROOT / "docs" / "services.md"
-PAGES = ROOT / "docs" / "pages.md"
 OPERATIONS = ROOT / "docs" / "operations.md"
-MONITORING = ROOT / "docs" / "monitoring.md"
-GUIDE = ("tutorial", "howto", "papers", "settings", "reference-commands", "reference-api")
-DOCUMENTS = (
-    *(README, ROOT / "CHANGELOG.md", ARCHITECTURE, PERSISTENCE, SERVICES, PAGES, MONITORING, OPERATIONS),
-    *(ROOT / "docs" / f"{name}.md" for name in GUIDE),
-)
-every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+PLACES = ("*.md", "docs/*.md", "[a-z]*/README.md", "[a-z]*/[a-z]*/README.md")
+DOCUMENTS = sorted(path for place in PLACES for path in ROOT.glob(place))
+every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 
 
 def read(path: Path) -> str:
