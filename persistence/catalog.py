@@ -1,4 +1,4 @@
-"""The catalog: what is known of every generation, changed one transaction at a time."""
+"""The catalog: changes what is known of generations and operations, one transaction at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the catalog holds: generations, their changes of state, and the lineage between them."""
+"""Finds generations in the catalog: one, those that fit, what happened to them, and the lineage around them."""
 
 from __future__ import annotations
 

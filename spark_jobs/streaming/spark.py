@@ -1,4 +1,4 @@
-"""The one place that speaks to Spark: a streaming data source that runs the units of a stage, and a query for it."""
+"""A stage on Spark: a streaming data source that runs its units, and the query that reads it."""
 
 from __future__ import annotations
 
