@@ -9,8 +9,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from benchmarks.broker import Place
+from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.supervision import launch
 from spark_jobs.streaming.watching import look
 

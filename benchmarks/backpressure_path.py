@@ -25,7 +25,8 @@ from spark_jobs.streaming.application import run_job
 from spark_jobs.streaming.backpressure.admission import Mode
 from spark_jobs.streaming.backpressure.choosing import Choice
 from spark_jobs.streaming.backpressure.counting import Counting
-from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.cluster import Cluster
+from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.parts import Part
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.unitlog.log import Letter

@@ -172,6 +172,7 @@ def measures(scenario: Scenario, trace: Trace) -> Row:
 
 
 def goals_of_default(rows: Sequence[Row]) -> Iterator[Goal]:
+    """Whether the recommended mode meets what was set before, in each scenario."""
     for row in rows:
         if row["mode"] != str(RECOMMENDED):
             continue

@@ -16,7 +16,8 @@ from benchmarks.join_inputs import fields_of
 from benchmarks.join_job import PARTITIONS, Case, feed
 from benchmarks.running_job import cpu_of
 from benchmarks.spark_peer import rows_of, session_of, started
-from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.cluster import Cluster
+from spark_jobs.streaming.kafka import Kafka
 
 _BATCHES = 6
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 from spark_jobs.streaming.backpressure.admission import Mode
 from spark_jobs.streaming.backpressure.choosing import USUAL, Choice
 from spark_jobs.streaming.folder import HOLD, STOP, JobFolder
-from spark_jobs.streaming.parts import Part
+from spark_jobs.streaming.parts import OwnTopics, Part
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.tracking.tracked import Tracked
 from spark_jobs.streaming.unitlog.stage import Stage, register_step
@@ -33,7 +33,7 @@ _TURN = 0.02  # seconds after which a capacity is looked at again
 
 
 @dataclass(frozen=True)
-class RelayJob:
+class RelayJob(OwnTopics):
     """Four stages of `units` units; each of `count` can do as many bytes a second as the file `slow` says."""
 
     name: str
@@ -44,16 +44,6 @@ class RelayJob:
     latest: bool = False
     backpressure: Choice = USUAL
     tracked: Tracked | None = None
-
-    @property
-    def opens(self) -> Mapping[str, int]:
-        """None: others make the topic that it reads."""
-        return {}
-
-    @property
-    def results(self) -> str:
-        """The topic of the numbers of messages."""
-        return f"{self.name}.results"
 
     @property
     def dead(self) -> str:

@@ -14,8 +14,9 @@ from benchmarks.broker import Place, place
 from benchmarks.report import Goal, Report, Row
 from benchmarks.running_job import Measured, Step, run_timed
 from benchmarks.window_job import Case, feed, measure
+from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.inputs.flows import Flows
-from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.tracking.tracked import Delivery, Tracked
 from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.wordcount.job import WordCountJob

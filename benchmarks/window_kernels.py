@@ -19,6 +19,7 @@ import pyarrow.csv
 from benchmarks.report import Goal, Report, Row
 from benchmarks.window_queries import ONE, PEER, hundred
 from spark_jobs.streaming.inputs.flows import FIELDS, Flows, declared
+from spark_jobs.streaming.unitlog.letters import arrow_bytes
 from spark_jobs.streaming.unitlog.step import Input, Message, Round, State
 from spark_jobs.streaming.windows.adhoc import AdHoc, answer
 from spark_jobs.streaming.windows.map import Mapper
@@ -140,7 +141,7 @@ def _reducing(few: Flows, many: Flows) -> Iterator[Case]:
     for name, flows in (("10,000 groups", few), ("400,000 groups", many)):
         versions = _versions("arrow", _ONE)
         output = Mapper("flows", 1)(State(), Input("map", 0, Round(1, 1, 0.0, versions), _messages(flows, "arrow")))
-        messages = [Message(offset, _ipc(batch)) for offset, batch in enumerate(output.buffers[0])]
+        messages = [Message(offset, arrow_bytes(batch)) for offset, batch in enumerate(output.buffers[0])]
         step, state = Reducer("flows", 1), [State()]
 
         def turn(
@@ -158,7 +159,7 @@ def _reducing(few: Flows, many: Flows) -> Iterator[Case]:
 def _asking(flows: Flows) -> Case:
     versions = _versions("arrow", _ONE)
     output = Mapper("flows", 1)(State(), Input("map", 0, Round(1, 1, 0.0, versions), _messages(flows, "arrow")))
-    messages = [Message(offset, _ipc(batch)) for offset, batch in enumerate(output.buffers[0])]
+    messages = [Message(offset, arrow_bytes(batch)) for offset, batch in enumerate(output.buffers[0])]
     state = Reducer("flows", 1)(State(), Input("reduce", 0, Round(1, 1, 0.0, versions), messages)).state
     asker = AdHoc(_registry("arrow", _ONE))
 
@@ -166,13 +167,6 @@ def _asking(flows: Flows) -> Case:
         answer(asker.plan("SELECT sip, count(*) AS n, avg(packets) AS p FROM flows GROUP BY sip"), [state])
 
     return Case("ad hoc query over 10,000 groups", "arrow", 1, turn)
-
-
-def _ipc(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return bytes(sink.getvalue())
 
 
 # ---- others, on the same bytes

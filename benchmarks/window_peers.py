@@ -23,8 +23,9 @@ from benchmarks.spark_peer import rows_of, session_of, started
 from benchmarks.window_job import Case
 from benchmarks.window_queries import PEER
 from services.jars import Jars
+from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.inputs.flows import FIELDS
-from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.kafka import Kafka
 
 _FLINK = Path(__file__).parent / "flink"
 

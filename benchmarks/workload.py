@@ -17,7 +17,6 @@ from spark_jobs.operations import Context, operation
 TRANSFORMS = ("bench.parse", "bench.clean", "bench.enrich", "bench.derive", "bench.rotate")
 COUNTS = ("bench.words", "bench.modes", "bench.lengths", "bench.starts")
 IN_ORDER = ("bench.load", *TRANSFORMS, *COUNTS)
-LINE_BYTES = 127  # of LINEITEM as CSV, about
 
 
 def make_landing(folder: Path, batch: int, size: int) -> Path:

@@ -25,7 +25,7 @@ _INTRO = """\
 # Commands
 
 Every command line and what it takes. `--help` tells the same. An error that was foreseen is one line on stderr, and the
-exit status is 1.
+exit status is 1; that of `python -m persistence` is 2, since 1 means there that something is left to do.
 
 This page is written by `make docs`; edit the functions of the commands instead.
 """

@@ -1,24 +1,22 @@
-"""The catalog: what is known of every generation, changed one transaction at a time."""
+"""The catalog: changes what is known of generations and operations, one transaction at a time."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from types import MappingProxyType
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
-from sqlalchemy import Connection, Select, and_, func, insert, select, update
+from sqlalchemy import Connection, and_, func, insert, select, update
 
 from persistence import schema
-from persistence.cache_loss import CacheLoss, loss_from
-from persistence.errors import RefusedTransition, UnknownDataset
-from persistence.lineage import Lineage
+from persistence.errors import RefusedTransition
+from persistence.generations import Generations
 from persistence.model import (
     Cache,
     Call,
     Dataset,
-    Moment,
     Operation,
     Origin,
     Phase,
@@ -27,12 +25,12 @@ from persistence.model import (
     Under,
     checked_path,
 )
-from persistence.neighbourhood import lineage_from, operations_of
+from persistence.neighbourhood import operations_of
 from persistence.places import cache_place
-from persistence.records import insert_of, key_of, keys_of, load
+from persistence.records import insert_of, key_of, load
 from persistence.risk_samples import RiskSamples
-from persistence.runs import Runs, run_is
-from persistence.schema import commit_counter, dag_run, db_now, generation, operation, source
+from persistence.runs import Runs
+from persistence.schema import commit_counter, db_now, generation, operation, source
 from persistence.schema import transition as transitions
 from persistence.transitions import START, Event, State, after
 
@@ -41,23 +39,7 @@ logger = logging.getLogger("springline.catalog")
 _ALWAYS: Mapping[str, Any] = MappingProxyType({})
 
 
-class Fits(TypedDict, total=False):
-    """What generations are looked for by; `limit`: 1,000 unless given.
-
-    `dag_ids`, `run_ids`: made by one of these DAGs, in one of these DAG runs.
-    """
-
-    path: str
-    prefix: str
-    origin: Origin
-    phase: Phase
-    superseded: bool | None
-    dag_ids: Collection[str]
-    run_ids: Collection[str] | None
-    limit: int
-
-
-class Catalog(Runs, RiskSamples):
+class Catalog(Generations, Runs, RiskSamples):
     """Records generations, operations, DAG runs, readers and measurements in one database."""
 
     def __init__(self, url: str, *, who: str = "", patience: float = 0.0) -> None:
@@ -227,131 +209,6 @@ class Catalog(Runs, RiskSamples):
         self.announce(Event.COMMITTED, dataset)
         return dataset
 
-    # ---- finding generations
-
-    def get(self, ref: Ref) -> Dataset:
-        """One generation; raises `UnknownDataset`."""
-        return self.get_all([ref])[0]
-
-    def get_all(self, refs: Sequence[Ref]) -> list[Dataset]:
-        """The generations, in the order asked for; raises `UnknownDataset`."""
-        with self.reading() as connection:
-            identities = keys_of(connection, refs)
-            loaded = load(connection, identities)
-            return [loaded[identity] for identity in identities]
-
-    def resolve(self, path: str, origin: Origin = Origin()) -> Dataset:
-        """The generation that a reader of `path` sees; raises `UnknownDataset`.
-
-        A DAG run sees what it made itself, else the newest that was committed when it began;
-        everyone else sees the newest that is committed.
-        """
-        checked_path(path)
-        committed = and_(generation.c.path == path, generation.c.phase == "committed")
-        newest = select(generation.c.id).where(committed).order_by(generation.c.commit_number.desc()).limit(1)
-        with self.reading() as connection:
-            found = None
-            if origin.run_id:
-                run = and_(generation.c.dag_id == origin.dag_id, generation.c.run_id == origin.run_id)
-                found = connection.scalar(newest.where(run))
-                if found is None:
-                    snapshot = connection.scalar(select(dag_run.c.snapshot).where(run_is(origin)))
-                    bound = generation.c.commit_number <= (snapshot or 0)
-                    found = connection.scalar(newest.where(bound) if snapshot is not None else newest)
-            else:
-                found = connection.scalar(newest)
-            if found is None:
-                raise UnknownDataset(f"{path}: no committed generation" + (" for this run" if origin.run_id else ""))
-            return load(connection, [found])[found]
-
-    def find(self, **fits: Unpack[Fits]) -> list[Dataset]:
-        """Generations that fit every filter given, the newest first."""
-        return self.select(_fitting(**fits))
-
-    def select(self, query: Select[Any]) -> list[Dataset]:
-        """The generations whose ids `query` gives, in its order."""
-        with self.reading() as connection:
-            identities = list(connection.scalars(query).all())
-            loaded = load(connection, identities)
-            return [loaded[identity] for identity in identities]
-
-    def made_from(self, ref: Ref, limit: int = 1000) -> list[Dataset]:
-        """The generations that were made directly from one, the newest first; raises `UnknownDataset`."""
-        with self.reading() as connection:
-            key = key_of(connection, ref)
-        of = source.c.source_id == key
-        return self.select(
-            select(source.c.generation_id).where(of).distinct().order_by(source.c.generation_id.desc()).limit(limit)
-        )
-
-    def dag_ids(self) -> list[str]:
-        """The DAGs that made anything, sorted; among them the empty one, if something was made by none."""
-        with self.reading() as connection:
-            return sorted(connection.scalars(select(generation.c.dag_id).distinct()).all())
-
-    def history(self, ref: Ref | None = None, *, since: float = 0.0) -> list[Moment]:
-        """The changes of state of one generation, or of all, in the order in which they were made."""
-        query = (
-            select(transitions, generation.c.path, generation.c.generation)
-            .join(generation, generation.c.id == transitions.c.generation_id)
-            .where(transitions.c.at >= since)
-            .order_by(transitions.c.id)
-        )
-        if ref is not None:
-            query = query.where(generation.c.path == ref.path, generation.c.generation == ref.generation)
-        with self.reading() as connection:
-            return [
-                Moment(
-                    Ref(row.path, row.generation), row.at, row.event, Phase(row.phase), Cache(row.cache),
-                    Under(row.under), row.who, row.why,
-                )
-                for row in connection.execute(query)
-            ]  # fmt: skip
-
-    def cache_used(self) -> int:
-        """Bytes in the cache, and those that open writes are expected to need."""
-        cached = select(func.coalesce(func.sum(generation.c.bytes), 0)).where(schema.in_cache)
-        expected = select(func.coalesce(func.sum(generation.c.bytes), 0)).where(
-            schema.being_written, generation.c.cache == "writing"
-        )
-        with self.reading() as connection:
-            return int(connection.scalar(cached) or 0) + int(connection.scalar(expected) or 0)
-
-    # ---- lineage
-
-    def lineage_around(self, refs: Iterable[Ref], *, down: bool = True) -> Lineage:
-        """The part of the lineage that decisions on `refs` need; see `neighbourhood.lineage_from`."""
-        with self.reading() as connection:
-            seeds = keys_of(connection, list(refs))
-            return lineage_from(connection, seeds, down=down)
-
-    def lineage_of(self, **fits: Unpack[Fits]) -> tuple[Lineage, int]:
-        """What `find` finds and what would bring it back, as one transaction sees it; and how many were found."""
-        with self.reading() as connection:
-            found = connection.scalars(_fitting(**fits)).all()
-            return lineage_from(connection, found, down=False), len(found)
-
-    def alone(self, keys: Sequence[int]) -> Lineage:
-        """A lineage of these generations alone, in this order, without what they were made from."""
-        with self.reading() as connection:
-            loaded = load(connection, keys)
-            names = {dataset.call.name for dataset in loaded.values() if dataset.call}
-            operations = operations_of(connection, names)
-        return Lineage({loaded[key].ref: loaded[key] for key in keys}, operations)
-
-    def loss_of_cache(self) -> CacheLoss:
-        """What a loss of the whole cache would touch."""
-        with self.reading() as connection:
-            return loss_from(connection)
-
-    def lineage_of_cache(self) -> Lineage:
-        """The lineage of everything that is committed and in the cache or not persisted."""
-        settled = and_(generation.c.cache == "present", generation.c.phase == "committed")
-        with self.reading() as connection:
-            cached = connection.scalars(select(generation.c.id).where(settled)).all()
-            loose = connection.scalars(select(generation.c.id).where(schema.unsettled)).all()
-            return lineage_from(connection, sorted({*cached, *loose}), down=False)
-
     # ---- operations
 
     def register_operations(self, operations: Iterable[Operation]) -> list[Ref]:
@@ -429,42 +286,6 @@ class Catalog(Runs, RiskSamples):
                 under=state.under.value, who=self.who, why=why,
             )
         )  # fmt: skip
-
-
-def _fitting(
-    *,
-    path: str = "",
-    prefix: str = "",
-    origin: Origin | None = None,
-    phase: Phase | None = None,
-    superseded: bool | None = None,
-    dag_ids: Collection[str] | None = None,
-    run_ids: Collection[str] | None = None,
-    limit: int = 1000,
-) -> Select[Any]:
-    """The keys of the generations that fit, the newest first."""
-    query = select(generation.c.id).order_by(generation.c.id.desc()).limit(limit)
-    if path:
-        query = query.where(generation.c.path == path)
-    if prefix:
-        query = query.where(generation.c.path.startswith(prefix, autoescape=True))
-    if origin:
-        for column, value in (
-            (generation.c.dag_id, origin.dag_id),
-            (generation.c.run_id, origin.run_id),
-            (generation.c.task_id, origin.task_id),
-        ):
-            if value:
-                query = query.where(column == value)
-    if phase:
-        query = query.where(generation.c.phase == phase.value)
-    if superseded is not None:
-        query = query.where(generation.c.superseded == superseded)
-    if dag_ids is not None:
-        query = query.where(generation.c.dag_id.in_(dag_ids))
-    if run_ids is not None:
-        query = query.where(generation.c.run_id.in_(run_ids))
-    return query
 
 
 def _by(origin: Origin) -> Any:

@@ -21,10 +21,6 @@ class CyclicLineage(PersistenceError):
     """Sources that lead back to themselves."""
 
 
-class CacheFull(PersistenceError):
-    """The cache has no room and nothing in it may go."""
-
-
 class StorageFull(PersistenceError):
     """The under-store has no room left."""
 

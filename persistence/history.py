@@ -86,12 +86,6 @@ def _weighted_median(weighted: Sequence[tuple[float, int]]) -> float | None:
     return None
 
 
-def predict(history: Sequence[Measurement], size: int) -> Prediction | None:
-    """How long `size` bytes will take by `history`; None without history."""
-    line = fit(history)
-    return line.at(size) if line else None
-
-
 @dataclass(frozen=True)
 class Costs:
     """What was measured: the link to the under-store, and the operations on either side.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
-from persistence.errors import CyclicLineage, Irrecoverable
+from persistence.errors import CyclicLineage
 from persistence.model import Dataset, Operation, Phase, Ref
 
 Node = TypeVar("Node", bound=Hashable)
@@ -57,14 +57,6 @@ class Lineage:
     def source_bytes(self, ref: Ref) -> int:
         """The bytes of all sources of `ref` that are known."""
         return sum(self.datasets[s].bytes for s in self.datasets[ref].sources if s in self.datasets)
-
-    def ancestors(self, ref: Ref) -> tuple[Ref, ...]:
-        """Everything that `ref` was made from, sources before what was made of them."""
-        return tuple(postorder([ref], self._known_sources))[:-1]
-
-    def descendants(self, ref: Ref) -> tuple[Ref, ...]:
-        """Everything that was made from `ref`, sources before what was made of them."""
-        return tuple(reversed(list(postorder([ref], self.dependents))))[1:]
 
     def unpersisted_above(self, ref: Ref) -> tuple[Ref, ...]:
         """The ancestors that running `ref` again without the cache goes back to, sources first."""
@@ -116,21 +108,13 @@ class Lineage:
             return f"{name} cannot be run: its code is no longer there"
         return ""
 
-    def chain(self, ref: Ref, *, without: frozenset[Ref] = frozenset()) -> tuple[Ref, ...]:
-        """What must be run, in order, to have `ref` again; empty if it is at hand.
-
-        A generation is at hand if it is available, the cached bytes of those in `without` taken as gone.
-        Raises `Irrecoverable`, naming what cannot come back and why.
-        """
-        order, blocked = self.chains([ref], without=without)
-        if blocked:
-            raise Irrecoverable(f"{ref} cannot be brought back: {'; '.join(blocked[ref])}")
-        return order
-
     def chains(
         self, refs: Iterable[Ref], *, without: frozenset[Ref] = frozenset()
     ) -> tuple[tuple[Ref, ...], dict[Ref, tuple[str, ...]]]:
-        """What must be run, in order, to have all of `refs` again; and those that cannot come back, with the causes."""
+        """What must be run, in order, to have all of `refs` again; and those that cannot come back, with the causes.
+
+        Nothing is run for what is at hand: it is available, the cached bytes of those in `without` taken as gone.
+        """
 
         def at_hand(dataset: Dataset) -> bool:
             return dataset.available and (dataset.persisted or dataset.ref not in without)

@@ -44,7 +44,8 @@ class Policy(Protocol):
     @property
     def local(self) -> bool: ...
 
-    def score(self, ref: Ref, lineage: Lineage, costs: Costs, now: float) -> Score: ...
+    def score(self, ref: Ref, lineage: Lineage, costs: Costs, now: float) -> Score:
+        """How urgent `ref` is at `now`, in seconds since 1970."""
 
 
 def make_policy(name: str, *, weights: Sequence[float], mean_fault_seconds: float) -> Policy:

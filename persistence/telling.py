@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -13,7 +13,7 @@ from rich.table import Table
 from persistence.exposure import exposures, worst
 from persistence.model import Dataset, Method, Ref, Status
 from persistence.platform import Platform
-from persistence.recovery import Risk
+from persistence.recovery import Risk, Step
 from persistence.transitions import Event
 from persistence.wording import counted, say_bytes, say_list, say_seconds
 
@@ -111,6 +111,15 @@ def risk_row(risk: Risk) -> dict[str, Any]:
         "recompute_seconds": risk.recompute_seconds,
         "irrecoverable_bytes": risk.irrecoverable_bytes,
         "irrecoverable": [str(ref) for ref in risk.irrecoverable],
+    }
+
+
+def recovery_row(steps: Iterable[Step], seconds: float, irrecoverable: Mapping[Ref, Iterable[str]]) -> dict[str, Any]:
+    """A recovery, planned or carried out, as JSON has it; `irrecoverable` with the causes."""
+    return {
+        "steps": [{"dataset": str(step.ref), "action": step.action, "words": step.words} for step in steps],
+        "seconds": seconds,
+        "irrecoverable": {str(ref): list(why) for ref, why in irrecoverable.items()},
     }
 
 

@@ -27,18 +27,12 @@ def is_free(port: int) -> bool:
     return True
 
 
-def free_port() -> int:
-    """A port that is free at the moment, below those that clients are given.
+def free_ports(count: int = 1) -> int:
+    """The first of `count` ports in a row that are all free at the moment, below those that clients are given.
 
     A client that goes on calling a server that is down on one of theirs may be given that very port, connect
     to itself, and keep the server from coming back.
     """
-    candidates = random.sample(range(20000, 32000), 1000)
-    return next(port for port in candidates if is_free(port))
-
-
-def free_ports(count: int) -> int:
-    """The first of `count` ports in a row that are all free at the moment."""
     candidates = random.sample(range(20000, 32000 - count), 1000)
     return next(first for first in candidates if all(is_free(first + offset) for offset in range(count)))
 

@@ -38,6 +38,7 @@ class Records:
         self.folder = folder
 
     def path(self, server: str) -> Path:
+        """The file of one server's record."""
         return self.folder / f"{server}.json"
 
     def names(self) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ class State:
 
     @property
     def running(self) -> bool:
+        """Whether all of its processes run."""
         return self.words == "running"
 
 

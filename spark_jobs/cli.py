@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from contextlib import closing
@@ -17,6 +16,7 @@ from rich.table import Table
 from persistence.errors import PersistenceError
 from persistence.model import Dataset, Strategy
 from persistence.platform import open_platform
+from persistence.telling import print_json
 from persistence.wording import say_bytes, say_seconds
 from spark_jobs.errors import SparkJobsError
 from spark_jobs.landing import land, parse_days
@@ -47,7 +47,7 @@ def operations(
     registry = load_operations(JobSettings().operations)
     listed = [registry.get(name)] if name else list(registry.in_order())
     if as_json:
-        _print_json([_declaration(registry, declared) for declared in listed])
+        print_json([_declaration(registry, declared) for declared in listed])
         return
     table = Table("operation", "reads", "makes", "", box=box.SIMPLE, padding=(0, 0), pad_edge=False)
     for declared in listed:
@@ -82,7 +82,7 @@ def run(
                 if not as_json:
                     _say(made[-1])
     if as_json:
-        _print_json([_row(dataset) for dataset in made])
+        print_json([_row(dataset) for dataset in made])
 
 
 @app.command()
@@ -95,7 +95,7 @@ def landing(
     """Write the landing files of some days of 2013; other days get files without rows."""
     landed = land(parse_days(days), folder or JobSettings().landing_folder, copies=copies)
     if as_json:
-        _print_json([{"path": str(one.path), "rows": one.manifest.rows, "bytes": one.manifest.size,
+        print_json([{"path": str(one.path), "rows": one.manifest.rows, "bytes": one.manifest.size,
                       "fresh": one.fresh} for one in landed])  # fmt: skip
         return
     for one in landed:
@@ -171,7 +171,3 @@ def _declaration(registry: Registry, declared: RegisteredOperation) -> dict[str,
         "parameters": list(declared.parameters),
         "version": declared.version,
     }
-
-
-def _print_json(value: object) -> None:
-    print(json.dumps(value, ensure_ascii=False, indent=2))

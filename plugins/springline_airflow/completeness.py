@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
@@ -24,18 +24,13 @@ from spark_jobs.streaming.tracking.failures import failures_within
 from spark_jobs.streaming.unitlog.log import Log
 from spark_jobs.streaming.watching import look
 from spark_jobs.streaming.windows.clause import instant
+from springline_airflow.opening import opened_log
 
 _SHOWN = 5  # records that were given up, in words
 _NOT_GIVEN = ("", "None", "null")  # what a template may come to
 _MICROS = 1e6
 
 Offsets = dict[str, int]  # by partition, as JSON has it
-
-
-def _log() -> AbstractContextManager[Log]:
-    from spark_jobs.streaming.kafka import Kafka  # only when a task runs
-
-    return closing(Kafka(StreamSettings().cluster))
 
 
 @dataclass(frozen=True)
@@ -111,7 +106,7 @@ class CompletenessOperator(BaseOperator):
         max_wait: float = 3600.0,
         fail_on_lost: bool = False,
         poll: float = 1.0,
-        open_log: Callable[[], AbstractContextManager[Log]] = _log,
+        open_log: Callable[[], AbstractContextManager[Log]] = opened_log,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

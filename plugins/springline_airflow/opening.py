@@ -1,9 +1,9 @@
-"""Opens the platform that Airflow's connections and the settings describe, for as long as it is needed."""
+"""Opens the platform that Airflow's connections and the settings describe, and the streams' log, while needed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from springline_airflow.metering import task_meter
 
 if TYPE_CHECKING:
     from spark_jobs.runner import SparkRunner
+    from spark_jobs.streaming.unitlog.log import Log
 
 
 @contextmanager
@@ -31,14 +32,24 @@ def opened(who: str) -> Iterator[Platform]:
         runner.close()
 
 
+def without_runner(who: str) -> AbstractContextManager[Platform]:
+    """The platform, which runs no operations."""
+    return closing(_without_runner(who))
+
+
 @contextmanager
 def opened_catalog(who: str) -> Iterator[Catalog]:
     """The catalog alone."""
-    platform = open_platform(Settings(**overrides(defined)), runner=NoRunner(), who=who)
-    try:
+    with without_runner(who) as platform:
         yield platform.catalog
-    finally:
-        platform.close()
+
+
+def opened_log() -> AbstractContextManager[Log]:
+    """What the streams' topics hold."""
+    from spark_jobs.streaming.kafka import Kafka  # takes its client with it: only when a task runs
+    from spark_jobs.streaming.settings import StreamSettings
+
+    return closing(Kafka(StreamSettings().cluster))
 
 
 def spark_runner() -> SparkRunner:
@@ -95,4 +106,8 @@ class Queue:
 
 def open_queue() -> Queue:
     """The queue of the platform."""
-    return Queue(open_platform(Settings(**overrides(defined)), runner=NoRunner(), who="queue trigger"))
+    return Queue(_without_runner("queue trigger"))
+
+
+def _without_runner(who: str) -> Platform:
+    return open_platform(Settings(**overrides(defined)), runner=NoRunner(), who=who)

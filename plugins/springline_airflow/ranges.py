@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
 from typing import Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from persistence.model import Dataset, Strategy
-from persistence.platform import Platform, open_platform
-from persistence.runner import NoRunner
-from persistence.settings import Settings
+from persistence.platform import Platform
 from spark_jobs.streaming.errors import BadRange, MessagesGone
 from spark_jobs.streaming.jobs import windows_job_of
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.unitlog.log import Log
 from spark_jobs.streaming.windows.errors import BadQuery
-from springline_airflow.connections import defined, overrides
+from springline_airflow.opening import opened_log, without_runner
 from springline_airflow.runs import origin_of
-
-
-def _log() -> AbstractContextManager[Log]:
-    from spark_jobs.streaming.kafka import Kafka  # only when a task runs
-
-    return closing(Kafka(StreamSettings().cluster))
-
-
-def _platform(who: str) -> AbstractContextManager[Platform]:
-    """The platform that the connections and the settings describe; it runs no operations."""
-    return closing(open_platform(Settings(**overrides(defined)), runner=NoRunner(), who=who))
 
 
 class StreamRangeOperator(BaseOperator):
@@ -52,8 +39,8 @@ class StreamRangeOperator(BaseOperator):
         begin: str = "",
         end: str = "",
         strategy: str = Strategy.ASYNC_AND_SYNC.value,
-        open_platform: Callable[[str], AbstractContextManager[Platform]] = _platform,
-        open_log: Callable[[], AbstractContextManager[Log]] = _log,
+        open_platform: Callable[[str], AbstractContextManager[Platform]] = without_runner,
+        open_log: Callable[[], AbstractContextManager[Log]] = opened_log,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

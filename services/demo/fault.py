@@ -19,6 +19,7 @@ from services.demo.harm import group_of, lose, wipe
 from services.demo.healing import Damage, Healing, healing_table
 from services.demo.progress import RunProgress
 from services.demo.terminal import main, say
+from services.demo.waiting import comes_true
 from services.demo.workflow import (
     DAYS,
     FILES,
@@ -44,6 +45,7 @@ DAY = DAYS[0]
 LINES = streams.Feed(streams.LINES, Source.LINES, 12_000, 50, 800.0, again=True)
 PATIENCE = 300.0  # seconds in which all has to be healed
 _LOOK_SECONDS = 0.5
+_BEGIN_SECONDS = 60.0  # in which the stream begins to read
 Check = Callable[[], None]
 
 
@@ -94,7 +96,8 @@ def hold_persister(api: AirflowApi, check: Check, patience: float = 90) -> None:
         tasks = [task for run_id in api.living(PERSISTER) for task in api.tasks(PERSISTER, run_id)]
         return not any(task.state in ("queued", "running") for task in tasks)
 
-    _await(idle, "the persister is still at work", patience)
+    if not comes_true(idle, patience):
+        raise ServiceError(f"the persister is still at work, after {patience:g} s")
 
 
 def _through(console: Console, platform: Platform, api: AirflowApi, check: Check) -> list[Healing]:
@@ -139,7 +142,8 @@ def _strike(
             check()
             return streams.rows_of(_look()) > streams.rows_of(before)
 
-        _await(at_work, f"the stream {streams.WORDS} reads nothing", 60)
+        if not comes_true(at_work, _BEGIN_SECONDS):
+            raise ServiceError(f"the stream {streams.WORDS} reads nothing, after {_BEGIN_SECONDS:g} s")
         seen = _look()
         group = group_of(seen)
         damage.begin()
@@ -167,15 +171,6 @@ def _strike(
 
 def _look() -> Seen:
     return look(streams.WORDS, StreamSettings().folder(streams.WORDS), time.time())
-
-
-def _await(done: Callable[[], bool], why: str, patience: float) -> None:
-    """Wait until `done`; raises `ServiceError` with the reason why not."""
-    until = time.monotonic() + patience
-    while not done():
-        if time.monotonic() > until:
-            raise ServiceError(f"{why}, after {patience:g} s")
-        time.sleep(_LOOK_SECONDS)
 
 
 if __name__ == "__main__":

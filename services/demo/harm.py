@@ -37,7 +37,7 @@ def group_of(seen: Seen) -> int:
 def lose(folder: Path) -> None:
     """Delete a folder at once: whoever writes meanwhile writes to a new one."""
     gone = folder.with_name(f"gone-{uuid.uuid4().hex}")
-    with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError):  # lost already, and not there again
         folder.rename(gone)
         shutil.rmtree(gone)
 

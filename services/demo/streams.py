@@ -18,6 +18,7 @@ from persistence.platform import Platform
 from services.airflow_api import AirflowApi
 from services.demo.outcome import Outcome, counts_of, join_outcome, streams_table, tracked_outcome, windows_outcome
 from services.demo.progress import RunProgress
+from services.demo.waiting import comes_true
 from services.demo.workflow import STATES, standing
 from services.errors import ServiceError
 from spark_jobs.streaming.inputs.feeding import Source, messages_of, send
@@ -33,7 +34,6 @@ JOBS = {FLIGHTS: "map", WORDS: "split", SHIPPING: "route"}  # each with its firs
 LINES = "lines"  # the topic that `words` reads
 _UNITS = 2
 _SHOWN = 3  # rows of results
-_LOOK_SECONDS = 0.5
 _LEVEL_SECONDS = 3.0  # for which nothing waits: rounds come every second, heartbeats twice a second
 
 
@@ -150,21 +150,24 @@ def tell(progress: RunProgress, jobs: Iterable[Seen]) -> None:
 
 def await_all(streams: Streams, console: Console, check: Callable[[], None], patience: float = 300) -> None:
     """Wait until the streams have taken all that is sent, showing how far they are; `check` may raise."""
-    until = time.monotonic() + patience
     busy = time.time()
+    late: list[Seen] = []
     with RunProgress(console) as progress:
-        while time.time() - busy < _LEVEL_SECONDS:
+
+        def level() -> bool:
+            nonlocal busy, late
             check()
             streams.step(progress)
             late = streams.late()
             if late or streams.feeding.going_on:
                 busy = time.time()
-            if time.monotonic() > until:
-                told = ", ".join(f"{each.job} is {each.state} {each.error}" for each in late)
-                raise ServiceError(
-                    f"streams have not caught up after {patience:g} s: {told}; each has a log in {streams.folder}"
-                )
-            time.sleep(_LOOK_SECONDS)
+            return time.time() - busy >= _LEVEL_SECONDS
+
+        if not comes_true(level, patience):
+            told = ", ".join(f"{each.job} is {each.state} {each.error}" for each in late)
+            raise ServiceError(
+                f"streams have not caught up after {patience:g} s: {told}; each has a log in {streams.folder}"
+            )
 
 
 def caught_up(seen: Seen) -> bool:
@@ -176,16 +179,14 @@ def caught_up(seen: Seen) -> bool:
 
 def await_states(platform: Platform, console: Console, patience: float = 90) -> None:
     """Wait until a state of every stream is in the catalog; goes on without those that take longer."""
-    until = time.monotonic() + patience
-    said = False
-    while missing := [job for job in JOBS if not standing(platform, f"{STATES}{job}/")]:
-        if time.monotonic() > until:
-            console.print(f"  no state of {', '.join(missing)} was saved yet: see `python -m spark_jobs streams`")
-            return
-        if not said:
-            console.print(f"  states of {', '.join(missing)} are still to be saved …", highlight=False)
-            said = True
-        time.sleep(_LOOK_SECONDS)
+
+    def missing() -> list[str]:
+        return [job for job in JOBS if not standing(platform, f"{STATES}{job}/")]
+
+    if left := missing():
+        console.print(f"  states of {', '.join(left)} are still to be saved …", highlight=False)
+    if not comes_true(lambda: not missing(), patience) and (left := missing()):
+        console.print(f"  no state of {', '.join(left)} was saved yet: see `python -m spark_jobs streams`")
 
 
 def rows_of(seen: Seen) -> int:

@@ -16,6 +16,7 @@ from persistence.wording import say_seconds
 from services.airflow_api import AirflowApi
 from services.demo.failure import told_failure
 from services.demo.progress import RunProgress
+from services.demo.waiting import comes_true
 from services.errors import ServiceError
 from services.launching import tail
 from services.settings import ServiceSettings
@@ -90,19 +91,22 @@ def check_servers(supervisor: Supervisor) -> None:
 
 def await_queue(platform: Platform, console: Console, check: Callable[[], None], patience: float = 600) -> None:
     """Wait until nothing wants persisting any more; `check` may raise."""
-    begun = time.monotonic()
-    before = -1
-    while depth := platform.claims.depth():
-        check()
-        if depth != before:
+    depth = 0
+
+    def empty() -> bool:
+        nonlocal depth
+        before, depth = depth, platform.claims.depth()
+        if depth:
+            check()
+        if depth not in (0, before):
             console.print(f"  {depth} to go", highlight=False)
-            before = depth
-        if time.monotonic() - begun > patience:
-            raise ServiceError(
-                f"{depth} datasets still want persisting after {say_seconds(patience)}:"
-                " `python -m persistence status` tells which; the persister's log is in Airflow"
-            )
-        time.sleep(0.5)
+        return not depth
+
+    if not comes_true(empty, patience):
+        raise ServiceError(
+            f"{depth} datasets still want persisting after {say_seconds(patience)}:"
+            " `python -m persistence status` tells which; the persister's log is in Airflow"
+        )
     console.print("  the queue is empty", highlight=False)
 
 

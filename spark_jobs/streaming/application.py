@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from persistence.monitoring.logs import about
 from persistence.monitoring.settings import MonitoringSettings
@@ -22,6 +21,7 @@ from spark_jobs.streaming.backpressure.channel import Channel
 from spark_jobs.streaming.backpressure.channels import open_channel
 from spark_jobs.streaming.backpressure.choosing import Control
 from spark_jobs.streaming.backpressure.regulator import Regulation, Regulator
+from spark_jobs.streaming.beside import Beside
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import is_tracked
@@ -39,9 +39,8 @@ from spark_jobs.streaming.stage_query import StageQuery
 from spark_jobs.streaming.supervision import abandoned
 from spark_jobs.streaming.tracking.oversight import Oversight
 from spark_jobs.streaming.unitlog.recovery import recover
-from spark_jobs.streaming.unitlog.report import Report
+from spark_jobs.streaming.unitlog.report import counted
 from spark_jobs.streaming.unitlog.shifts import SECONDS
-from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.upkeep import Upkeep
 from spark_jobs.streaming.watching import look
 from spark_jobs.streaming.windows.job import WindowsJob
@@ -52,27 +51,20 @@ _PATIENCE = 30.0  # seconds that a saving goes on trying
 _BEAT_SECONDS = 0.5  # between two heartbeats
 
 
-class Beside(Protocol):
-    """Works beside the stages, and tells what went wrong last."""
-
-    @property
-    def trouble(self) -> str: ...
-
-
 @dataclass
 class Beats:
     """Writes the heartbeat, from what the units have told."""
 
     job: str
     folder: JobFolder
-    stages: Sequence[tuple[Stage, int]] = ()  # with the number of its units
+    parts: Sequence[Part] = ()
     rebuilt: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.time)
     more: dict[str, Callable[[], dict[str, Any]]] = field(default_factory=dict)  # by what works beside the stages
 
     def beat(self, state: str, error: str = "") -> None:
         """Tell how the job is."""
-        told = {stage.name: _told(stage, units) for stage, units in self.stages}
+        told = {part.stage.name: _told(part) for part in self.parts}
         self.folder.beat(
             {
                 "job": self.job,
@@ -88,17 +80,14 @@ class Beats:
         )
 
 
-def _told(stage: Stage, units: int) -> dict[str, Any]:
+def _told(part: Part) -> dict[str, Any]:
     """A stage, from the reports of its units; all is 0 before its first round."""
-    reports = [found for unit in range(units) if (found := Report.read(stage.folder(unit)))]
-    counts: Counter[str] = Counter()
-    for report in reports:
-        counts.update(report.counts)
+    reports = part.reports().values()
     return {
-        "units": units,
+        "units": part.units,
         "round": max((report.round for report in reports), default=0),
         "at": max((report.at for report in reports), default=0),
-        "counts": dict(sorted(counts.items())),
+        "counts": dict(sorted(counted(reports).items())),
         "state_bytes": sum(report.state_bytes for report in reports),
         "seconds": max((sum(report.seconds.values()) for report in reports), default=0),
         "newest": max((report.newest for report in reports), default=0),
@@ -132,23 +121,22 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         log.create(job.topics(units))
         job.prepare(folder)
         parts = settings.parts(job, units)
-        stages = tuple((part.stage, part.units) for part in parts)
         chosen = Settings(sync_patience=_PATIENCE)  # a stop does not wait for ever for the under-store
         platform = open_platform(chosen, runner=NoRunner(), who=f"stream {job.name}")
         leaving.callback(platform.close)
         states = SavedStates(platform)
-        for stage, _ in stages:
-            for found in recover(stage, log, states.fetch):
+        for part in parts:
+            for found in recover(part.stage, log, states.fetch):
                 beats.rebuilt.append(f"{found.stage}[{found.unit}]: {found.rounds} rounds after {found.base[1]}")
-                with about(stage=stage.name, unit=found.unit, round=found.base[1] + found.rounds):
+                with about(stage=part.stage.name, unit=found.unit, round=found.base[1] + found.rounds):
                     logger.info("state rebuilt: %s", beats.rebuilt[-1])
-        beats.stages = stages
+        beats.parts = parts
         queries = leaving.enter_context(_queries(job, [part for part in parts if not part.apart], folder, settings))
-        upkeep = leaving.enter_context(Upkeep(folder, stages, platform, settings.cluster, settings.stream_save))
+        upkeep = leaving.enter_context(Upkeep(folder, parts, platform, settings.cluster, settings.stream_save))
         regulation = leaving.enter_context(_regulation(job, folder, parts, settings))
         beats.more["backpressure"] = regulation.told
         beside: list[Beside] = [upkeep, regulation]
-        if isinstance(job, WindowsJob):
+        if isinstance(job, WindowsJob) and job.keep:
             beside.append(leaving.enter_context(Keeper(job, folder, settings)))
         if is_tracked(job):
             oversight = leaving.enter_context(Oversight(job.tracked, folder, parts))

@@ -1,18 +1,16 @@
-"""The unit log on Kafka: fetches and sends its messages, keeps the connections; `kafka_writing` is its other half."""
+"""The unit log on Kafka: its topics, and who reads (`kafka_reading`) and writes (`kafka_writing`) them."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from math import ceil
-from typing import Any, cast
+from typing import Any
 
 from confluent_kafka import (
-    Consumer,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -21,7 +19,9 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from spark_jobs.streaming.errors import LogUnavailable, MessagesGone, NoStamp, NoTopic
+from spark_jobs.streaming.cluster import MAX_BYTES, Cluster
+from spark_jobs.streaming.errors import LogUnavailable, NoStamp, NoTopic
+from spark_jobs.streaming.kafka_reading import Readers
 from spark_jobs.streaming.kafka_writing import FENCED, WRITING, KafkaAppender, Sending, retried, write_transaction
 from spark_jobs.streaming.sums import place_of, together, topics_of
 from spark_jobs.streaming.unitlog.log import Letter, Order
@@ -29,56 +29,10 @@ from spark_jobs.streaming.unitlog.rounds import Extent
 from spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
 from spark_jobs.streaming.unitlog.step import Message
 
-MAX_BYTES = 16 << 20  # of a message
 PATIENCE = 60.0  # seconds without an answer: a broker that was killed is back by then
-_AT_ONCE = 256  # messages taken from the client's queue in one call
-_WAIT = 0.02  # seconds without messages, after which an end behind a gap is looked for
-_WAITS = 500  # milliseconds until the broker says that there are no more messages
-_WAITS_SHORT = 5  # where an end behind a gap is looked for: it is seen by that
 _PARTITIONS_SECONDS = 5.0  # after which the number of partitions is asked again
 _LOWS_SECONDS = 1.0  # after which the first offsets are asked again: they move by deletion alone
-_READERS = 64  # consumers that a process keeps
 _TAIL = 64  # offsets from the end in which the last message of a writer is looked for first
-_GONE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
-_MISSING = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """Where a Kafka cluster is; `options` are librdkafka's, for TLS and SASL among others."""
-
-    servers: str
-    options: Mapping[str, str] = field(default_factory=dict)
-
-    def config(self, **options: Any) -> dict[str, Any]:
-        """A client's configuration; the dots of names are written as underscores."""
-        own = {name.replace("_", "."): value for name, value in options.items()}
-        return {
-            "bootstrap.servers": self.servers,
-            "socket.nagle.disable": True,
-            "socket.keepalive.enable": True,
-            "reconnect.backoff.max.ms": 1000,
-            "log_level": 3,
-            **own,
-            **self.options,
-        }
-
-    def as_json(self) -> str:
-        """One line, the same for the same cluster."""
-        return json.dumps({"servers": self.servers, "options": dict(sorted(self.options.items()))})
-
-    @staticmethod
-    def from_json(text: str) -> Cluster:
-        """The inverse of `as_json`."""
-        return Cluster(**json.loads(text))
-
-
-@dataclass
-class _Reader:
-    """A consumer of one unit, and the offset that it goes on at; None: unknown."""
-
-    consumer: Consumer
-    at: int | None = None
 
 
 @dataclass
@@ -98,8 +52,7 @@ class Kafka:
     def __init__(self, cluster: Cluster, *, patience: float = PATIENCE) -> None:
         self._cluster = cluster
         self._patience = patience
-        self._readers: dict[tuple[str, int], _Reader] = {}
-        self._looking: Consumer | None = None  # for ends behind gaps
+        self._readers = Readers(cluster, patience)
         self._writers: dict[str, _Writer] = {}
         self._units: dict[str, tuple[float, list[int]]] = {}
         self._lows: dict[str, tuple[float, dict[int, int]]] = {}
@@ -190,86 +143,11 @@ class Kafka:
     # ---- reading
 
     def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
-        if start >= to:
-            return
-        topic, unit = place_of(topic, unit, self._units_of)
-        reader = self._reading(topic, unit, start)
-        reader.at = None
-        yield from self._fetched(reader, TopicPartition(topic, unit), start, to)
-        self._keep(topic, unit, reader)  # not if it was left on the way: where it is then is not known
+        if start < to:
+            yield from self._readers.fetch(*place_of(topic, unit, self._units_of), start, to)
 
     def follow(self, topic: str, unit: int, start: int, seconds: float) -> Sequence[Message]:
-        topic, unit = place_of(topic, unit, self._units_of)
-        reader = self._reading(topic, unit, start)
-        found: list[Message] = []
-        until = time.monotonic() + seconds
-        while not found and (left := until - time.monotonic()) > 0:
-            message = reader.consumer.poll(left)
-            while message is not None:
-                offset = message.offset() or 0
-                if (error := message.error()) is not None:
-                    self._end_told(error, offset, f"{topic}[{unit}]", start)
-                elif offset >= start:
-                    found.append(_message(message))
-                message = reader.consumer.poll(0)
-        reader.at = found[-1].offset + 1 if found else start
-        self._keep(topic, unit, reader)
-        return found
-
-    def _reading(self, topic: str, unit: int, start: int) -> _Reader:
-        """The consumer of a unit, at an offset; not kept until it is given back."""
-        reader = self._readers.pop((topic, unit), None) or _Reader(self._consumer(_WAITS))
-        if reader.at != start:
-            reader.consumer.assign([TopicPartition(topic, unit, start)])
-        return reader
-
-    def _keep(self, topic: str, unit: int, reader: _Reader) -> None:
-        self._readers[topic, unit] = reader
-        while len(self._readers) > _READERS:
-            self._readers.pop(next(iter(self._readers))).consumer.close()
-
-    def _fetched(self, reader: _Reader, place: TopicPartition, start: int, to: int) -> Iterator[Message]:
-        where, at, last_seen = f"{place.topic}[{place.partition}]", start, time.monotonic()
-        consumer = reader.consumer
-        try:
-            while at < to:
-                found = consumer.consume(min(_AT_ONCE, to - at), _WAIT)
-                for message in found:
-                    offset = message.offset() or 0
-                    if (error := message.error()) is not None:
-                        at = max(at, self._end_told(error, offset, where, at))
-                        continue
-                    if offset < at:
-                        continue
-                    if offset >= to:  # the offsets before it were gaps
-                        return
-                    at = offset + 1
-                    yield _message(message)
-                if found:
-                    last_seen = time.monotonic()
-                elif time.monotonic() - last_seen > self._patience:
-                    raise LogUnavailable(f"{where}: no message at offset {at} (of {to}) within {self._patience:g} s")
-                elif consumer is reader.consumer:
-                    consumer = self._looking or self._consumer(_WAITS_SHORT)
-                    self._looking = None
-                    consumer.assign([TopicPartition(place.topic, place.partition, at)])
-        finally:
-            if consumer is not reader.consumer:
-                consumer.unassign()
-                self._looking = consumer
-        reader.at = to
-
-    def _end_told(self, error: KafkaError, offset: int, where: str, at: int) -> int:
-        """How far the log is known to have no more messages; 0 where the error tells nothing of that."""
-        if error.code() == KafkaError._PARTITION_EOF:
-            return offset
-        if error.code() in _GONE:
-            raise MessagesGone(f"{where}: the messages from offset {at} on are not there any more ({error.str()})")
-        if error.code() in _MISSING:
-            raise NoTopic(f"{where} is not there at {self._cluster.servers}")
-        if error.fatal():
-            raise LogUnavailable(f"{where}, offset {at}: {error.str()}")
-        return 0  # the client tries again
+        return self._readers.follow(*place_of(topic, unit, self._units_of), start, seconds)
 
     # ---- sending
 
@@ -306,12 +184,7 @@ class Kafka:
 
     def close(self) -> None:
         """Let go of all clients."""
-        for reader in self._readers.values():
-            reader.consumer.close()
-        if self._looking is not None:
-            self._looking.close()
-            self._looking = None
-        self._readers.clear()
+        self._readers.close()
         self._writers.clear()
 
     # ---- clients
@@ -326,16 +199,6 @@ class Kafka:
             self._cluster.config(
                 enable_idempotence=True, message_max_bytes=MAX_BYTES, delivery_timeout_ms=int(self._patience * 1000),
                 **WRITING,
-            )
-        )  # fmt: skip
-
-    def _consumer(self, waits: int) -> Consumer:
-        return Consumer(
-            self._cluster.config(
-                group_id="springline", enable_auto_commit=False, auto_offset_reset="error", enable_partition_eof=True,
-                isolation_level="read_committed", fetch_message_max_bytes=MAX_BYTES, fetch_max_bytes=64 << 20,
-                receive_message_max_bytes=100 << 20, queued_max_messages_kbytes=8192, fetch_wait_max_ms=waits,
-                fetch_queue_backoff_ms=1, check_crcs=False,
             )
         )  # fmt: skip
 
@@ -384,11 +247,6 @@ class Kafka:
 
     def _unavailable(self, what: str, error: KafkaException) -> LogUnavailable:
         return LogUnavailable(f"{what}, Kafka at {self._cluster.servers}: {error.args[0]}")
-
-
-def _message(message: Any) -> Message:
-    headers = cast("dict[str, bytes]", dict(message.headers() or ()))
-    return Message(message.offset(), message.value() or b"", message.timestamp()[1] / 1000, headers)
 
 
 def _order_of(message: Message) -> Order | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import io
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -27,6 +26,7 @@ from persistence.monitoring.logs import about
 from persistence.platform import Platform, open_platform
 from persistence.runner import NoRunner
 from persistence.settings import Settings
+from spark_jobs.streaming.beside import Beside
 from spark_jobs.streaming.errors import Fenced, StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.kafka import Kafka
@@ -169,32 +169,23 @@ def _plan_of(dataset: Dataset) -> Plan:
     return Plan.from_json({**told, **more})
 
 
-class Keeper(threading.Thread):
-    """Keeps the results of a job every so many seconds and at its end, if its declaration says so.
+class Keeper(Beside):
+    """Keeps the results of a job every so many seconds and at its end.
 
     A thread of its own, with a platform and a log of its own, so that an under-store that is away holds nobody up. A
-    job that fails is not held up either: who starts it again goes on. `trouble` says what went wrong last.
+    job that fails is not held up either: who starts it again goes on.
     """
 
     def __init__(self, job: WindowsJob, folder: JobFolder, settings: StreamSettings) -> None:
-        super().__init__(name="keeper", daemon=True)
-        self.trouble = ""
+        super().__init__("keeper")
         self._job = job
         self._folder = folder
         self._settings = settings
-        self._over = threading.Event()
         self._failed = False
 
-    def __enter__(self) -> Keeper:
-        if self._job.keep:
-            self.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
         self._failed = kind is not None
-        self._over.set()
-        if self._job.keep:
-            self.join()
+        super().__exit__(kind)
 
     def run(self) -> None:
         stage = keeping_stage(self._job, self._settings.state_folder)
@@ -212,7 +203,7 @@ class Keeper(threading.Thread):
                 try:
                     log.create({stage.rounds: 1})
                     kept.keep()
-                    self.trouble = ""
+                    self._trouble = ""
                 except Fenced as error:
                     self._say(error)
                     return
@@ -224,6 +215,6 @@ class Keeper(threading.Thread):
         return {query.name: schema_of(query) for query in registry.queries()}
 
     def _say(self, error: Exception) -> None:
-        self.trouble = f"the results could not be kept: {error}"
+        self._trouble = f"the results could not be kept: {error}"
         with about(job=self._job.name):
-            logger.warning("%s", self.trouble)
+            logger.warning("%s", self._trouble)

@@ -36,6 +36,27 @@ class Part:
         return {unit: report for unit, report in found.items() if report is not None}
 
 
+class OwnTopics:
+    """The topics of a job that are named after it; what it reads is made by others."""
+
+    name: str
+
+    @property
+    def opens(self) -> Mapping[str, int]:
+        """None."""
+        return {}
+
+    @property
+    def results(self) -> str:
+        """The topic of results."""
+        return f"{self.name}.results"
+
+    @property
+    def dead(self) -> str:
+        """The topic of what could not be used."""
+        return f"{self.name}.dead"
+
+
 class Job(Protocol):
     """A declared job of any kind; it reads `topic`, and begins at its end where it is to read the `latest` alone."""
 

@@ -1,4 +1,4 @@
-"""The one place that speaks to Spark: a streaming data source that runs the units of a stage, and a query for it."""
+"""A stage on Spark: a streaming data source that runs its units, and the query that reads it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from persistence.monitoring.logs import start_logging
 from persistence.monitoring.settings import MonitoringSettings
 from spark_jobs.streaming.backpressure.pacing import Pacing
-from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.cluster import Cluster
+from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.unitlog.planner import Content, Planner
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.shifts import Shift, Shifts, work

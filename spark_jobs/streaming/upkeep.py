@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 
 from persistence.errors import PersistenceError
 from persistence.platform import Platform
+from spark_jobs.streaming.beside import Beside
+from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.parts import Part
 from spark_jobs.streaming.savepoints import Savepoints, make_asked
 from spark_jobs.streaming.saving import SavedStates, told_needed_from
 from spark_jobs.streaming.unitlog.planner import cut_before
@@ -19,39 +21,31 @@ from spark_jobs.streaming.unitlog.stage import Stage
 _LOOK_SECONDS = 0.2  # between two looks whether a savepoint is asked for
 
 
-class Upkeep(threading.Thread):
-    """Does it for the stages of a job, with the number of units of each.
+class Upkeep(Beside):
+    """Does it for the parts of a job.
 
     States are saved every so many seconds and at the end, with 0 seconds never; savepoints when `folder` says that
-    one is asked for. A thread of its own, so that an under-store that is away holds nobody up. `trouble` says what
-    went wrong last.
+    one is asked for. A thread of its own, so that an under-store that is away holds nobody up.
     """
 
     def __init__(
         self,
         folder: JobFolder,
-        stages: Sequence[tuple[Stage, int]],
+        parts: Sequence[Part],
         platform: Platform,
         cluster: Cluster,
         seconds: float,
     ) -> None:
-        super().__init__(name="upkeep", daemon=True)
-        self.trouble = ""
+        super().__init__("upkeep")
         self._folder = folder
-        self._stages = stages
+        self._parts = parts
         self._states = SavedStates(platform)
-        self._savepoints = Savepoints(platform, stages[0][0].job)
+        self._savepoints = Savepoints(platform, parts[0].stage.job)
         self._log = Kafka(cluster)
         self._seconds = seconds
-        self._over = threading.Event()
 
-    def __enter__(self) -> Upkeep:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self.join()
+    def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
+        super().__exit__(kind)
         self._log.close()
 
     def run(self) -> None:
@@ -61,23 +55,23 @@ class Upkeep(threading.Thread):
             over = self._over.wait(_LOOK_SECONDS)
             self._answer()
             if self._seconds and (over or time.monotonic() > due):
-                self.trouble = self._save()
+                self._trouble = self._save()
                 due = time.monotonic() + self._seconds
 
     def _answer(self) -> None:
         """Make a savepoint, if one is asked for."""
         try:
-            make_asked(self._folder, [stage for stage, _ in self._stages], self._log, self._savepoints)
+            make_asked(self._folder, [part.stage for part in self._parts], self._log, self._savepoints)
         except (PersistenceError, StreamError) as error:
             self._folder.answer_savepoint(self._folder.asked_savepoint() or "", str(error))
 
     def _save(self) -> str:
         """Do it now; returns what went wrong, in words."""
         try:
-            for stage, units in self._stages:
-                for unit in range(units):
-                    self._states.save(stage, unit)
-                self._cut(stage, units)
+            for part in self._parts:
+                for unit in range(part.units):
+                    self._states.save(part.stage, unit)
+                self._cut(part.stage, part.units)
         except (PersistenceError, StreamError) as error:
             return f"the states could not be saved: {error}"
         return ""

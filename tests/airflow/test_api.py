@@ -27,7 +27,7 @@ from springline_airflow.api import streams
 from springline_airflow.api.mounting import PREFIX
 from tests.support.lines import make
 from tests.support.memory_log import MemoryLog
-from tests.unit.streaming.windows_job import Job, csv, registry, stream
+from tests.support.windows_job import Job, csv, registry, stream
 
 SQL = "SELECT kind, count(*) AS n, avg(load) AS load FROM ticks GROUP BY kind WINDOWING 60 s"
 AD_HOC = "SELECT kind, count(*) AS n, avg(load) AS load FROM ticks GROUP BY kind"

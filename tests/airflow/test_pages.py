@@ -15,7 +15,6 @@ from springline_airflow.pages import serving, views
 
 STATIC = Path(serving.__file__).parent / "static"
 PAGES = sorted(views.PAGES)
-MODULES = sorted(path.name for path in STATIC.glob("*.js"))
 
 
 @pytest.mark.parametrize("page", PAGES)

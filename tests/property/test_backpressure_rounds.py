@@ -13,7 +13,6 @@ from spark_jobs.streaming.backpressure.counting import Counting
 from spark_jobs.streaming.backpressure.pacing import Pacing, Rate, grant
 from spark_jobs.streaming.tracking.tracked import Tracked
 from spark_jobs.streaming.wordcount.job import WordCountJob
-from tests.support.memory_log import Killed
 from tests.support.tracked_world import TrackedWorld
 
 TEXTS = [f"a b{number % 3}\nthe log c{number}" for number in range(24)]
@@ -54,12 +53,7 @@ def test_nothing_is_lost_or_doubled_under_any_rates(
         world.feed(*TEXTS)
         for rates, seconds, dies_in in grants:
             world.grant(rates, seconds)
-            world.log.dies_in = dies_in
-            try:
-                world.turn()
-            except Killed:
-                world.start()
-            world.log.dies_in = None
+            world.turn_dying(dies_in)
         world.finish()
         assert world.counts() == Counter(" ".join(TEXTS).split())
         assert not world.dead()

@@ -14,7 +14,7 @@ from persistence.lineage import Lineage
 from persistence.model import Origin, Phase, Side
 from persistence.recovery import at_risk, exposed_in
 from persistence.risk_samples import shares_of
-from tests.lineages import lineages
+from tests.support.lineages import lineages
 from tests.support.recording import record
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from persistence.eviction import EvictionPlan, plan_eviction
 from persistence.lineage import Lineage
 from persistence.model import Cache, Phase
-from tests.lineages import lineages
+from tests.support.lineages import lineages
 
 replacements = st.sampled_from(["lru", "lrfu"])
 
@@ -35,7 +35,7 @@ def test_every_evicted_unpersisted_dataset_is_one_repeatable_step_from_sources_a
                 operation = known.operation_of(ref)
                 assert operation is not None and operation.repeatable and operation.repeats >= 1
                 assert all(known.datasets[s].available for s in dataset.sources)
-                assert known.chain(ref) == (ref,)
+                assert known.chains([ref]) == ((ref,), {})
 
 
 @given(lineages(), st.integers(0, 600), replacements)

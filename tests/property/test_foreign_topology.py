@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,7 +17,6 @@ from spark_jobs.streaming.tracker.job import TrackerJob
 from spark_jobs.streaming.tracking.errors import BadRing
 from spark_jobs.streaming.tracking.naming import NO_ROOT
 from spark_jobs.streaming.tracking.tracked import Tracked
-from tests.support.memory_log import Killed
 from tests.support.tracked_world import TrackedWorld
 
 STAGES, DEPTH = 2, 4
@@ -169,14 +167,7 @@ def _harm(world: TrackedWorld, what: str, number: int) -> None:
         epochs = world.epochs
         with suppress(BadRing):
             world.change_ring(epochs.with_acker(number % 4) if what == "add" else epochs.without_acker(number % 4))
-    world.log.dies_in = number
-    try:
-        world.turn()
-    except Killed:
-        if what == "lose states":
-            shutil.rmtree(Path(world.parts[0].stage.state), ignore_errors=True)
-        world.start()
-    world.log.dies_in = None
+    world.turn_dying(number, loses_states=what == "lose states")
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from persistence.history import Measurement, predict
+from persistence.history import Costs, Measurement
 
 measurements = st.builds(Measurement, st.integers(0, 10**10), st.floats(0, 1e5))
 
@@ -11,7 +11,8 @@ measurements = st.builds(Measurement, st.integers(0, 10**10), st.floats(0, 1e5))
 @given(st.lists(measurements, min_size=1, max_size=30), st.integers(0, 10**10))
 def test_a_prediction_is_never_negative_and_grows_with_size(history: list[Measurement], size: int) -> None:
     """Whatever was measured: more bytes never take less time."""
-    small, large = predict(history, size), predict(history, 2 * size)
+    costs = Costs(history)
+    small, large = costs.send(size), costs.send(2 * size)
     assert small is not None and large is not None
     assert 0 <= small.seconds <= large.seconds
     assert small.words
@@ -22,6 +23,6 @@ def test_a_true_line_is_found(start: float, slope: float, sizes: set[int]) -> No
     """Measurements without noise are predicted as they are."""
     history = [Measurement(size, start + slope * size) for size in sizes]
     for m in history:
-        found = predict(history, m.bytes)
+        found = Costs(history).send(m.bytes)
         assert found is not None
         assert abs(found.seconds - m.seconds) <= 0.01 * m.seconds + 1e-6

@@ -21,8 +21,8 @@ from spark_jobs.streaming.join.routing.controller import Control
 from spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from spark_jobs.streaming.unitlog.planner import read_history
 from spark_jobs.streaming.unitlog.rounds import Plan
+from tests.support.join_units import SMALL
 from tests.support.join_world import JoinWorld, Row, join_of
-from tests.unit.streaming.join_world import SMALL
 
 KEYS = (0, 1, 2, 100, 101, 205)
 EVENTS = ["die", "lose all", "lose join", "lose a unit", "second driver", "save", "units", "die looking"]

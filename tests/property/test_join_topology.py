@@ -19,8 +19,8 @@ from spark_jobs.streaming.join import pieces, unit
 from spark_jobs.streaming.join.routing.controller import Control
 from spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from spark_jobs.streaming.join.steering import course_of
+from tests.support.join_units import SMALL
 from tests.support.join_world import JoinWorld, Row, join_of
-from tests.unit.streaming.join_world import SMALL
 
 JOINS: dict[str, Callable[[Row, Row], bool]] = {
     "l.k = r.k": lambda one, two: one[1] == two[1],

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from spark_jobs.streaming.join.condition import Condition
 from spark_jobs.streaming.join.forms import GREATEST, LEAST, Orders, Piece, Side, first_seq
 from spark_jobs.streaming.join.predicate import Relation
-from tests.unit.streaming.join_world import World, rows_of
+from tests.support.join_units import World, rows_of
 
 LEFT = Relation("l", {"id": "int", "a": "int", "x": "float", "name": "text", "key": "int"})
 RIGHT = Relation("r", {"id": "int", "b": "int", "y": "float", "name": "text", "seq": "int"})

@@ -10,7 +10,7 @@ from persistence.history import Costs, Measurement
 from persistence.lineage import Lineage
 from persistence.model import Phase, Under
 from persistence.priority import GONE_SECONDS, GONE_SECONDS_PER_BYTE, make_policy
-from tests.lineages import lineages
+from tests.support.lineages import lineages
 
 COSTS = Costs([Measurement(10, 1.0)])
 WEIGHTS = st.tuples(st.floats(-9, -0.1), st.floats(-9, -0.1), st.floats(0.1, 9), st.floats(0.01, 1))

@@ -26,7 +26,7 @@ from tests.property.test_windows_against_duckdb import (
     run,
 )
 from tests.support.memory_log import MemoryLog
-from tests.unit.streaming.windows_job import Job, registry, stream
+from tests.support.windows_job import Job, registry, stream
 
 BEGIN, END = 1_700_000_060, 1_700_000_220  # not at the ends of windows of 60 s
 SPAN = Span(in_time(BEGIN), in_time(END))

@@ -9,7 +9,7 @@ from persistence.history import Costs
 from persistence.lineage import Lineage
 from persistence.model import Cache, Phase, Ref
 from persistence.recovery import Step, at_risk, plan_recovery
-from tests.lineages import lineages
+from tests.support.lineages import lineages
 
 COSTS = Costs()
 

@@ -16,7 +16,6 @@ from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.step import Input, Output, State, Step
 from spark_jobs.streaming.windows.job import WindowsJob
 from spark_jobs.streaming.windows.stream import Stream
-from tests.support.memory_log import Killed
 from tests.support.tracked_world import TrackedWorld, Wrap
 
 STREAM = Stream.from_json({"name": "w", "time": "t", "fields": [["t", "float"], ["k", "text"]], "lateness": 1.0})
@@ -64,12 +63,7 @@ def test_all_messages_are_through_whatever_dies(seed: int, events: list[tuple[st
                 topology.change_ring(epochs.with_acker(2))
             elif what == "remove" and len(epochs.circle.ackers) > 1:
                 topology.change_ring(epochs.without_acker(epochs.circle.ackers[0]))
-            topology.log.dies_in = number
-            try:
-                topology.turn()
-            except Killed:
-                topology.start()
-            topology.log.dies_in = None
+            topology.turn_dying(number)
         topology.finish()
         assert topology.told("completed") >= 20
         assert not topology.told("gone") and not topology.dead()

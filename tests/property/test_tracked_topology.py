@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -17,7 +16,6 @@ from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.step import Step
 from spark_jobs.streaming.wordcount.job import WordCountJob
 from tests.support.leaky_stages import Leaks, Leaky
-from tests.support.memory_log import Killed
 from tests.support.tracked_world import TrackedWorld
 
 WORDS = ["a", "b", "spark", "log", "acker", "the", "the"]
@@ -64,14 +62,7 @@ def test_each_word_is_counted_once_whatever_is_lost_doubled_or_late(
                     topology.change_ring(changed)
                 except BadRing:
                     pass
-            topology.log.dies_in = number
-            try:
-                topology.turn()
-            except Killed:
-                if what == "lose states":
-                    shutil.rmtree(Path(topology.parts[0].stage.state), ignore_errors=True)
-                topology.start()
-            topology.log.dies_in = None
+            topology.turn_dying(number, loses_states=what == "lose states")
         topology.finish()
         assert topology.counts() == Counter(" ".join(texts).split())
         assert not topology.dead()

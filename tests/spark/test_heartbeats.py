@@ -6,6 +6,7 @@ from pathlib import Path
 
 from spark_jobs.streaming.application import Beats
 from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.parts import Part
 from spark_jobs.streaming.unitlog.report import Report
 from spark_jobs.streaming.unitlog.stage import Stage
 
@@ -19,7 +20,7 @@ def test_a_stage_is_told_by_the_reports_of_its_units(tmp_path: Path) -> None:
         report = Report(unit, 7 + unit, {"rows": 10}, 1_000, behind, 0.0, {"step": 0.25}, at=5.0)
         first.folder(unit).mkdir(parents=True)
         report.write(first.folder(unit))
-    Beats("j", folder, ((first, 3), (second, 2))).beat("running")
+    Beats("j", folder, (Part(first, 3), Part(second, 2))).beat("running")
     told = (folder.heartbeat() or {})["stages"]
     assert told["map"] == {
         "units": 3, "round": 8, "at": 5.0, "counts": {"rows": 20}, "state_bytes": 2_000, "seconds": 0.25,

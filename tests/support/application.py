@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
+from services.demo.harm import lose
 from services.java import find_java
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.supervision import launch
@@ -113,11 +113,11 @@ class Application:
 
     def lose_states(self) -> None:
         """Delete the states and Spark's checkpoints, while they are written to or not."""
-        _lose(self.state / self.name)
+        lose(self.state / self.name)
 
     def lose_checkpoints(self) -> None:
         """Delete Spark's own log of rounds."""
-        _lose(self.state / self.name / "checkpoints")
+        lose(self.state / self.name / "checkpoints")
 
     def kill_all(self) -> None:
         """kill -9 of the application and all that it started."""
@@ -129,14 +129,6 @@ class Application:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
         self._application.wait(10)
-
-
-def _lose(folder: Path) -> None:
-    """Delete a folder at once: whoever writes meanwhile writes to a new one."""
-    gone = folder.with_name(f"gone-{uuid.uuid4().hex}")
-    with suppress(FileNotFoundError):  # lost already, and not there again
-        folder.rename(gone)
-        shutil.rmtree(gone)
 
 
 def _command(process: psutil.Process) -> str:

@@ -31,7 +31,7 @@ from spark_jobs.streaming.saving import Saved, told_needed_from
 from spark_jobs.streaming.unitlog.log import Order
 from spark_jobs.streaming.unitlog.planner import Content, Planner, read_history
 from spark_jobs.streaming.unitlog.recovery import recover
-from spark_jobs.streaming.unitlog.report import Report
+from spark_jobs.streaming.unitlog.report import Report, counted
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.run_files import RunFiles
 from spark_jobs.streaming.unitlog.stage import Stage
@@ -276,10 +276,7 @@ class JoinWorld:
 
     def counts(self, stage: str) -> Counter[str]:
         """What all units of a stage have counted."""
-        found: Counter[str] = Counter()
-        for report in self._reports(stage).values():
-            found.update(report.counts)
-        return found
+        return counted(self._reports(stage).values())
 
     def stored(self) -> dict[int, int]:
         """How many tuples each unit stores."""

@@ -21,7 +21,7 @@ from spark_jobs.streaming.unitlog.log import Letter, Log
 from spark_jobs.streaming.unitlog.stamps import Stamp
 from spark_jobs.streaming.unitlog.versions import Version, Versions
 from tests.support.pairs import PAIRS, widened
-from tests.unit.streaming.windows_job import Job, csv, registry, stream
+from tests.support.windows_job import Job, csv, registry, stream
 
 SQL = "SELECT kind, count(*) AS n, avg(load) AS load FROM ticks GROUP BY kind WINDOWING 60 s"
 DECLARED = f"""

@@ -16,7 +16,7 @@ from persistence.settings import Settings
 from services.airflow_api import AirflowApi
 from services.known import make_servers
 from services.launching import tail
-from services.ports import free_port
+from services.ports import free_ports
 from services.servers.airflow import USER, password
 from services.settings import ServiceSettings
 from services.supervisor import Supervisor
@@ -68,7 +68,7 @@ def live_airflow(
 
     Airflow's own database is PostgreSQL: on a busy machine Airflow fails now and then on a SQLite that is locked.
     """
-    ports = {f"{name}_port": free_port() for name in ("airflow", "connect", "postgres")}
+    ports = {f"{name}_port": free_ports() for name in ("airflow", "connect", "postgres")}
     settings = ServiceSettings(home=home, airflow_database="postgres", **ports)
     bundle = {"classpath": "airflow.dag_processing.bundles.local.LocalDagBundle"}
     bundles = [{**bundle, "name": "dags-folder", "kwargs": {}}]

@@ -19,6 +19,15 @@ def nothing(point: str, location: str) -> None:
     """What happens at a point where nothing is staged."""
 
 
+def raise_(error: BaseException) -> Callable[..., None]:
+    """What fails at a point, or wherever it is called."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
+
+
 class Staged(Backend):
     """A backend that says `at("rename", old)` before each call on it, and `at("rename done", old)` after."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,7 +23,7 @@ from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.step import Step
 from spark_jobs.streaming.unitlog.unit import Units
-from tests.support.memory_log import MemoryLog
+from tests.support.memory_log import Killed, MemoryLog
 
 Wrap = Callable[[Stage, Step], Step]
 
@@ -86,6 +87,17 @@ class TrackedWorld:
                     self.units[part.stage.name].run(plan, planner.contents_of(plan), unit)
                 self.last[part.stage.name] = plan
         self.oversee()
+
+    def turn_dying(self, calls: int | None, *, loses_states: bool = False) -> None:
+        """A turn in which the process dies after so many calls of the log, if there are more; then another begins."""
+        self.log.dies_in = calls
+        try:
+            self.turn()
+        except Killed:
+            if loses_states:
+                shutil.rmtree(self.parts[0].stage.state, ignore_errors=True)
+            self.start()
+        self.log.dies_in = None
 
     def finish(self, turns: int = 1_200) -> None:
         """Go on until nothing is in flight, and counts are told; fails after so many turns."""

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
-from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.cluster import Cluster
+from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.tracking.failures import Failure, newest_failures
 from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.watching import Seen

@@ -16,7 +16,7 @@ from spark_jobs.streaming.windows.errors import BadQuery, UnknownQuery
 from spark_jobs.streaming.windows.sharing import cubes_of
 from springline_airflow.api.problems import Problem, problem_of, status_of
 from springline_airflow.api.shapes import Answered, answered
-from tests.unit.streaming.windows_job import registry
+from tests.support.windows_job import registry
 
 QUERIES = {"all": "SELECT kind, count(*) FROM S GROUP BY kind WINDOWING 60 s"}
 

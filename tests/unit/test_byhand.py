@@ -9,7 +9,7 @@ from persistence.errors import RefusedTransition
 from persistence.history import Costs, Measurement
 from persistence.model import Cache, Dataset, Phase, Ref, Strategy, Under
 from persistence.platform import Platform
-from tests.lineages import evicted, lineage, made, persisted, ref
+from tests.support.lineages import evicted, lineage, made, persisted, ref
 from tests.support.lines import make
 
 

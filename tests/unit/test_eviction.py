@@ -5,7 +5,7 @@ import pytest
 from persistence.eviction import EvictionPlan, plan_eviction
 from persistence.lineage import Lineage
 from persistence.model import Operation, Strategy
-from tests.lineages import chain_of, evicted, lineage, made, persisted, ref
+from tests.support.lineages import chain_of, evicted, lineage, made, persisted, ref
 
 
 def plan(known: Lineage, needed: int, *, protected: tuple[str, ...] = (), replacement: str = "lru") -> EvictionPlan:

@@ -2,16 +2,15 @@
 
 import pytest
 
-from persistence.history import Costs, Measurement, predict
+from persistence.history import Costs, Measurement
 from persistence.model import Side
-from tests.lineages import lineage, made, persisted, ref
+from tests.support.lineages import lineage, made, persisted, ref
 
 MB = 1_000_000
 
 
 def test_without_history_nothing_is_predicted() -> None:
     """A guess is not a measurement."""
-    assert predict([], 5 * MB) is None
     assert Costs().send(5 * MB) is None
     assert Costs().run("clean", Side.CACHE, 5 * MB) is None
 
@@ -19,7 +18,7 @@ def test_without_history_nothing_is_predicted() -> None:
 def test_a_line_is_found_through_start_up_and_rate() -> None:
     """Half a second of start-up and 20 ms a MB come back exactly, and the words say so."""
     history = [Measurement(size * MB, 0.5 + 0.02 * size) for size in (10, 20, 40, 80, 160)]
-    found = predict(history, 100 * MB)
+    found = Costs(history).send(100 * MB)
     assert found is not None
     assert found.seconds == pytest.approx(2.5)
     assert found.samples == 5
@@ -31,7 +30,7 @@ def test_two_stray_slow_runs_do_not_move_the_prediction() -> None:
     history = [Measurement(size * MB, 0.5 + 0.02 * size) for size in range(10, 100, 10)]
     history[2] = Measurement(30 * MB, 110.0)
     history[6] = Measurement(70 * MB, 190.0)
-    found = predict(history, 50 * MB)
+    found = Costs(history).send(50 * MB)
     assert found is not None
     assert found.seconds == pytest.approx(1.5, rel=0.1)
 
@@ -39,7 +38,7 @@ def test_two_stray_slow_runs_do_not_move_the_prediction() -> None:
 def test_few_measurements_give_their_median_rate() -> None:
     """Three runs at 10, 20 and 30 ms a MB predict 20."""
     history = [Measurement(MB, 0.01), Measurement(MB, 0.02), Measurement(MB, 0.03)]
-    found = predict(history, 100 * MB)
+    found = Costs(history).send(100 * MB)
     assert found is not None
     assert found.seconds == pytest.approx(2.0)
     assert "median rate of 3 measurements" in found.words
@@ -47,14 +46,14 @@ def test_few_measurements_give_their_median_rate() -> None:
 
 def test_measurements_of_no_bytes_give_their_median_time() -> None:
     """An operation without sources takes what it took."""
-    found = predict([Measurement(0, 3.0), Measurement(0, 5.0), Measurement(0, 40.0)], 0)
+    found = Costs([Measurement(0, 3.0), Measurement(0, 5.0), Measurement(0, 40.0)]).send(0)
     assert found is not None
     assert found.seconds == 5.0
 
 
 def test_times_that_fall_with_size_never_predict_less_than_nothing() -> None:
     """A falling line is taken as flat."""
-    found = predict([Measurement(size * MB, 10.0 - size) for size in range(1, 9)], 1000 * MB)
+    found = Costs([Measurement(size * MB, 10.0 - size) for size in range(1, 9)]).send(1000 * MB)
     assert found is not None
     assert found.seconds >= 0
 
@@ -63,7 +62,7 @@ def test_the_newest_measurements_count() -> None:
     """A link that became ten times slower is predicted at what it does now."""
     old = [Measurement(size * MB, 0.01 * size) for size in range(1, 100)]
     new = [Measurement(size * MB, 0.1 * size) for size in range(1, 100)]
-    found = predict(old + new, 50 * MB)
+    found = Costs(old + new).send(50 * MB)
     assert found is not None
     assert found.seconds == pytest.approx(5.0)
 
@@ -99,5 +98,5 @@ def test_making_a_dataset_again_takes_what_it_took() -> None:
 
 def test_a_tiny_transfer_does_not_set_the_rate_of_large_ones() -> None:
     """Six bytes in 3 ms say nothing of the link; 100 MB in 2 s do."""
-    predicted = predict([Measurement(6, 0.003), Measurement(100_000_000, 2.0)], 50_000_000)
+    predicted = Costs([Measurement(6, 0.003), Measurement(100_000_000, 2.0)]).send(50_000_000)
     assert predicted is not None and predicted.seconds == pytest.approx(1.0)

@@ -9,7 +9,7 @@ from springline_airflow.lineage.folding import MOST_UNFOLDED, Fold, folded, suit
 from springline_airflow.lineage.graph import Edge, Graph, Kind, Node, Return, draw, with_operations
 from springline_airflow.lineage.layers import laid_out
 from springline_airflow.lineage.veil import veiled, without_hidden
-from tests.lineages import evicted, lineage, made, persisted, ref
+from tests.support.lineages import evicted, lineage, made, persisted, ref
 
 
 def drawn(*datasets: Dataset) -> dict[str, Node]:

@@ -1,41 +1,27 @@
-"""A persister at work: what it chooses, how it sends, and what it does when something goes wrong."""
+"""A persister at work: what it chooses, and how it sends."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from persistence.errors import CatalogUnavailable, OperationFailed, StorageUnavailable
-from persistence.model import Cache, Call, Dataset, Method, Phase, Ref, Side, Strategy, Under, Written
+from persistence.errors import OperationFailed
+from persistence.model import Call, Dataset, Method, Ref, Side, Strategy, Under, Written
 from persistence.platform import Platform
 from persistence.sending import Pace
 from persistence.transitions import Event
 from tests.support.lines import LinesRunner, digest_of, lines_of, make
-from tests.support.stages import once, stage
+from tests.support.stages import once, raise_, stage
 from tests.support.states import (
     copies_in,
     damage,
-    end_pauses,
     events_of,
-    expire_leases,
     let_go,
-    lose_catalog,
     measured,
-    pause_of,
     wipe_cache,
 )
-
-
-def raise_(error: BaseException) -> Callable[..., None]:
-    """Something that fails."""
-
-    def fail(*_: object) -> None:
-        raise error
-
-    return fail
 
 
 def shouted(platform: Platform) -> Dataset:
@@ -237,6 +223,17 @@ def test_a_source_damaged_below_does_not_make_an_honest_operation_a_liar(platfor
     assert platform.under.manifest(again.under_location).checksum == again.checksum
 
 
+def test_a_bug_in_an_operation_gives_the_claim_back(platform: Platform) -> None:
+    """Whatever else is raised reaches whoever runs the worker, and the generation waits again."""
+    made = shouted(platform)
+    _, _, runner = stage(platform)
+    runner.at = once("run", raise_(ZeroDivisionError()))
+    with pytest.raises(ZeroDivisionError):
+        platform.persister.step()
+    assert platform.catalog.get(made.ref).under is Under.NONE
+    assert platform.persister.drain().persisted == 1
+
+
 # ---- evicted ones
 
 
@@ -282,168 +279,12 @@ def test_an_evicted_one_whose_source_nobody_persists_is_made_again_and_sent(
     assert platform.catalog.get(last.ref).persisted and lines_of(platform, "c") == ["100"]
 
 
-# ---- what goes wrong
-
-
-def test_a_refusing_under_store_is_tried_again_after_a_pause(open_at: Callable[..., Platform]) -> None:
-    """It waits in the queue meanwhile, and is persisted once the under-store is back."""
-    platform = open_at(retry_seconds=100)
-    made = make(platform, "a", "load")
-    root = platform.under.root  # type: ignore[attr-defined]
-    away = root.rename(root.with_name("away"))
-    outcome = platform.persister.step()
-    assert outcome is not None and "is not there" in outcome.error
-    assert platform.catalog.get(made.ref).under is Under.NONE
-    assert platform.persister.step() is None and platform.claims.depth() == 1
-    away.rename(root)
-    end_pauses(platform)
-    assert platform.persister.drain().persisted == 1
-    assert platform.catalog.get(made.ref).error == ""
-
-
-def test_the_pause_doubles_with_each_attempt(open_at: Callable[..., Platform]) -> None:
-    """Ten seconds, twenty, forty, and never more than a minute."""
-    platform = open_at(retry_seconds=10)
-    made = make(platform, "a", "load")
-    shutil.rmtree(platform.under.root)  # type: ignore[attr-defined]
-    pauses = []
-    for _ in range(4):
-        platform.persister.step()
-        pauses.append(pause_of(platform, made.ref))
-        end_pauses(platform)
-    assert pauses == [pytest.approx(seconds, abs=5) for seconds in (10, 20, 40, 60)]
-
-
-def test_a_catalog_that_goes_away_ends_no_worker(platform: Platform) -> None:
-    """It gets nothing done then, and goes on when the catalog is back; one without patience says so."""
-    make(platform, "a", "load")
-    waiting, depth = platform.claims.waiting, platform.claims.depth
-    platform.claims.waiting = platform.claims.depth = raise_(CatalogUnavailable("away"))  # type: ignore[method-assign, assignment]
-    assert platform.persister.step() is None
-    with pytest.raises(CatalogUnavailable):
-        platform.persister.drain()
-
-    def back(seconds: float) -> None:
-        platform.claims.waiting, platform.claims.depth = waiting, depth  # type: ignore[method-assign]
-
-    platform.persister.sleep = back
-    assert platform.persister.drain(patience=60).persisted == 1
-
-
-def test_patience_tries_again_until_the_under_store_is_back(platform: Platform) -> None:
-    """A worker that finds nothing to claim waits for the pause to end, as long as its patience lasts."""
-    make(platform, "a", "load")
-    root = platform.under.root  # type: ignore[attr-defined]
-    away = root.rename(root.with_name("away"))
-    slept: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        if len(slept) == 2:
-            away.rename(root)
-
-    platform.persister.sleep = sleep
-    summary = platform.persister.drain(patience=60)
-    assert (summary.persisted, summary.left, len(slept)) == (1, 0, 2)
-
-
-def test_what_does_not_fit_keeps_nobody_else_waiting(open_at: Callable[..., Platform]) -> None:
-    """A full under-store takes what is small enough, and names what it cannot take."""
-    platform = open_at(under_capacity=4000, retry_seconds=100)
-    large = make(platform, "large", lines=["x" * 5000])
-    small = [make(platform, f"small{i}", lines=["x"]) for i in range(3)]
-    summary = platform.persister.drain()
-    assert [platform.catalog.get(d.ref).persisted for d in (large, *small)] == [False, True, True, True]
-    assert summary.left == 1 and "full" in platform.catalog.get(large.ref).error
-    assert lines_of(platform, "large") == ["x" * 5000]
-    assert not [location for location in copies_in(platform.under) if "large" in location]
-
-
-def test_bytes_damaged_on_their_way_are_sent_again(platform: Platform) -> None:
-    """A copy whose checksum differs is thrown away; the cached bytes were not at fault."""
-    made = make(platform, "a", "load")
-    _, under, _ = stage(platform)
-    under.at = once("manifest", lambda: damage(under.inner, "a/.@1-1"))
-    first, second = platform.persister.drain().outcomes
-    assert "arrived" in first.error and not second.error
-    kept = platform.catalog.get(made.ref)
-    assert kept.persisted and Event.LOST not in events_of(platform, made.ref)
-    assert copies_in(platform.under) == [kept.under_location]
-
-
-@pytest.mark.parametrize("how", [damage, lambda backend, location: backend.delete(location)])
-def test_cached_bytes_found_damaged_are_recovered_and_sent(
-    open_at: Callable[..., Platform], how: Callable[..., None]
-) -> None:
-    """What cannot be sent as it was written is lost, is made again, and is persisted then."""
-    platform = open_at(small_bytes=1 << 20)
-    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    made = make(platform, "b", "shout", ["a"])
-    how(platform.cache, made.cache_location)
-    first, second = platform.persister.drain().outcomes
-    assert "cached bytes" in first.error and not second.error
-    assert Event.LOST in events_of(platform, made.ref)
-    assert platform.catalog.get(made.ref).persisted
-    wipe_cache(platform)
-    assert lines_of(platform, "b") == [f"LINE {i}" for i in range(100)]
-
-
-def test_what_cannot_come_back_is_given_up_by_name(platform: Platform) -> None:
-    """The dataset and the reason are named, and the queue goes on without it."""
-    gone = make(platform, "a", "load")
-    child = make(platform, "b", "shout", ["a"])
-    other = make(platform, "c", lines=["x"])
-    platform.cache.delete(gone.cache_location)
-    summary = platform.persister.drain()
-    lost = platform.catalog.get(gone.ref)
-    assert summary.left == 0 and not lost.wanted
-    assert "a@1" in lost.error and "not idempotent" in lost.error
-    (said,) = [m for m in platform.catalog.history(gone.ref) if m.event == "given up"]
-    assert "not idempotent" in said.why
-    assert platform.catalog.get(child.ref).persisted and platform.catalog.get(other.ref).persisted
-
-
-def test_a_lost_one_that_others_can_be_made_from_is_run_again_below(platform: Platform, runner: LinesRunner) -> None:
-    """After the loss of the whole cache everything recomputable is persisted without asking anyone."""
-    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    made = [make(platform, "b", "shout", ["a"]), make(platform, "c", "count", ["b"])]
-    wipe_cache(platform)
-    platform.maintenance.scan()
-    assert [platform.catalog.get(d.ref).cache for d in made] == [Cache.LOST] * 2
-    runner.ran.clear()
-    summary = platform.persister.drain()
-    assert summary.left == 0 and runner.ran == ["shout", "count"]
-    assert [platform.catalog.get(d.ref).method for d in made] == [Method.OPERATION] * 2
-
-
-def test_a_bug_in_an_operation_gives_the_claim_back(platform: Platform) -> None:
-    """Whatever else is raised reaches whoever runs the worker, and the generation waits again."""
-    made = shouted(platform)
-    _, _, runner = stage(platform)
-    runner.at = once("run", raise_(ZeroDivisionError()))
-    with pytest.raises(ZeroDivisionError):
-        platform.persister.step()
-    assert platform.catalog.get(made.ref).under is Under.NONE
-    assert platform.persister.drain().persisted == 1
-
-
-def test_a_copy_that_a_lost_catalog_does_not_know_is_not_overwritten(open_at: Callable[..., Platform]) -> None:
-    """Whoever forgets to rebuild is told so, and what was persisted before stays as it was."""
-    platform = open_at()
-    make(platform, "a", lines=["old"])
-    platform.persister.drain()
-    (old,) = copies_in(platform.under)
-    checksum = platform.under.manifest(old).checksum
-    lose_catalog(platform)
-    forgetful = open_at()
-    wipe_cache(forgetful)
-    make(forgetful, "a", lines=["new"])
-    first, *_ = forgetful.persister.drain().outcomes
-    assert "python -m persistence rebuild" in first.error
-    assert forgetful.under.manifest(old).checksum == checksum
-
-
 # ---- order
+
+
+def sent(platform: Platform) -> list[str]:
+    """The paths in the order in which they are persisted."""
+    return [outcome.ref.path for outcome in platform.persister.drain().outcomes]
 
 
 def test_the_head_of_the_queue_comes_before_any_score(open_at: Callable[..., Platform]) -> None:
@@ -479,109 +320,3 @@ def test_every_choice_says_why(platform: Platform) -> None:
     make(platform, "a", "load")
     (choice,) = platform.persister.choices()
     assert choice.score.words and choice.plan.words
-
-
-# ---- dead workers
-
-
-def test_the_half_copy_of_a_dead_worker_is_swept(platform: Platform) -> None:
-    """Its lease runs out, its half copy goes, the next worker starts anew."""
-    made = make(platform, "a", "load")
-    lease = platform.claims.claim(made.ref, "dead", Method.DATA, None)
-    assert lease is not None
-    platform.under.write_small("a/.@1-1", "half.txt", b"half")
-    assert platform.persister.step() is None
-    expire_leases(platform)
-    assert platform.persister.drain().persisted == 1
-    assert copies_in(platform.under) == [platform.catalog.get(made.ref).under_location] == ["a/@1-2"]
-
-
-def test_a_copy_that_nobody_recorded_is_swept_too(platform: Platform) -> None:
-    """A worker that died between its rename and its record leaves a whole copy without a winner's name."""
-    made = make(platform, "a", "load")
-    _, under, _ = stage(platform)
-
-    class Killed(BaseException):
-        pass
-
-    under.at = once("rename done", raise_(Killed()))
-    with pytest.raises(Killed):
-        platform.persister.step()
-    assert copies_in(platform.under) == ["a/@1-1"]
-    platform.persister.drain()
-    assert copies_in(platform.under) == [platform.catalog.get(made.ref).under_location] == ["a/@1-2"]
-
-
-def test_an_under_store_that_cannot_be_swept_now_stops_no_worker(platform: Platform) -> None:
-    """The half copy of a dead worker goes with the next claim, when the under-store is back."""
-    made = make(platform, "a", "load")
-    platform.claims.claim(made.ref, "dead", Method.DATA, None)
-    platform.under.write_small("a/.@1-1", "half.txt", b"half")
-    expire_leases(platform)
-    _, under, _ = stage(platform)
-    under.at = once("names", raise_(StorageUnavailable("away")))
-    platform.persister.step()
-    platform.persister.drain()
-    assert copies_in(platform.under) == [platform.catalog.get(made.ref).under_location]
-
-
-def test_a_worker_that_wakes_late_harms_nothing(open_at: Callable[..., Platform]) -> None:
-    """Its lease ran out in the middle, another worker was the winner: the zombie's copy goes, the state stays."""
-    zombie, other = open_at(), open_at()
-    made = make(zombie, "a", "load")
-    _, under, _ = stage(zombie)
-
-    def meanwhile() -> None:
-        expire_leases(other)
-        assert other.persister.drain().persisted == 1
-
-    for point in ("create", "manifest", "write_small", "rename", "rename done"):
-        under.at = once(point, meanwhile)
-        outcome = zombie.persister.step()
-        assert outcome is not None and outcome.error, point
-        kept = other.catalog.get(made.ref)
-        assert kept.persisted and kept.in_cache, point
-        assert Event.LOST not in events_of(other, made.ref), point
-        assert copies_in(other.under) == [kept.under_location], point
-        other.catalog.change(made.ref, Event.UNDER_LOST)
-
-
-def test_a_worker_that_wakes_late_gives_nothing_up(open_at: Callable[..., Platform]) -> None:
-    """Only who holds the lease may say that a dataset cannot be persisted."""
-    zombie, other = open_at(), open_at()
-    make(zombie, "a", "load")
-    made = make(zombie, "b", "salt", ["a"])
-    cache, _, _ = stage(zombie)
-
-    def meanwhile() -> None:
-        expire_leases(other)
-        for expired in other.claims.expire():
-            other.persister.sender.sweep(expired)
-        assert other.claims.claim(made.ref, "other", Method.DATA, None) is not None
-        cache.inner.delete(made.cache_location)
-
-    zombie.catalog.amend(made.ref, head=True)
-    cache.at = once("files", meanwhile, where="b/")
-    zombie.persister.step()
-    assert zombie.catalog.get(made.ref).wanted
-    assert zombie.catalog.get(made.ref).under is Under.COPYING
-
-
-def test_a_retired_generation_is_not_claimed(platform: Platform) -> None:
-    """A worker that chose it before it was retired is told no."""
-    old = make(platform, "a", lines=["old"])
-    make(platform, "a", lines=["new"])
-    choices = list(platform.persister.choices())
-    assert platform.maintenance.retire() == [old.ref]
-    assert platform.catalog.get(old.ref).phase is Phase.RETIRED
-    for choice in choices:
-        lease = platform.claims.claim(choice.ref, "late", Method.DATA, None)
-        assert (lease is None) == (choice.ref == old.ref)
-
-
-# ---- what the tests above share
-
-
-def sent(platform: Platform) -> list[str]:
-    """The paths in the order in which they are persisted."""
-    return [outcome.ref.path for outcome in platform.persister.drain().outcomes]

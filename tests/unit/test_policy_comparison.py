@@ -18,7 +18,7 @@ from persistence.lineage import Lineage
 from persistence.model import Cache, Dataset, Ref, Under
 from persistence.priority import Fifo
 from persistence.recovery import plan_recovery
-from tests.lineages import evicted, lineage, made, ref
+from tests.support.lineages import evicted, lineage, made, ref
 
 
 def as_lineage(recording: Recording, persisted_at: dict[Ref, float], moment: float) -> Lineage:

@@ -6,7 +6,7 @@ from persistence.history import Costs, Measurement
 from persistence.lineage import Lineage
 from persistence.model import Operation, Phase
 from persistence.priority import Policy, Score, make_policy
-from tests.lineages import evicted, lineage, made, persisted, ref
+from tests.support.lineages import evicted, lineage, made, persisted, ref
 
 NAMES = ("paper", "value-density", "fifo", "hash-order", "edge", "lrc")
 LINK = Costs([Measurement(1_000_000, 0.02)])  # 50 MB/s

@@ -5,7 +5,7 @@ import pytest
 from persistence.history import Costs, Measurement
 from persistence.model import Cache, Phase
 from persistence.recovery import RecoveryPlan, at_risk, plan_recovery
-from tests.lineages import evicted, lineage, made, persisted, ref
+from tests.support.lineages import evicted, lineage, made, persisted, ref
 
 COSTS = Costs([Measurement(1000, 0.5)])
 LOST = {"cache": Cache.LOST}

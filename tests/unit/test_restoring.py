@@ -13,19 +13,10 @@ from persistence.model import Cache, Call, Dataset, Phase, Ref, Strategy
 from persistence.platform import Platform
 from persistence.transitions import Event
 from tests.support.lines import LinesRunner, lines_of, make, read_lines
-from tests.support.stages import once, stage
+from tests.support.stages import once, raise_, stage
 from tests.support.states import copies_in, damage, events_of, expire_leases, let_go, wipe_cache
 
 SHOUTED = [f"LINE {i}" for i in range(100)]
-
-
-def raise_(error: BaseException) -> Callable[[], None]:
-    """Something that fails."""
-
-    def fail() -> None:
-        raise error
-
-    return fail
 
 
 def chain(platform: Platform, length: int, *, strategy: Strategy = Strategy.ASYNC_STORE) -> list[Dataset]:

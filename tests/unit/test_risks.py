@@ -14,7 +14,7 @@ from persistence.recovery import at_risk
 from persistence.risk_samples import Sample, Share, superfluous
 from springline_airflow.lineage.risks import Risks, risks_of, weigh
 from springline_airflow.lineage.veil import veiled
-from tests.lineages import evicted, lineage, made, persisted
+from tests.support.lineages import evicted, lineage, made, persisted
 from tests.support.recording import record
 
 DAY = 24 * 60

@@ -14,7 +14,7 @@ import pytest
 from services.errors import NotReady, OtherSettings, PortTaken, UnknownServer
 from services.java import find_java, packaged_java, version_of
 from services.known import make_servers
-from services.ports import free_port, is_free
+from services.ports import free_ports, is_free
 from services.processes import end, leads, members
 from services.record import Record, Records, Started
 from services.server import Once, Process, Server
@@ -46,7 +46,7 @@ def answers(port: int) -> str:
 
 def make_server(home: Path, *command: str, port: int | None = None) -> Server:
     """A small server; by default one that serves on `port`."""
-    port = port or free_port()
+    port = port or free_ports()
     command = command or (sys.executable, "-c", SERVING, str(port))
     return Server(
         name="small",
@@ -141,7 +141,7 @@ def test_a_stranger_that_took_the_port_meanwhile_does_not_pass_for_the_server(su
         strangers.append(socket.create_server(("127.0.0.1", port)))
         return ""
 
-    port = free_port()
+    port = free_ports()
     idle = make_server(tmp_path, sys.executable, "-c", "import time; time.sleep(60)", port=port)
     with pytest.raises(PortTaken, match=f"port {port} is taken .*SPRINGLINE_SMALL_PORT"):
         supervisor.up([replace(idle, ready=a_stranger_answers)], patience=10)

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from services.errors import NotReady, PortTaken, UnknownServer
-from services.ports import free_port, is_free, to_wait_for
+from services.ports import free_ports, is_free, to_wait_for
 from services.processes import start_time
 from services.server import Process, Server
 from services.supervisor import Supervisor
@@ -168,7 +168,7 @@ def test_the_memory_of_a_process_counts_what_it_has_started(supervisor, tmp_path
 
 def test_a_port_that_only_old_connections_have_is_waited_for(tmp_path):
     """Somebody who connected to himself has it, as clients of a server that is gone do; nobody listens."""
-    port = free_port()
+    port = free_ports()
     held = socket.socket()
     held.bind(("127.0.0.1", port))
     held.connect(("127.0.0.1", port))
@@ -191,7 +191,7 @@ def test_a_port_that_somebody_listens_on_is_not_waited_for():
 
 def test_a_port_with_half_closed_clients_of_a_killed_server_is_free():
     """They hold nothing back: a server can listen there at once, and so it is told."""
-    port = free_port()
+    port = free_ports()
     serving = f"import socket, time; s = socket.create_server(('127.0.0.1', {port})); k = s.accept(); time.sleep(600)"
     server = subprocess.Popen([sys.executable, "-c", serving])
     until = time.monotonic() + 30
@@ -210,7 +210,7 @@ def test_a_port_with_half_closed_clients_of_a_killed_server_is_free():
 
 def test_a_killed_process_lives_until_its_last_thread_is_gone(tmp_path):
     """Its first thread may have ended, as a zombie has, while another still listens."""
-    port = free_port()
+    port = free_ports()
     process = subprocess.Popen([sys.executable, "-c", HALF_GONE.format(port=port)])
     try:
         until = time.monotonic() + 30

@@ -13,20 +13,11 @@ from persistence.platform import Platform
 from persistence.sending import CacheDamaged
 from persistence.transitions import Event
 from tests.support.lines import LinesRunner, lines_of, make, write_lines
-from tests.support.stages import once, stage
+from tests.support.stages import once, raise_, stage
 from tests.support.states import copies_in, damage, events_of, expire_leases, wipe_cache
 
 LINES = [f"line {i}" for i in range(100)]
 RUN = Origin("etl", "run 1", "task")
-
-
-def raise_(error: BaseException) -> Callable[..., None]:
-    """Something that fails."""
-
-    def fail(*_: object) -> None:
-        raise error
-
-    return fail
 
 
 def load(platform: Platform, path: str = "a", *, meanwhile: Callable[[], object] = lambda: None) -> None:

@@ -8,7 +8,7 @@ from persistence.history import Costs, Measurement
 from persistence.lineage import Lineage
 from persistence.model import Cache, Method, Operation, Side
 from persistence.transfer import TransferPlan, decide
-from tests.lineages import evicted, lineage, made, persisted, ref
+from tests.support.lineages import evicted, lineage, made, persisted, ref
 
 MB = 1_000_000
 

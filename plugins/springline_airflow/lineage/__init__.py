@@ -1,1 +1,1 @@
-"""The lineage as a picture: what is drawn, what is folded together, and where it stands; values in, values out."""
+"""What the API tells of datasets: the lineage as a picture, the queue, what is at risk; values in, values out."""

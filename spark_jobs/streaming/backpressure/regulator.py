@@ -6,7 +6,6 @@ backpressure.state.json    what meters and admissions know, from which an applic
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -22,6 +21,7 @@ from spark_jobs.streaming.backpressure.pacing import Rate, grant
 from spark_jobs.streaming.backpressure.predictive import Tuning
 from spark_jobs.streaming.backpressure.queue import Measured, Meter
 from spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, RENEW_SECONDS
+from spark_jobs.streaming.beside import Beside
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.json_files import read_json, write_json
@@ -135,28 +135,18 @@ class Regulator:
         self._kept = at
 
 
-class Regulation(threading.Thread):
-    """Does it for the stages of a job, every 50 ms; `trouble` says what went wrong last."""
+class Regulation(Beside):
+    """Does it for the stages of a job, every 50 ms."""
 
     def __init__(self, regulator: Regulator) -> None:
-        super().__init__(name="back-pressure", daemon=True)
+        super().__init__("back-pressure")
         self._regulator = regulator
-        self._trouble = ""
         self._seen: dict[str, Any] = {}
-        self._over = threading.Event()
 
     @property
     def trouble(self) -> str:
-        """See `Beside`; empty where nothing is wrong."""
+        """What went wrong last, also with signals."""
         return self._trouble or self._regulator.trouble
-
-    def __enter__(self) -> Regulation:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self.join()
 
     def told(self) -> dict[str, Any]:
         """How back-pressure is, for the heartbeat; nothing before the first look."""

@@ -1,1 +1,1 @@
-"""The commands of streams."""
+"""The commands of streams, of tracking, of joins and of back-pressure."""

@@ -1,1 +1,1 @@
-"""Streams to try things on: seeded net-flow rows, and the flights of 2013."""
+"""Streams to try things on: the flights of 2013, and seeded net-flow rows, lines of text, orders and items."""

@@ -15,8 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-UNIT_BITS, ROW_BITS = 10, 21
-UNITS = 1 << UNIT_BITS  # router units, at most
+UNIT_BITS, ROW_BITS = 10, 21  # for the router units, and the rows of one in a round
 ROWS = 1 << ROW_BITS  # rows of a router unit in a round, at most
 KEY, SEQ = "key", "seq"
 LEAST, GREATEST = -(1 << 63), (1 << 63) - 1
@@ -48,11 +47,6 @@ class Act(StrEnum):
 def first_seq(router_round: int, unit: int = 0) -> int:
     """The seq of the first row of a router unit in a round; that of the round's first row at all, without a unit."""
     return ((router_round << UNIT_BITS) | unit) << ROW_BITS
-
-
-def round_of(seq: int) -> int:
-    """The router round of a seq."""
-    return seq >> (UNIT_BITS + ROW_BITS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ from spark_jobs.streaming.join.routing.controller import Control
 from spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from spark_jobs.streaming.join.routing.strategies.costs import Costs
 from spark_jobs.streaming.join.steering import ROUTING, begin_routing_anew, prepare_routing
-from spark_jobs.streaming.parts import Part
+from spark_jobs.streaming.parts import OwnTopics, Part
 from spark_jobs.streaming.sums import sum_of
 from spark_jobs.streaming.tracking.tracked import Tracked
 from spark_jobs.streaming.unitlog.log import Log
@@ -62,7 +62,7 @@ _MOST_UNITS = 256
 
 
 @dataclass(frozen=True)
-class JoinJob:
+class JoinJob(OwnTopics):
     """Joins `left` and `right` on `condition`, on some of `room` units; `control` says how tuples are placed.
 
     Stored tuples are kept for `keep` seconds, or for ever: `Retention` says which pairs are told then.
@@ -98,11 +98,6 @@ class JoinJob:
         return sum_of(self.sources)
 
     @property
-    def opens(self) -> Mapping[str, int]:
-        """None: others make the topics that it reads."""
-        return {}
-
-    @property
     def tuples(self) -> str:
         """The topic between routers and units."""
         return f"{self.name}.tuples"
@@ -111,16 +106,6 @@ class JoinJob:
     def copies(self) -> str:
         """The topic of stored tuples on their way to another unit."""
         return f"{self.name}.copies"
-
-    @property
-    def results(self) -> str:
-        """The topic of pairs."""
-        return f"{self.name}.results"
-
-    @property
-    def dead(self) -> str:
-        """The topic of rows that could not be used."""
-        return f"{self.name}.dead"
 
     def parts(self, units: int, state: Path) -> tuple[Part, ...]:
         """Routers, a unit of which reads a partition of either topic, and the units that store and probe."""

@@ -8,14 +8,14 @@ explain.json   what is known and why what was done was done, for people
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from spark_jobs.streaming.beside import Beside
+from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.errors import BadJob, StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.join.errors import NeverSteered
@@ -25,10 +25,10 @@ from spark_jobs.streaming.join.routing.controller import Control, Course, Seen, 
 from spark_jobs.streaming.join.routing.explain import explain
 from spark_jobs.streaming.join.routing.table import Table, block_for
 from spark_jobs.streaming.json_files import read_json, write_json
-from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.parts import Part
 from spark_jobs.streaming.unitlog.log import Log
-from spark_jobs.streaming.unitlog.report import Report
+from spark_jobs.streaming.unitlog.report import counted
 
 ROUTING = "routing.json"
 _COURSE, _WANTED, _EXPLAIN, _LOCK = "course.json", "wanted.json", "explain.json", "routing.lock"
@@ -161,7 +161,7 @@ class Helm:
             {unit: report.gauges for unit, report in routers.items()},
             {unit: report.gauges for unit, report in units.items()},
             self._copies.whole(one.piece.giver for one in course.copying) if course.copying else {},
-            _counts(units)["pairs"],
+            counted(units.values())["pairs"],
             min(report.round for report in routers.values()),
         )
         control = replace(self._control, units=wanted_units(self._folder, self._control.units))
@@ -175,7 +175,7 @@ class Helm:
         if decision.table is not None:
             self._history.append({"at": time.time(), "epoch": decision.table.epoch, "reasons": list(decision.reasons)})
             del self._history[:-_KEPT]
-        told = explain(after, seen, control, _counts(routers)).as_json()
+        told = explain(after, seen, control, counted(routers.values())).as_json()
         reasons = list(decision.reasons)
         write_json(
             self._folder.path / _EXPLAIN, {**told, "at": time.time(), "reasons": reasons, "history": self._history}
@@ -183,28 +183,18 @@ class Helm:
         return bool(after.copying or after.waiting or decision.table)
 
 
-class Steering(threading.Thread):
-    """Does it for the stages of a join, every so many seconds; `trouble` says what went wrong last."""
+class Steering(Beside):
+    """Does it for the stages of a join, every so many seconds."""
 
     def __init__(
         self, control: Control, every: float, folder: JobFolder, parts: Sequence[Part], cluster: Cluster
     ) -> None:
-        super().__init__(name="steering", daemon=True)
-        self.trouble = ""
+        super().__init__("steering")
         self._control = control
         self._every = every
         self._folder = folder
         self._parts = parts
         self._cluster = cluster
-        self._over = threading.Event()
-
-    def __enter__(self) -> Steering:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self.join()
 
     def run(self) -> None:
         with closing(Kafka(self._cluster)) as log:
@@ -212,16 +202,9 @@ class Steering(threading.Thread):
             while not self._over.wait(pause):
                 try:
                     moving = helm.look()
-                    self.trouble = ""
+                    self._trouble = ""
                 except (OSError, ValueError, StreamError) as error:  # a full disk, a broker: they come back
-                    self.trouble, moving = f"loads are not looked after: {error}", False
+                    self._trouble, moving = f"loads are not looked after: {error}", False
                 except Exception as error:  # nobody would hear of it if this thread ended
-                    self.trouble, moving = f"loads are not looked after: {type(error).__name__}: {error}", False
+                    self._trouble, moving = f"loads are not looked after: {type(error).__name__}: {error}", False
                 pause = min(_LOOK_SECONDS, self._every) if moving else self._every
-
-
-def _counts(reports: Mapping[int, Report]) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for report in reports.values():
-        counts.update(report.counts)
-    return counts

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from spark_jobs.streaming.tracking.errors import BadRoot
 
 PARTITION_BITS, OFFSET_BITS, ROW_BITS = 12, 36, 16
 PARTITIONS, OFFSETS, ROWS = 1 << PARTITION_BITS, 1 << OFFSET_BITS, 1 << ROW_BITS
 NO_ROOT = (1 << 64) - 1
-
-Ids = npt.NDArray[np.uint64]
 
 
 class Root(NamedTuple):
@@ -39,17 +34,6 @@ def name_of(root: int) -> Root:
     if not 0 <= root < NO_ROOT:
         raise BadRoot(f"{root} names no root: ids are 0 to {NO_ROOT - 1}")
     return Root(root >> OFFSET_BITS + ROW_BITS, root >> ROW_BITS & OFFSETS - 1, root & ROWS - 1)
-
-
-def root_ids(partition: int, offset: int, rows: npt.ArrayLike) -> Ids:
-    """The ids of rows of one message; raises `BadRoot`."""
-    chosen = np.asarray(rows, np.int64)
-    if not chosen.size:
-        return np.empty(0, np.uint64)
-    least, greatest = int(chosen.min()), int(chosen.max())
-    first = root_id(partition, offset, least)
-    root_id(partition, offset, greatest)
-    return np.uint64(first - least) + chosen.astype(np.uint64)
 
 
 def check(partition: int, offset: int, messages: int, rows: int) -> None:

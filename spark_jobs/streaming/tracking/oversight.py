@@ -5,12 +5,12 @@ What it decides it writes into small files that the next rounds name or wait for
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from spark_jobs.streaming.beside import Beside
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.json_files import read_json, write_json
 from spark_jobs.streaming.parts import Part
@@ -78,34 +78,24 @@ class _Seen:
     dealt: int = 0
 
 
-class Oversight(threading.Thread):
-    """Does it for the parts of a job, every quarter of a second; `trouble` says what went wrong last."""
+class Oversight(Beside):
+    """Does it for the parts of a job, every quarter of a second."""
 
     def __init__(self, tracked: Tracked, folder: JobFolder, parts: Sequence[Part]) -> None:
-        super().__init__(name="oversight", daemon=True)
-        self.trouble = ""
+        super().__init__("oversight")
         self._tracked = tracked
         self._path = folder.path
         self._parts = parts
         self._began = time.time()
         self._seen = _Seen(lows=read_json(folder.path / LOW)["lows"])
-        self._over = threading.Event()
-
-    def __enter__(self) -> Oversight:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self.join()
 
     def run(self) -> None:
         while not self._over.wait(_LOOK_SECONDS):
             try:
                 self._look()
-                self.trouble = ""
+                self._trouble = ""
             except (OSError, ValueError) as error:  # a full disk, a folder that is taken away: it may come back
-                self.trouble = f"tracking is not looked after: {error}"
+                self._trouble = f"tracking is not looked after: {error}"
 
     def told(self) -> dict[str, Any]:
         """How tracking is, for the heartbeat."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,3 +61,11 @@ class Report:
         if told is None:
             return None
         return Report(**{**told, **{name: Flow(**told.get(name, {})) for name in ("flow", "before")}})
+
+
+def counted(reports: Iterable[Report]) -> Counter[str]:
+    """All that these units have counted since the job began."""
+    found: Counter[str] = Counter()
+    for report in reports:
+        found.update(report.counts)
+    return found

@@ -30,7 +30,7 @@ from spark_jobs.streaming.backpressure.choosing import USUAL, Choice
 from spark_jobs.streaming.declaring import Declared
 from spark_jobs.streaming.errors import BadJob
 from spark_jobs.streaming.folder import HOLD, REGISTRY, STOP, JobFolder
-from spark_jobs.streaming.parts import Part
+from spark_jobs.streaming.parts import OwnTopics, Part
 from spark_jobs.streaming.tracking.tracked import FIRST, FULL, RING, SPRING, Delivery, Tracked
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.windows.registry import Registry
@@ -40,7 +40,7 @@ _STEPS = ("spark_jobs.streaming.windows.steps",)
 
 
 @dataclass(frozen=True)
-class WindowsJob:
+class WindowsJob(OwnTopics):
     """Windowed statistics over a topic: mappers, one a unit of the topic, and `reducers` reducers."""
 
     name: str
@@ -58,21 +58,6 @@ class WindowsJob:
     def partials(self) -> str:
         """The topic between the stages."""
         return f"{self.name}.partials"
-
-    @property
-    def opens(self) -> Mapping[str, int]:
-        """None: others make the topic that it reads."""
-        return {}
-
-    @property
-    def results(self) -> str:
-        """The topic of results."""
-        return f"{self.name}.results"
-
-    @property
-    def dead(self) -> str:
-        """The topic of rows that could not be used."""
-        return f"{self.name}.dead"
 
     def stages(self, mappers: int, state: Path) -> tuple[Stage, Stage]:
         """The stages, for a topic of so many units; states lie below `state`."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from spark_jobs.streaming.backpressure.choosing import USUAL, Choice
 from spark_jobs.streaming.declaring import Declared
 from spark_jobs.streaming.folder import HOLD, STOP, JobFolder
-from spark_jobs.streaming.parts import Part
+from spark_jobs.streaming.parts import OwnTopics, Part
 from spark_jobs.streaming.tracking.tracked import AGAIN, FIRST, FULL, LOW, RING, SPRING, Delivery, Tracked
 from spark_jobs.streaming.unitlog.stage import Stage
 
@@ -30,7 +30,7 @@ _STEPS = ("spark_jobs.streaming.wordcount.steps",)
 
 
 @dataclass(frozen=True)
-class WordCountJob:
+class WordCountJob(OwnTopics):
     """Counts the words of a topic's lines, in so many `units`."""
 
     name: str
@@ -47,21 +47,6 @@ class WordCountJob:
     def words(self) -> str:
         """The topic between the stages."""
         return f"{self.name}.words"
-
-    @property
-    def opens(self) -> Mapping[str, int]:
-        """None: others make the topic that it reads."""
-        return {}
-
-    @property
-    def results(self) -> str:
-        """The topic of counts."""
-        return f"{self.name}.results"
-
-    @property
-    def dead(self) -> str:
-        """The topic of lines that could not be used, or were given up."""
-        return f"{self.name}.dead"
 
     def parts(self, units: int, state: Path) -> tuple[Part, ...]:
         """Split and count; tracked, with the twin of split that sends again, and the ackers."""

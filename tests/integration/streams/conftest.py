@@ -1,4 +1,4 @@
-"""Jobs over net flows on the real Kafka, for tests that harm them."""
+"""The real Kafka for tests: its log, and jobs on it that may be harmed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,21 @@ from typing import Any
 
 import pytest
 
+from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.inputs.flows import Flows
+from spark_jobs.streaming.kafka import Kafka
 from tests.support.join_job import JoinJob
 from tests.support.servers import Running
 from tests.support.stream_job import StreamJob
 from tests.support.word_job import WordJob
+
+
+@pytest.fixture
+def log(kafka: Running) -> Iterator[Kafka]:
+    """A log of this test's own connections."""
+    log = Kafka(Cluster(kafka.address), patience=20)
+    yield log
+    log.close()
 
 
 @pytest.fixture

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
 
+from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.errors import Fenced, LogUnavailable, MessagesGone, NoTopic
-from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.sums import sum_of
 from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.unitlog.stamps import Stamp
 from tests.support.servers import Running
 from tests.support.stream_job import read_committed
-
-
-@pytest.fixture
-def log(kafka: Running) -> Iterator[Kafka]:
-    """A log of this test's own connections."""
-    log = Kafka(Cluster(kafka.address), patience=20)
-    yield log
-    log.close()
 
 
 @pytest.fixture

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
 
 import pytest
 
 from spark_jobs.streaming.errors import NoTopic
-from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.tailing import newest
 from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.unitlog.stamps import Stamp
-from tests.support.servers import Running
 from tests.support.waiting import until
-
-
-@pytest.fixture
-def log(kafka: Running) -> Iterator[Kafka]:
-    """A log of this test's own connections."""
-    log = Kafka(Cluster(kafka.address), patience=20)
-    yield log
-    log.close()
 
 
 def test_the_newest_rows_of_rounds_come_back_in_order(log: Kafka) -> None:

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from persistence.platform import Platform
+from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.kafka import Cluster
+from spark_jobs.streaming.parts import Part
 from spark_jobs.streaming.saving import SavedStates
 from spark_jobs.streaming.unitlog.planner import CONTENTS_EVERY, cut_before
 from spark_jobs.streaming.unitlog.rounds import Plan
@@ -99,7 +100,7 @@ def test_a_log_that_is_the_job_s_own_is_cut_and_one_that_is_others_is_not(
         def delete(self, topic: str, before: Mapping[int, int]) -> None:
             deleted[topic] = before
 
-    upkeep = Upkeep(JobFolder(tmp_path), [(stage, 1)], platform, Cluster("nowhere"), 1.0)
+    upkeep = Upkeep(JobFolder(tmp_path), [Part(stage, 1)], platform, Cluster("nowhere"), 1.0)
     upkeep._log = Log({stage.rounds: 1})  # type: ignore[assignment]
     assert upkeep._save() == ""
     assert deleted == ({"job.asks": {0: 30}} if cut else {})
@@ -116,7 +117,7 @@ def test_what_is_told_is_cut_where_the_persisted_states_of_all_units_are_done_wi
         def delete(self, topic: str, before: Mapping[int, int]) -> None:
             deleted[topic] = before
 
-    upkeep = Upkeep(JobFolder(tmp_path), [(stage, 2)], platform, Cluster("nowhere"), 1.0)
+    upkeep = Upkeep(JobFolder(tmp_path), [Part(stage, 2)], platform, Cluster("nowhere"), 1.0)
     upkeep._log = Log({stage.rounds: 1})  # type: ignore[assignment]
     for unit, needs in ((0, {"0": 7, "1": 4, "2": 9}), (1, {"0": 5, "1": 6})):
         versions = stage.versions(unit)

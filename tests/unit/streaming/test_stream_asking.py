@@ -11,8 +11,8 @@ from spark_jobs.streaming.errors import MissingVersion
 from spark_jobs.streaming.unitlog.versions import Version, Versions
 from spark_jobs.streaming.windows.errors import BadQuery
 from spark_jobs.streaming.windows.job import WindowsJob
-from tests.unit.streaming.windows_job import Job as Ran
-from tests.unit.streaming.windows_job import csv, registry, stream
+from tests.support.windows_job import Job as Ran
+from tests.support.windows_job import csv, registry, stream
 
 STREAM = stream(retain=3600.0)
 QUERIES = {"all": "SELECT kind, count(*) FROM S GROUP BY kind WINDOWING 60 s"}

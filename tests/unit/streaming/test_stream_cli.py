@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from typer.testing import CliRunner
 from spark_jobs.streaming.cli import app
 from spark_jobs.streaming.errors import NothingKept
 from spark_jobs.streaming.folder import JobFolder
+from tests.support.commands import printed
 
 DECLARED = '[ticks]\ntopic = "ticks"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
+told = partial(printed, app)
 
 
 @pytest.fixture
@@ -23,13 +26,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
         monkeypatch.setenv(f"SPRINGLINE_{name}", str(value))
     monkeypatch.setenv("COLUMNS", "140")
     return JobFolder(tmp_path / "streams" / "ticks")
-
-
-def told(*arguments: str) -> str:
-    """What a command prints."""
-    done = CliRunner().invoke(app, list(arguments))
-    assert done.exit_code == 0, done.output
-    return done.output
 
 
 def test_a_job_that_never_ran_is_told_as_such(folder: JobFolder) -> None:

@@ -16,7 +16,7 @@ from spark_jobs.streaming.ranges import Span, asked_of, write_range
 from spark_jobs.streaming.windows.errors import BadQuery
 from spark_jobs.streaming.windows.job import WindowsJob
 from tests.support.memory_log import MemoryLog
-from tests.unit.streaming.windows_job import csv, stream
+from tests.support.windows_job import csv, stream
 
 DAY = Span.of("2013-01-05", "2013-01-06")
 NOON = 1_357_387_200  # of that day

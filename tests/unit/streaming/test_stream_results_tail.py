@@ -23,7 +23,6 @@ class Results:
     def __init__(self, units: int = 2) -> None:
         self.log = MemoryLog({TOPIC: units})
         self._order: tuple[int, int] = (0, 0)
-        self._letters: dict[int, list[Letter]] = {}
         self._rows = 0
 
     def round(self, *messages: tuple[int, str, object, int], incarnation: int = 1) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from spark_jobs.streaming.commands.backpressure import app
 from spark_jobs.streaming.errors import BadJob, UnknownJob
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import job_of
+from tests.support.commands import printed
 from tests.support.declarations import written
 
 DECLARED = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
@@ -26,6 +28,7 @@ FREE: dict[str, Any] = {
     "applied": 0.0, "throttled_by": [], "throttles": [],
 }  # fmt: skip
 COUNT = {**FREE, "state": "overloaded", "queue": 3_000_000, "seconds": 1.5, "capacity": 2e6, "throttles": [THROTTLE]}
+told = partial(printed, app)
 
 
 @pytest.fixture
@@ -35,13 +38,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
     monkeypatch.setenv("SPRINGLINE_STREAMS", str(written(tmp_path, DECLARED)))
     monkeypatch.setenv("COLUMNS", "200")
     return JobFolder(tmp_path / "streams" / "words")
-
-
-def told(*arguments: str) -> str:
-    """What a command prints."""
-    done = CliRunner().invoke(app, list(arguments))
-    assert done.exit_code == 0, done.output
-    return done.output
 
 
 def test_a_job_that_never_ran_has_the_mode_that_it_is_declared_with(folder: JobFolder) -> None:

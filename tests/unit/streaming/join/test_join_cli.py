@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from spark_jobs.streaming.errors import BadJob
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.join.errors import NeverSteered
 from spark_jobs.streaming.join.steering import wanted_units
+from tests.support.commands import printed
 from tests.support.join_world import JoinWorld
 from tests.support.pairs import PAIRS, widened
 
@@ -21,6 +23,7 @@ DECLARED = f"""{PAIRS}
 kind = "wordcount"
 topic = "lines"
 """
+told = partial(printed, app)
 
 
 @pytest.fixture
@@ -37,13 +40,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
 def ran(folder: JobFolder, tmp_path: Path) -> JoinWorld:
     """The same, with a heavy key: from two units to three."""
     return widened(folder, tmp_path, 60, theta=0.0)
-
-
-def told(*arguments: str) -> str:
-    """What a command prints."""
-    done = CliRunner().invoke(app, list(arguments))
-    assert done.exit_code == 0, done.output
-    return done.output
 
 
 def refused(*arguments: str) -> BaseException | None:

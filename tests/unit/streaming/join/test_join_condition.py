@@ -13,7 +13,7 @@ from spark_jobs.streaming.join.errors import BadCondition, BadRelation
 from spark_jobs.streaming.join.forms import GREATEST, LEAST, Reach, Side
 from spark_jobs.streaming.join.keys import Buckets, Hashed, Keys, Ordered, Whole
 from spark_jobs.streaming.join.predicate import Names, Relation
-from tests.unit.streaming.join_world import World, rows_of
+from tests.support.join_units import World, rows_of
 
 LEFT = Relation("l", {"a": "int", "b": "int", "x": "float", "name": "text"})
 RIGHT = Relation("r", {"a": "int", "c": "int", "y": "float", "name": "text"})

@@ -14,7 +14,7 @@ from spark_jobs.streaming.join.retention import Retention
 from spark_jobs.streaming.join.routing.controller import Control, Seen, begun, loads_of
 from spark_jobs.streaming.join.routing.sketch import Sketch
 from spark_jobs.streaming.join.store import Store
-from tests.unit.streaming.join_world import Unit, World
+from tests.support.join_units import Unit, World
 
 LEFT, RIGHT = Relation("l", {"a": "int", "id": "int"}), Relation("r", {"a": "int", "id": "int"})
 KEEP = 60.0  # so that a tick is a second

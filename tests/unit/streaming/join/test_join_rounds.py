@@ -11,7 +11,7 @@ from spark_jobs.streaming.join.forms import GREATEST, LEAST, Act, Orders, Piece,
 from spark_jobs.streaming.join.predicate import Relation
 from spark_jobs.streaming.unitlog.letters import arrow_bytes
 from spark_jobs.streaming.unitlog.step import Ended, Message
-from tests.unit.streaming.join_world import World
+from tests.support.join_units import World
 
 LEFT, RIGHT = Relation("l", {"a": "int", "id": "int"}), Relation("r", {"a": "int", "id": "int"})
 WHERE = "l.a = r.a"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ from spark_jobs.streaming.commands.tracking import app
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.json_files import write_json
 from spark_jobs.streaming.tracking.tracked import LOW
+from tests.support.commands import printed
 
 TRACKING = {
     "in_flight": 1234, "completed": 56789, "again": 12, "gone": 3, "bytes": 2_000_000, "waits": False, "still": "",
     "lows": {"0": 700, "1": 800}, "seconds": {"p50": 0.091, "p90": 0.1, "p99": 1.5},
     "ackers": [{"acker": 0, "in_flight": 1000, "completed": 50000, "epoch": 1}],
 }  # fmt: skip
+told = partial(printed, app)
 
 
 @pytest.fixture
@@ -34,13 +37,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
     found = JobFolder(tmp_path / "streams" / "words")
     found.path.mkdir(parents=True)
     return found
-
-
-def told(*arguments: str, code: int = 0) -> str:
-    """What a command prints."""
-    done = CliRunner().invoke(app, list(arguments))
-    assert done.exit_code == code, done.output
-    return done.output
 
 
 def beat(folder: JobFolder, **tracking: Any) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.tracking.errors import BadRoot
 from spark_jobs.streaming.tracking.ids import child, children, root_edge, root_edges
-from spark_jobs.streaming.tracking.naming import NO_ROOT, Root, name_of, root_id, root_ids
+from spark_jobs.streaming.tracking.naming import NO_ROOT, Root, name_of, root_id
 
 names = st.tuples(st.integers(0, 2**12 - 1), st.integers(0, 2**36 - 2), st.integers(0, 2**16 - 1))
 words = st.integers(0, 2**64 - 1)
@@ -28,14 +28,6 @@ def test_ids_sort_as_their_names(given_names: list[tuple[int, int, int]]) -> Non
     assert [name_of(one) for one in sorted(root_id(*name) for name in given_names)] == sorted(given_names)
 
 
-@settings(deadline=None)
-@given(names, st.lists(st.integers(0, 2**16 - 1), max_size=20))
-def test_rows_of_a_message_are_named_at_once_as_one_by_one(name: tuple[int, int, int], rows: list[int]) -> None:
-    partition, offset, _ = name
-    found = root_ids(partition, offset, np.array(rows, np.int64))
-    assert found.tolist() == [root_id(partition, offset, row) for row in rows]
-
-
 @pytest.mark.parametrize(
     ("partition", "offset", "row", "says"),
     [
@@ -51,8 +43,6 @@ def test_what_does_not_fit_is_refused_by_its_name(partition: int, offset: int, r
     with pytest.raises(BadRoot, match=says) as raised:
         root_id(partition, offset, row)
     assert isinstance(raised.value, StreamError)
-    with pytest.raises(BadRoot):
-        root_ids(partition, offset, np.array([row]))
 
 
 @pytest.mark.parametrize("number", [-1, NO_ROOT, 2**64])

@@ -5,7 +5,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from tests.unit.streaming.windows_job import Job, csv, ipc, registry, stream
+from tests.support.windows_job import Job, csv, ipc, registry, stream
 
 T = 1_700_000_040
 COUNT = {"q": "SELECT sip, count(*) AS n, sum(bytes) AS b, sum(load) AS l FROM S GROUP BY sip WINDOWING 60 s"}

@@ -1,7 +1,7 @@
 """Queries come, change and go while the job runs."""
 
 from spark_jobs.streaming.windows.registry import Registry
-from tests.unit.streaming.windows_job import Job, csv, registry
+from tests.support.windows_job import Job, csv, registry
 
 T = 1_700_000_040
 BY_SIP = "SELECT sip, count(*) AS n FROM S GROUP BY sip WINDOWING 60 s"

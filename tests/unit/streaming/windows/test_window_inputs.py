@@ -7,7 +7,7 @@ import pyarrow as pa
 from spark_jobs.streaming.inputs import flights, flows
 from spark_jobs.streaming.inputs.flows import BLOCK, Flows
 from spark_jobs.streaming.windows.registry import Registry
-from tests.unit.streaming.windows_job import Job
+from tests.support.windows_job import Job
 
 
 def test_rows_are_the_same_for_the_same_seed_however_they_are_cut() -> None:

@@ -13,7 +13,7 @@ from spark_jobs.streaming.windows.partials import merge
 from spark_jobs.streaming.windows.runs import between, pushed, slices_in
 from spark_jobs.streaming.windows.sketches import estimate, sketches_of, union
 from spark_jobs.streaming.windows.tables import NumberTable, TextTable
-from tests.unit.streaming.windows_job import Job, csv, registry
+from tests.support.windows_job import Job, csv, registry
 
 T = 1_700_000_040
 

@@ -9,7 +9,7 @@ from spark_jobs.streaming.windows.errors import BadQuery, BadStream
 from spark_jobs.streaming.windows.expressions import Scope, checked
 from spark_jobs.streaming.windows.query import read
 from spark_jobs.streaming.windows.stream import Field, Stream
-from tests.unit.streaming.windows_job import stream
+from tests.support.windows_job import stream
 
 S = {"S": stream(lateness=2.0)}
 SECOND = 1_000_000

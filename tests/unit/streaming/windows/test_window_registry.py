@@ -6,7 +6,7 @@ import pytest
 
 from spark_jobs.streaming.windows.errors import BadQuery, BadStream, QueryExists, UnknownQuery
 from spark_jobs.streaming.windows.registry import Registry
-from tests.unit.streaming.windows_job import stream
+from tests.support.windows_job import stream
 
 COUNT = "SELECT sip, count(*) FROM S GROUP BY sip WINDOWING 60 s"
 OTHER = "SELECT kind, count(*) FROM S GROUP BY kind WINDOWING 60 s"

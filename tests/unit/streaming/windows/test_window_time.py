@@ -8,7 +8,7 @@ from spark_jobs.streaming.windows.emission import Bounds, due, floor_of, landmar
 from spark_jobs.streaming.windows.errors import BadPartial
 from spark_jobs.streaming.windows.reduce import Reducer
 from spark_jobs.streaming.windows.watermarks import EventTime
-from tests.unit.streaming.windows_job import Job, csv, registry, stream
+from tests.support.windows_job import Job, csv, registry, stream
 
 T = 1_700_000_040  # a whole minute
 COUNT = {"q": "SELECT count(*) AS n FROM S WINDOWING 60 s"}

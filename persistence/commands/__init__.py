@@ -1,0 +1,1 @@
+"""The commands about datasets: those that look, and those that act."""

@@ -1,0 +1,178 @@
+"""Commands that act: persist, recover, evict, pin, retire, rebuild, adopt."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from persistence.commands.arguments import Dry, Json, opened
+from persistence.errors import PersistenceError
+from persistence.monitoring.logs import about, start_logging
+from persistence.monitoring.measuring import Gauges
+from persistence.monitoring.settings import MonitoringSettings
+from persistence.persister import Outcome
+from persistence.replacement import evicted_by_hand
+from persistence.telling import print_json, recovery_row
+from persistence.wording import counted, say_bytes, say_list, say_seconds
+
+logger = logging.getLogger("springline.persister")
+
+
+def persist(
+    forever: Annotated[bool, typer.Option(help="Go on when the queue is empty")] = False,
+    patience: Annotated[float, typer.Option(help="Seconds to go on trying when nothing can be sent")] = 60.0,
+    as_json: Json = False,
+) -> None:
+    """Work on the queue, low in priority, until it is empty."""
+    os.nice(10)
+    start_logging(MonitoringSettings(), sys.stdout)
+    with opened() as platform:
+        platform.store.register_operations(platform.runner.operations().values())
+
+        gauges = Gauges(platform)
+
+        def tell(outcome: Outcome) -> None:
+            gauges.tell()
+            if as_json:
+                return
+            with about(dataset=str(outcome.ref), method=outcome.method.value):
+                if outcome.error:
+                    logger.warning("%s: %s failed: %s", outcome.ref, outcome.method, outcome.error)
+                else:
+                    logger.info("%s: %s in %s", outcome.ref, outcome.method, say_seconds(outcome.actual_seconds))
+
+        summary = platform.persister.drain(patience=float("inf") if forever else patience, told=tell)
+        while forever:
+            gauges.tell()
+            platform.persister.sleep(1.0)
+            summary = platform.persister.drain(patience=float("inf"), told=tell)
+        if as_json:
+            print_json({"persisted": summary.persisted, "left": summary.left})
+        else:
+            logger.info("%s persisted, %s left", summary.persisted, summary.left)
+        if summary.left:
+            raise typer.Exit(1)
+
+
+def recover(
+    paths: Annotated[list[str], typer.Argument(help="Dataset paths; none: everything that was lost")] = [],  # noqa: B006
+    deep: Annotated[bool, typer.Option(help="Compare checksums, not only names and sizes")] = False,
+    dry_run: Dry = False,
+    as_json: Json = False,
+) -> None:
+    """Find what was lost and bring it back by running its operations again; name what cannot come back."""
+    with opened() as platform:
+        platform.store.register_operations(platform.runner.operations().values())
+        scan = platform.maintenance.scan(deep=deep)
+        targets = [platform.catalog.resolve(p).ref for p in paths] or [d.ref for d in platform.maintenance.lost()]
+        planned = platform.restorer.plan(targets)
+        if dry_run:
+            steps, irrecoverable, seconds = list(planned.steps), dict(planned.irrecoverable), planned.seconds
+        else:
+            report = platform.restorer.bring_back(targets)
+            steps, irrecoverable, seconds = report.steps, report.irrecoverable, report.seconds
+        if as_json:
+            print_json(
+                {
+                    "looked_at": scan.looked_at,
+                    "found_lost": [str(ref) for ref in scan.lost],
+                    **recovery_row(steps, seconds, irrecoverable),
+                }
+            )
+        else:
+            below = sum(dataset.persisted for dataset in platform.catalog.get_all(scan.lost))
+            still = f", {below} of them persisted and read from the under-store" if below else ""
+            print(f"{scan.looked_at} looked at, {len(scan.lost)} found lost{still}")
+            for step in steps:
+                print(f"  {'would ' if dry_run else ''}{step.words}")
+            print(f"{counted(len(steps), 'step')}, {say_seconds(seconds)}{' predicted' if dry_run else ''}", flush=True)
+            for ref, why in irrecoverable.items():
+                print(f"cannot be brought back: {ref}: {'; '.join(why)}", file=sys.stderr)
+        if irrecoverable:
+            raise typer.Exit(1)
+
+
+def evict(
+    paths: Annotated[list[str], typer.Argument(help="Persisted datasets to let go")] = [],  # noqa: B006
+    size: Annotated[int, typer.Option("--bytes", help="Let go so many bytes, chosen by the rules")] = 0,
+    dry_run: Dry = False,
+    as_json: Json = False,
+) -> None:
+    """Let datasets go from the cache: those named, or what the rules choose."""
+    with opened() as platform:
+        if paths:
+            named = [platform.catalog.resolve(path) for path in paths]
+            for dataset in named:
+                if not dataset.persisted:
+                    raise PersistenceError(f"{dataset.ref} is not persisted; only persisted ones go by hand")
+            victims, short = [evicted_by_hand(d.ref, d.bytes) for d in named if d.in_cache], 0
+        else:
+            chosen = platform.replacement.plan(size)
+            victims, short = list(chosen.victims), chosen.short
+        gone = victims if dry_run else [victim for victim in victims if platform.replacement.evict(victim)]
+        if as_json:
+            print_json(
+                {"evicted": [{"dataset": str(v.ref), "rule": v.rule, "why": v.words} for v in gone], "short": short}
+            )
+            return
+        for victim in gone:
+            print(f"{victim.ref}: {'would go' if dry_run else 'went'}, {victim.rule}: {victim.words}")
+        freed, datasets = say_bytes(sum(victim.bytes for victim in gone)), counted(len(gone), "dataset")
+        print(f"{freed} in {datasets}{' would go' if dry_run else ''}")
+        if short:
+            print(f"{say_bytes(short)} more must stay: they are neither persisted nor safe to make again")
+
+
+def pin(
+    path: Annotated[str, typer.Argument(help="A dataset path")],
+    off: Annotated[bool, typer.Option("--off", help="Let it go again")] = False,
+) -> None:
+    """Keep a dataset in the cache, and its generation from being retired, until the pin is taken off."""
+    with opened() as platform:
+        ref = platform.catalog.resolve(path).ref
+        platform.catalog.amend(ref, event="unpinned" if off else "pinned", why="asked for by hand", pinned=not off)
+        print(f"{ref}: {'no longer pinned' if off else 'pinned'}")
+
+
+def retire(as_json: Json = False) -> None:
+    """Remove superseded generations that nobody reads, and what dead writers left."""
+    with opened() as platform:
+        retired, swept = platform.maintenance.retire(), platform.maintenance.sweep()
+        if as_json:
+            print_json({"retired": [str(ref) for ref in retired], "swept": [str(ref) for ref in swept]})
+        else:
+            print(f"{len(retired)} retired{f': {say_list(retired)}' if retired else ''}, {len(swept)} swept")
+
+
+def rebuild(as_json: Json = False) -> None:
+    """Fill an empty catalog again from the sidecar files beside the persisted data."""
+    with opened() as platform:
+        report = platform.maintenance.rebuild()
+        if as_json:
+            print_json(
+                {
+                    "found": [str(ref) for ref in report.found],
+                    "without_source": {str(ref): why for ref, why in report.without_source.items()},
+                    "unreadable": report.unreadable,
+                }
+            )
+        else:
+            print(f"{len(report.found)} generations found in the under-store")
+            for ref, missing in report.without_source.items():
+                print(f"  {ref}: its sources {say_list(missing)} are not persisted; it cannot be made again")
+            for problem in report.unreadable:
+                print(f"  {problem}", file=sys.stderr)
+
+
+def adopt(
+    path: Annotated[str, typer.Argument(help="The dataset path to give it")],
+    location: Annotated[str, typer.Argument(help="Where its files are, relative to the under-store's root")],
+) -> None:
+    """Record files that are in the under-store already as the next generation of a dataset."""
+    with opened() as platform:
+        dataset = platform.maintenance.adopt(path, location)
+        print(f"{dataset.ref}: {say_bytes(dataset.bytes)} adopted from {location}")

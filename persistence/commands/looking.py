@@ -1,0 +1,200 @@
+"""Commands that look: what there is, why, what is at risk, what comes next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from persistence import planning
+from persistence.commands.arguments import Json, opened
+from persistence.errors import PersistenceError
+from persistence.explain import explain as explained
+from persistence.model import Phase, Ref
+from persistence.monitoring.alerts import standing_in_all
+from persistence.monitoring.settings import MonitoringSettings
+from persistence.platform import Platform, policy_of
+from persistence.recovery import at_risk as risk_of
+from persistence.telling import (
+    console,
+    dataset_table,
+    print_json,
+    recovery_row,
+    risk_row,
+    row_of,
+    say_event,
+    say_risk,
+    worst_moment,
+)
+from persistence.wording import counted, say_bytes, say_seconds
+
+_MOST_ROWS = 1000
+
+
+def status(
+    prefix: Annotated[str, typer.Argument(help="Only paths that begin so")] = "",
+    all_: Annotated[bool, typer.Option("--all", help="Superseded, retired and abandoned generations too")] = False,
+    as_json: Json = False,
+) -> None:
+    """List datasets: where each is, how it was persisted, predicted and actual seconds."""
+    with opened() as platform:
+        found = platform.catalog.find(prefix=prefix, superseded=None if all_ else False, limit=_MOST_ROWS)
+        shown = [d for d in found if all_ or d.phase in (Phase.OPEN, Phase.COMMITTED)]
+        lineage = platform.catalog.lineage_around([d.ref for d in shown], down=False)
+        states = {d.ref: d.status(recomputable=lineage.recomputable(d.ref)) for d in shown}
+        if as_json:
+            print_json([row_of(d, states[d.ref]) for d in shown])
+            return
+        out = console()
+        if not shown:
+            out.print("No datasets yet." if not prefix else f"No datasets below {prefix!r}.")
+            return
+        out.print(dataset_table(shown, states))
+        counts = Counter(states.values())
+        told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+        used, capacity = platform.catalog.cache_used(), platform.settings.cache_capacity
+        out.print(f"{told}; cache {say_bytes(used)} of {say_bytes(capacity)}; {platform.claims.depth()} in the queue")
+        if len(found) == _MOST_ROWS:
+            out.print(f"Only the newest {_MOST_ROWS} are listed; give a prefix.")
+
+
+def explain(
+    path: Annotated[str, typer.Argument(help="A dataset path, or path@generation")], as_json: Json = False
+) -> None:
+    """Say where a dataset is, why there in the queue, how it is sent, and what would bring it back."""
+    with opened() as platform:
+        ref = Ref.parse(path) if "@" in path else None
+        told = explained(platform, ref.path if ref else path, ref.generation if ref else None)
+        if as_json:
+            print_json(told.as_dict())
+            return
+        out = console()
+        for title, words in told.paragraphs():
+            out.print(f"[bold]{title}[/bold]")
+            out.print(f"  {words}\n", markup=False)
+        out.print("[bold]What happened to it[/bold]")
+        start = told.moments[0].at if told.moments else 0.0
+        for moment in told.moments:
+            why = f": {moment.why}" if moment.why else ""
+            out.print(f"  +{moment.at - start:8.2f} s  {say_event(moment.event)}{why}", markup=False)
+
+
+def at_risk(
+    history: Annotated[bool, typer.Option("--history", help="Find the worst moment so far")] = False,
+    as_json: Json = False,
+) -> None:
+    """Say what a loss of the whole cache now would cost."""
+    with opened() as platform:
+        lineage = platform.catalog.lineage_of_cache()
+        risk = risk_of(lineage, platform.catalog.costs(lineage))
+        found = worst_moment(platform) if history else None
+        if as_json:
+            print_json({"now": risk_row(risk), "worst": {"at": found[0], **risk_row(found[1])} if found else None})
+            return
+        out = console()
+        out.print(f"If the cache were lost now: {say_risk(risk)}")
+        if found:
+            out.print(f"At the worst moment so far: {say_risk(found[1])}")
+
+
+def alerts(as_json: Json = False) -> None:
+    """List the alerts that stand, of datasets and of streams, and what is about to become one."""
+    found = standing_in_all(MonitoringSettings().alerts_folder)
+    if as_json:
+        print_json([asdict(each) for each in found])
+        return
+    out = console()
+    if not found:
+        out.print("No alert stands.")
+        return
+    table = Table("alert", "severity", "since", "value", "what it means", box=None, header_style="bold")
+    for each in found:
+        since = datetime.fromtimestamp(each.since).astimezone().isoformat(sep=" ", timespec="seconds")
+        table.add_row(each.key, each.severity if each.told else "not yet", since, f"{each.value:g}", each.words)
+    out.print(table)
+
+
+def plan(
+    what_if: Annotated[
+        list[str], typer.Option(help="policy=NAME, bandwidth=BYTES_A_SECOND or cache=lost; may be repeated")
+    ] = [],  # noqa: B006  (typer reads the default once)
+    limit: Annotated[int, typer.Option(help="At most so many transfers")] = 50,
+    as_json: Json = False,
+) -> None:
+    """Show what is persisted next, in order and why; or what would be, if things were otherwise."""
+    with opened() as platform:
+        chosen = _what_if(what_if)
+        if chosen.get("cache") == "lost":
+            _plan_after_loss(platform, as_json)
+            return
+        catalog = platform.catalog
+        refs = platform.claims.waiting(10 * limit)
+        lineage = catalog.lineage_around(refs)
+        costs = catalog.costs(lineage)
+        if "bandwidth" in chosen:
+            costs = planning.with_bandwidth(costs, _bandwidth(chosen["bandwidth"]))
+        policy = policy_of(platform.settings, chosen.get("policy", ""))
+        planned = planning.plan_queue(
+            refs, lineage, costs, policy, small_bytes=platform.settings.small_bytes, now=catalog.now()
+        )[:limit]
+        if as_json:
+            print_json(
+                [
+                    {
+                        "turn": p.turn, "dataset": str(p.ref), "score": p.score.value, "terms": dict(p.score.terms),
+                        "why": p.score.words, "method": p.plan.method.value, "how": p.plan.words,
+                        "through_in": p.through_in,
+                    }
+                    for p in planned
+                ]
+            )  # fmt: skip
+            return
+        out = console()
+        if not planned:
+            out.print("Nothing waits to be persisted.")
+            return
+        table = Table("turn", "dataset", "how", "through in", "why", box=None, header_style="bold")
+        for p in planned:
+            through = say_seconds(p.through_in) if p.through_in is not None else "?"
+            table.add_row(str(p.turn), str(p.ref), p.plan.method.value, through, p.score.words)
+        out.print(table)
+
+
+def _plan_after_loss(platform: Platform, as_json: bool) -> None:
+    lineage = platform.catalog.lineage_of_cache()
+    planned = planning.if_the_cache_were_lost(lineage, platform.catalog.costs(lineage))
+    if as_json:
+        print_json(recovery_row(planned.steps, planned.seconds, planned.irrecoverable))
+        return
+    for step in planned.steps:
+        print(f"  would {step.words}")
+    print(f"{counted(len(planned.steps), 'step')}, about {say_seconds(planned.seconds)}")
+    for ref, why in planned.irrecoverable.items():
+        print(f"would be gone for good: {ref}: {'; '.join(why)}")
+
+
+def _what_if(given: Sequence[str]) -> dict[str, str]:
+    chosen = {}
+    for item in given:
+        key, equals, value = item.partition("=")
+        if not equals or key not in ("policy", "bandwidth", "cache") or (key == "cache" and value != "lost"):
+            raise PersistenceError(f"--what-if {item!r}: give policy=NAME, bandwidth=BYTES or cache=lost")
+        chosen[key] = value
+    return chosen
+
+
+def _bandwidth(text: str) -> float:
+    units = {"k": 1e3, "M": 1e6, "G": 1e9}
+    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
+    try:
+        value = float(number) * unit
+    except ValueError:
+        value = 0.0
+    if value <= 0:
+        raise PersistenceError(f"bandwidth {text!r}: give bytes a second, such as 50M")
+    return value

@@ -1,0 +1,5 @@
+"""What tests/unit/test_persister_faults.py says holds on PostgreSQL too."""
+
+from __future__ import annotations
+
+from tests.unit.test_persister_faults import *  # noqa: F403

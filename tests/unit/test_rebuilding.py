@@ -1,0 +1,190 @@
+"""What a lost catalog is rebuilt from, and what is adopted into one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from persistence import sidecar
+from persistence.errors import InvalidPath, PersistenceError, UnknownDataset
+from persistence.model import Cache, Method, Origin, Ref, Strategy, Under
+from persistence.platform import Platform
+from persistence.transitions import Event
+from tests.support.lines import LinesRunner, lines_of, make, write_lines
+from tests.support.states import events_of, lose_catalog, wipe_cache
+
+LINES = [f"line {i}" for i in range(100)]
+RUN = Origin("etl", "run 1", "task")
+
+
+# ---- rebuild
+
+
+def test_a_lost_catalog_is_rebuilt_from_the_sidecars(open_at: Callable[..., Platform]) -> None:
+    """Paths, generations, operations' calls, sources, digests: what was persisted is known again, and can be used."""
+    before = open_at()
+    made = [
+        make(before, "a", lines=["older"], strategy=Strategy.CACHE_THROUGH),
+        make(before, "a", "load", strategy=Strategy.CACHE_THROUGH, origin=RUN),
+        make(before, "b", "shout", ["a"], params={"ds": "2013-01-05"}),
+        make(before, "c c/Köln", "count", ["b"]),
+    ]
+    before.persister.drain()
+    known = [before.catalog.get(d.ref) for d in made]
+    lose_catalog(before)
+    platform = open_at()
+    report = platform.maintenance.rebuild()
+    assert report.found == [d.ref for d in made]
+    assert (report.unreadable, report.without_source) == ([], {})
+    for old in known:
+        new = platform.catalog.get(old.ref)
+        assert (new.call, new.sources, new.digest, new.origin) == (old.call, old.sources, old.digest, old.origin)
+        assert (new.cache, new.under, new.superseded) == (Cache.EVICTED, Under.PRESENT, old.superseded)
+        assert events_of(platform, new.ref) == ["rebuilt"]
+    assert lines_of(platform, "c c/Köln") == ["100"] and lines_of(platform, "a") == LINES
+    assert platform.maintenance.scan(deep=True).lost == []
+    assert make(platform, "a", lines=["newest"]).ref == Ref("a", 3)
+    assert lines_of(platform, "a") == ["newest"]
+    assert platform.maintenance.retire() == [Ref("a", 1), Ref("a", 2)]
+
+
+def test_a_rebuilt_dataset_can_be_made_again_from_its_sources(open_at: Callable[..., Platform]) -> None:
+    """The lineage is whole, so a copy that is damaged later comes back by its operation."""
+    before = open_at()
+    make(before, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    make(before, "b", "shout", ["a"], strategy=Strategy.CACHE_THROUGH)
+    lose_catalog(before)
+    wipe_cache(before)
+    platform = open_at()
+    platform.maintenance.rebuild()
+    platform.store.register_operations(platform.runner.operations().values())
+    platform.under.delete(platform.catalog.get(Ref("b", 1)).under_location)
+    assert lines_of(platform, "b") == [line.upper() for line in LINES]
+
+
+def test_a_source_that_was_not_persisted_is_known_to_be_gone(
+    open_at: Callable[..., Platform], runner: LinesRunner
+) -> None:
+    """It is named, it keeps its number, and nobody runs the operation on the sources that are left."""
+    before = open_at()
+    for path in ("a", "b"):
+        make(before, path, "load", strategy=Strategy.CACHE_ONLY)
+    runner.add("join", lambda sources, params: [line for lines in sources for line in lines])
+    make(before, "c", "join", ["a", "b"], strategy=Strategy.CACHE_THROUGH)
+    make(before, "d", "join", ["a", "c"], strategy=Strategy.CACHE_THROUGH)
+    lose_catalog(before)
+    wipe_cache(before)
+    platform = open_at()
+    report = platform.maintenance.rebuild()
+    assert report.without_source == {Ref("c", 1): ["a@1", "b@1"], Ref("d", 1): ["a@1"]}
+    platform.store.register_operations(runner.operations().values())
+    made = platform.catalog.get(Ref("c", 1))
+    assert made.sources == (Ref("a", 1), Ref("b", 1))
+    why = platform.catalog.lineage_around([made.ref]).why_not_recomputable(made.ref)
+    assert why == ("a@1 is retired", "b@1 is retired")
+    with pytest.raises(UnknownDataset):
+        platform.catalog.resolve("a")
+    assert make(platform, "a", "load").ref == Ref("a", 2)
+
+
+def test_sidecars_that_cannot_be_read_are_named_and_the_others_used(open_at: Callable[..., Platform]) -> None:
+    """Damaged ones, and copies that lie where they do not belong."""
+    before = open_at()
+    damaged = make(before, "damaged", "load", strategy=Strategy.CACHE_THROUGH)
+    moved = make(before, "moved", "load", strategy=Strategy.CACHE_THROUGH)
+    make(before, "whole", "load", strategy=Strategy.CACHE_THROUGH)
+    before.under.write_small(damaged.under_location, sidecar.NAME, b"{")
+    before.under.rename(moved.under_location, "backup/@9-9")
+    lose_catalog(before)
+    report = open_at().maintenance.rebuild()
+    assert report.found == [Ref("whole", 1)]
+    assert [message.split(" ")[0] for message in sorted(report.unreadable)] == [
+        "backup/@9-9", f"{damaged.under_location}/{sidecar.NAME}",
+    ]  # fmt: skip
+
+
+def test_of_several_copies_the_newest_lease_counts_and_half_ones_do_not(open_at: Callable[..., Platform]) -> None:
+    """A dead worker may have left a whole copy that nobody recorded."""
+    before = open_at()
+    made = make(before, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    content = sidecar.write(made, under_checksum=made.under_checksum)
+    for location in ("a/@1-3", "a/.@1-12", "a/@1-0"):
+        write_lines(before.under.uri(location), LINES)
+        before.under.write_small(location, sidecar.NAME, content)
+    lose_catalog(before)
+    platform = open_at()
+    assert platform.maintenance.rebuild().found == [made.ref]
+    assert platform.catalog.get(made.ref).under_location == "a/@1-3"
+    platform.catalog.change(made.ref, Event.UNDER_LOST)
+    lease = platform.claims.claim(made.ref, "worker", Method.DATA, None)
+    assert lease is not None and lease.number == 4
+
+
+def test_only_an_empty_catalog_is_rebuilt(platform: Platform) -> None:
+    """What is known is never overwritten."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    with pytest.raises(PersistenceError, match="not empty"):
+        platform.maintenance.rebuild()
+
+
+def test_what_a_lost_catalog_left_in_the_cache_disturbs_no_writer(open_at: Callable[..., Platform]) -> None:
+    """A generation's number may be given again; its folder is empty then."""
+    before = open_at()
+    make(before, "a", lines=["of the lost catalog"])
+    lose_catalog(before)
+    platform = open_at()
+    platform.maintenance.rebuild()
+    assert make(platform, "a", lines=["x"]).ref == Ref("a", 1)
+    assert lines_of(platform, "a") == ["x"]
+
+
+def test_an_empty_under_store_makes_an_empty_catalog(platform: Platform) -> None:
+    """Nothing found is no error."""
+    assert platform.maintenance.rebuild().found == [] and platform.catalog.find() == []
+
+
+# ---- adopt
+
+
+def test_files_that_are_there_already_are_adopted_where_they_are(platform: Platform) -> None:
+    """They become the next generation, persisted, read like any other, and a source of more."""
+    write_lines(platform.under.uri("incoming/2013 flights"), ["from before"])
+    adopted = platform.maintenance.adopt("etl/flights", "incoming/2013 flights")
+    assert adopted.persisted and adopted.under_location == "incoming/2013 flights"
+    assert lines_of(platform, "etl/flights") == ["from before"]
+    make(platform, "b", "shout", ["etl/flights"])
+    assert platform.catalog.lineage_around([Ref("b", 1)]).recomputable(Ref("b", 1))
+
+
+def test_adopted_files_outlive_their_generation(platform: Platform) -> None:
+    """Who adopts does not own: what was not written here is not removed here."""
+    write_lines(platform.under.uri("incoming/x"), ["from before"])
+    for _ in range(2):
+        platform.maintenance.adopt("a", "incoming/x")
+    assert platform.maintenance.retire() == [Ref("a", 1)]
+    wipe_cache(platform)
+    assert lines_of(platform, "a") == ["from before"]
+    make(platform, "a", lines=["new"])
+    assert platform.maintenance.retire() == [Ref("a", 2)]
+    assert platform.under.exists("incoming/x")
+
+
+@pytest.mark.parametrize(
+    ("location", "error"),
+    [
+        ("nowhere", FileNotFoundError),
+        ("empty", InvalidPath),
+        ("../outside", InvalidPath),
+        ("a/@1-1", InvalidPath),
+        ("a", InvalidPath),
+    ],
+)
+def test_what_cannot_be_adopted_is_refused(platform: Platform, location: str, error: type[Exception]) -> None:
+    """Nothing there, no files, outside, or copies that were made here; the catalog stays as it was."""
+    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    assert made.under_location == "a/@1-1"
+    (platform.under.root / "empty").mkdir()  # type: ignore[attr-defined]
+    with pytest.raises(error):
+        platform.maintenance.adopt("b", location)
+    assert platform.catalog.find(path="b") == []
