@@ -38,7 +38,7 @@ from spark_jobs.streaming.spark import Watched, start
 from spark_jobs.streaming.stage_query import StageQuery
 from spark_jobs.streaming.supervision import abandoned
 from spark_jobs.streaming.tracking.oversight import Oversight
-from spark_jobs.streaming.unitlog.recovery import recover
+from spark_jobs.streaming.unitlog.recovery import check_known, recover
 from spark_jobs.streaming.unitlog.report import Report
 from spark_jobs.streaming.unitlog.shifts import SECONDS
 from spark_jobs.streaming.unitlog.stage import Stage
@@ -137,7 +137,8 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         platform = open_platform(chosen, runner=NoRunner(), who=f"stream {job.name}")
         leaving.callback(platform.close)
         states = SavedStates(platform)
-        for stage, _ in stages:
+        for stage, count in stages:
+            check_known(stage, count, log, states.newest)
             for found in recover(stage, log, states.fetch):
                 beats.rebuilt.append(f"{found.stage}[{found.unit}]: {found.rounds} rounds after {found.base[1]}")
                 with about(stage=stage.name, unit=found.unit, round=found.base[1] + found.rounds):

@@ -134,6 +134,28 @@ class Kafka:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise LogUnavailable(f"{name}: could not be created at {self._cluster.servers}: {error}") from error
 
+    def all_topics(self) -> frozenset[str]:
+        """The names of all topics; raises `LogUnavailable`."""
+        try:
+            return frozenset(retried(lambda: self._admin.list_topics(timeout=10).topics, self._patience))
+        except KafkaException as error:
+            raise self._unavailable("its topics", error) from error
+
+    def remove(self, topics: Iterable[str]) -> None:
+        """Delete topics with all that is in them; does nothing where one is not there. Raises `LogUnavailable`."""
+        if not (names := sorted(topics)):
+            return
+        for name, done in self._admin.delete_topics(
+            names, operation_timeout=30, request_timeout=self._patience
+        ).items():
+            self._units.pop(name, None)
+            self._lows.pop(name, None)
+            try:
+                done.result()
+            except KafkaException as error:
+                if error.args[0].code() not in _MISSING:
+                    raise self._unavailable(name, error) from error
+
     def extents(self, topic: str) -> Mapping[int, Extent]:
         try:
             return together(retried(partial(self._extents, part), self._patience) for part in topics_of(topic))
@@ -248,7 +270,7 @@ class Kafka:
                 if found:
                     last_seen = time.monotonic()
                 elif time.monotonic() - last_seen > self._patience:
-                    raise LogUnavailable(f"{where}: no message at offset {at} (of {to}) within {self._patience:g} s")
+                    raise self._missing(place, at, to)
                 elif consumer is reader.consumer:
                     consumer = self._looking or self._consumer(_WAITS_SHORT)
                     self._looking = None
@@ -258,6 +280,16 @@ class Kafka:
                 consumer.unassign()
                 self._looking = consumer
         reader.at = to
+
+    def _missing(self, place: TopicPartition, at: int, to: int) -> LogUnavailable | MessagesGone:
+        """Why no messages come, though there were some up to `to` once."""
+        where, extent = f"{place.topic}[{place.partition}]", self.extents(place.topic)[place.partition]
+        if extent.high < to:
+            return MessagesGone(
+                f"{where}: the messages at offsets {at} to {to - 1} are not there any more, and the log holds "
+                f"{extent.low} to {extent.high}"
+            )
+        return LogUnavailable(f"{where}: no message at offset {at} (of {to}) within {self._patience:g} s")
 
     def _end_told(self, error: KafkaError, offset: int, where: str, at: int) -> int:
         """How far the log is known to have no more messages; 0 where the error tells nothing of that."""

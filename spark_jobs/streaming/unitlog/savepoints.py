@@ -51,8 +51,8 @@ def rewind(stages: Sequence[Stage], log: Log, to: Savepoint, now: float) -> int:
     """Go back to a savepoint; returns the new incarnation. No application of the job may run.
 
     Raises `NeverRan`, and `MessagesGone` where the source does not hold the messages after the savepoint any more;
-    then nothing has changed. Dying on the way leaves stages apart, which stops the next application with `Gap`: going
-    back once more mends it.
+    then nothing has changed. Dying on the way leaves stages apart, which stops the next application with `Gap` or
+    `LogLost`: going back once more mends it.
     """
     opened = [_opened(stage, log) for stage in stages]
     newest = [history.last for _, history in opened if history.last is not None]
