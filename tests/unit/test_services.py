@@ -12,7 +12,6 @@ import psutil
 import pytest
 
 from services.errors import NotReady, OtherSettings, PortTaken, UnknownServer
-from services.java import find_java, packaged_java, version_of
 from services.known import make_servers
 from services.ports import free_port, is_free
 from services.processes import end, leads, members
@@ -216,24 +215,3 @@ def test_the_password_is_made_once_and_is_for_its_owner_only(tmp_path):
     assert {file: file.read_bytes() for file in server.folder.iterdir()} == first
     assert [file.stat().st_mode & 0o777 for file in first] == [0o600, 0o600, 0o600]
     assert password(tmp_path).encode() in b"".join(first.values())
-
-
-def test_the_java_of_the_package_serves_where_the_machine_has_none(tmp_path):
-    """With an empty PATH the packaged Java is taken, and its wrapper drops the module that it does not hold."""
-    java = find_java({"PATH": ""}, tmp_path)
-    assert java == packaged_java(tmp_path)
-    assert java.version >= 17
-    wrapper = java.home / "bin" / "java"
-    done = psutil.Popen([str(wrapper), "--add-modules=jdk.incubator.vector", "-version"], stderr=-1, stdout=-1)
-    _, words = done.communicate()
-    assert done.returncode == 0, words
-
-
-def test_a_java_home_that_is_too_old_is_passed_over(tmp_path):
-    """Java 8 says `1.8`; it is seen as 8, and the next Java is asked."""
-    old = tmp_path / "old" / "bin" / "java"
-    old.parent.mkdir(parents=True)
-    old.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n")
-    old.chmod(0o755)
-    assert version_of(old) == 8
-    assert find_java({"JAVA_HOME": str(tmp_path / "old"), "PATH": ""}, tmp_path).version >= 17

@@ -40,7 +40,7 @@ def shown(document: str) -> list[str]:
 
 
 def test_the_commands_that_are_shown_work(environment: dict[str, str]) -> None:
-    """In the order in which they stand; at the end the job is stopped, what it kept asked, and it goes back and is forgotten."""
+    """In the order in which they stand; at the end the job is stopped, what it kept is asked, and it is forgotten."""
     commands = [*shown("docs/streams.md"), *shown("README.md")[1:]]
     last = [command for word in (" stop ", " sql ", " rewind ", " forget ") for command in commands if word in command]
     told = {}
