@@ -23,7 +23,7 @@ from spark_jobs.streaming.tracking.tracked import RING
 from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.unitlog.stamps import Stamp
 from spark_jobs.streaming.unitlog.versions import Version, Versions
-from springline_airflow.api import streams
+from springline_airflow.api import access, streams
 from springline_airflow.api.mounting import PREFIX
 from tests.support.lines import make
 from tests.support.memory_log import MemoryLog
@@ -296,6 +296,14 @@ def test_every_error_has_one_shape_and_says_what_is_wrong(ulla: TestClient, monk
         assert set(told) == {"error", "detail", "line", "column"}, path
         assert (answer.status_code, told["error"], told["line"], told["column"]) == (*expected[:2], *place), told
         assert expected[2] in told["detail"]
+
+
+def test_an_unknown_job_is_told_those_that_one_may_read(ulla: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of other jobs are theirs."""
+    whole = ulla.get(f"{ROOT}/streams/tickz").json()["detail"]
+    assert whole.endswith("; declared: words, pairs, ticks, tocks")
+    monkeypatch.setattr(access, "readable", lambda user, jobs: [job for job in jobs if job == "ticks"])
+    assert ulla.get(f"{ROOT}/streams/tickz").json()["detail"].endswith("; declared: ticks")
 
 
 def test_an_error_that_nobody_foresaw_tells_nothing_of_itself(
