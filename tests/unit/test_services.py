@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 import socket
+import subprocess
 import sys
 import urllib.request
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +19,7 @@ import pytest
 from services.errors import NotReady, OtherSettings, PortTaken, UnknownServer
 from services.known import make_servers
 from services.ports import free_port, is_free
-from services.processes import end, leads, members
+from services.processes import end, leads, left_over, members
 from services.record import Record, Records, Started
 from services.server import Once, Process, Server
 from services.servers.airflow import password
@@ -130,6 +135,39 @@ def test_a_busy_port_is_named_with_its_holder_and_the_setting(supervisor, tmp_pa
         with pytest.raises(PortTaken, match=rf"port {port} is taken .*SPRINGLINE_SMALL_PORT"):
             supervisor.up([make_server(tmp_path, port=port)], patience=1)
     assert supervisor.recorded() == ()
+
+
+def test_a_server_that_lost_its_record_is_named_with_the_command_that_ends_it(supervisor, tmp_path):
+    """As when the home is removed under it: the command ends all that it has started, and it can be started again."""
+    server = make_server(tmp_path)
+    supervisor.up([server], patience=60)
+    pid = Records(tmp_path / "run").load("small").processes[0].pid
+    groups = {os.getpgid(process.pid) for process in members(Records(tmp_path / "run").load("small"))}
+    assert len(groups) == 2
+    shutil.rmtree(tmp_path)
+    try:
+        with pytest.raises(PortTaken) as refused:
+            supervisor.up([server], patience=1)
+        said, _, command = str(refused.value).partition("This ends all that is left of them: ")
+        assert f"(by process {pid}: " in said and f"(kill {pid})" in said and "does not tell of it any more" in said
+        assert command == f"kill -- {' '.join(f'-{group}' for group in sorted(groups))}"
+        subprocess.run(["bash", "-c", command], check=True)
+    finally:
+        for group in groups:
+            with suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
+    supervisor.up([server], patience=60)
+    assert supervisor.down("small", 10.0)
+
+
+def test_what_other_homes_have_started_is_not_taken_for_left_over(supervisor, tmp_path):
+    """Nor what is recorded here."""
+    supervisor.up([make_server(tmp_path)], patience=60)
+    token = Records(tmp_path / "run").load("small").token
+    assert left_over(tmp_path / "other", ()) == () == left_over(tmp_path, {token})
+    assert {process.pid for process in left_over(tmp_path, ())} >= {
+        each.pid for each in Records(tmp_path / "run").load("small").processes
+    }
 
 
 def test_a_stranger_that_took_the_port_meanwhile_does_not_pass_for_the_server(supervisor, tmp_path):
