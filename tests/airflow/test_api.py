@@ -43,11 +43,12 @@ WORDS = f"{ROOT}/streams/words/tracking"
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> MemoryLog:
-    """What the API finds instead of Kafka: results of `ticks`, and the topics of a tracked job that hold nothing."""
+    """What the API finds instead of Kafka: results of `ticks`, and a tracked job of which a record failed."""
     found = MemoryLog({"ticks.results": 1, "lines": 1, "words.dead": 1})
     line = b'{"query":"all","window_end":"2023-11-14T22:15:00+00:00","n":%d}\n'
     headers = {**Stamp(1, 0, 1, 0).header(), "query": b"all"}
     found._append(Letter("ticks.results", 0, line % 1 + line % 2, headers))
+    found._append(Letter("words.dead", 0, b"a line", {"partition": b"0", "offset": b"3", "reason": b"sent 5 times"}))
     monkeypatch.setattr(MemoryLog, "close", lambda self: None, raising=False)
     monkeypatch.setattr(streams, "Kafka", lambda cluster, patience: found)
     return found
@@ -99,6 +100,7 @@ def walk(api: FastAPI) -> list[tuple[str, str]]:
                 job=next((job for below, job in BELOW.items() if below in route.path_format), "ticks"),
                 name="all",
                 acker=2,
+                letter="0:0",
                 path="etl/a",
                 wish="pin",
                 page="lineage",
@@ -250,6 +252,7 @@ def test_the_schema_tells_every_route(api: FastAPI, vera: TestClient) -> None:
         "words": "{job}",
         "pairs": "{job}",
         "ackers/2": "ackers/{acker}",
+        "failed/0:0": "failed/{letter}",
         "all": "{name}",
         "etl/a": "{path}",
         "}/pin": "}/{wish}",
