@@ -86,6 +86,14 @@ def test_a_record_that_failed_is_sent_again_once_and_the_log_tells_by_whom(
     assert len(log.topics["lines"][1]) == 1
 
 
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
+def test_what_a_form_of_another_site_could_send_sends_nothing(ulla: TestClient, log: MemoryLog, kind: str) -> None:
+    """The browser would send the login along; JSON it sends to its own site alone."""
+    headers = {"Content-Type": kind} if kind else {}
+    answer = ulla.post(f"{WORDS}/failed/0:2/again", content=b"{}" if kind else b"", headers=headers)
+    assert answer.status_code == 422 and log.topics["lines"] == [[], []]
+
+
 def test_a_letter_that_is_not_there_is_not_sent(ulla: TestClient, log: MemoryLog) -> None:
     """Nor is what is no place."""
     for letter, status, error in (("0:77", 404, "NoFailure"), ("5:0", 404, "NoFailure"), ("x", 422, "BadRequest")):

@@ -199,6 +199,10 @@ class Failed(BaseModel):
         )
 
 
+class Wanted(BaseModel):
+    """Nothing but that it is wanted; JSON, since a form of another site cannot send that."""
+
+
 class Failures(BaseModel):
     """Records that were not used; the newest is the last one."""
 

@@ -54,6 +54,7 @@ def failed(
 def send_failed_again(
     job: FoundDep,
     letter: Annotated[Place, Path(description="Its place among the dead letters: UNIT:OFFSET")],
+    body: shapes.Wanted,
     user: GetUserDep,
 ) -> shapes.Failed:
     """Send a record that failed again, as a new one at the end of the job's topic; each is sent once."""
