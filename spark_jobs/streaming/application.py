@@ -139,6 +139,7 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         states = SavedStates(platform)
         for stage, count in stages:
             check_known(stage, count, log, states.newest)
+        for stage, _ in stages:
             for found in recover(stage, log, states.fetch):
                 beats.rebuilt.append(f"{found.stage}[{found.unit}]: {found.rounds} rounds after {found.base[1]}")
                 with about(stage=stage.name, unit=found.unit, round=found.base[1] + found.rounds):
