@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, select, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from persistence.errors import CatalogUnavailable
+from persistence.errors import CatalogTooNew, CatalogUnavailable
 from persistence.schema import db_now
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
@@ -78,7 +78,7 @@ class Database:
 
 
 def open_database(url: str) -> Engine:
-    """An engine on a database whose tables are those of `persistence.schema`.
+    """An engine on a database whose tables are those of `persistence.schema`; raises `CatalogTooNew`.
 
     SQLite runs in WAL mode; a connection with the execution option `writes` takes its write
     lock at once (BEGIN IMMEDIATE), so that two writers queue up rather than fail.
@@ -115,12 +115,19 @@ def migration_config() -> Config:
 
 
 def _migrate(engine: Engine) -> None:
-    head = ScriptDirectory.from_config(migration_config()).get_current_head()
+    scripts = ScriptDirectory.from_config(migration_config())
+    head = scripts.get_current_head()
     # Even the first connection waits for its turn: two that switch a new SQLite file to WAL lock each other out.
     with _one_at_a_time(engine):
         with engine.connect() as connection:
-            if MigrationContext.configure(connection).get_current_revision() == head:
-                return
+            found = MigrationContext.configure(connection).get_current_revision()
+        if found == head:
+            return
+        if found is not None and found not in {script.revision for script in scripts.walk_revisions()}:
+            raise CatalogTooNew(
+                f"the catalog at {engine.url.render_as_string()} is at revision {found}, and this code knows revisions "
+                f"up to {head}: newer code has opened it. Go on with that code, or put back a backup from before it"
+            )
         with engine.connect().execution_options(writes=True) as connection, connection.begin():
             config = migration_config()
             config.attributes["connection"] = connection

@@ -33,6 +33,10 @@ class CatalogUnavailable(PersistenceError):
     """The catalog's database does not answer; what was under way is done or not, and shows when it is back."""
 
 
+class CatalogTooNew(PersistenceError):
+    """The catalog's tables were made by newer code; names both revisions."""
+
+
 class Gone(PersistenceError):
     """Bytes are not where the catalog says; it has been told, and what to do has to be decided anew."""
 

@@ -90,20 +90,42 @@ class Maintenance:
         readable = [n for n in newer if n.cache == Cache.PRESENT.value or n.under == Under.PRESENT.value]
         if len(readable) < self.keep_generations or row.pinned:
             return False
+        if self._is_needed(connection, identity):
+            return False
         running = dag_run.c.ended_at.is_(None) & (dag_run.c.began_at > db_now() - self.reader_seconds)
         made_by = (dag_run.c.dag_id == row.dag_id) & (dag_run.c.run_id == row.run_id)
         sees_it = (dag_run.c.snapshot >= row.commit_number) & (dag_run.c.snapshot < newer[0].commit_number)
+        held = select(dag_run.c.run_id).where(running, or_(made_by, sees_it))
+        return connection.execute(held.limit(1)).first() is None
+
+    def _is_needed(self, connection: Connection, identity: int) -> bool:
+        """Whether somebody reads a generation, or something unpersisted was made from it."""
         child = generation.alias()
         unpersisted = (child.c.phase == Phase.OPEN.value) | (
             (child.c.phase == Phase.COMMITTED.value) & (child.c.under != Under.PRESENT.value)
         )
-        held = (
-            select(dag_run.c.run_id).where(running, or_(made_by, sees_it)),
+        needed = (
             select(reader.c.id).where(reader.c.generation_id == identity, reader.c.until > db_now()),
             select(child.c.id).join(source, source.c.generation_id == child.c.id)
             .where(source.c.source_id == identity, unpersisted),
         )  # fmt: skip
-        return not any(connection.execute(query.limit(1)).first() for query in held)
+        return any(connection.execute(query.limit(1)).first() for query in needed)
+
+    def discard(self, ref: Ref, why: str) -> None:
+        """Let a committed generation go for good, with all copies, though it may be the newest of its path.
+
+        Raises `RefusedTransition` where it is pinned, being copied or read, or something unpersisted was made from it.
+        """
+        with self.catalog.writing() as connection:
+            identity = key_of(connection, ref)
+            row = connection.execute(select(generation).where(generation.c.id == identity).with_for_update()).one()
+            if row.pinned or self._is_needed(connection, identity):
+                reason = "it is pinned" if row.pinned else "it is being read, or something unpersisted was made from it"
+                raise RefusedTransition(f"{ref} stays: {reason}")
+            self.catalog.apply(connection, identity, Event.RETIRED, why=why)
+            dataset = load(connection, [identity])[identity]
+        self.catalog.announce(Event.RETIRED, dataset)
+        self.restorer.forget(dataset)
 
     def sweep(self) -> list[Ref]:
         """Abandon what has been open for longer than any writer may take, and remove what dead processes left."""

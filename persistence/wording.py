@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
 
 
 def say_bytes(size: float) -> str:
@@ -34,6 +35,18 @@ def say_list(things: Iterable[object], most: int = 3) -> str:
     if len(names) > most:
         return f"{', '.join(names[:most])} and {len(names) - most} more"
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def say_known(name: str, known: Collection[str], most: int = 5) -> str:
+    """What there is instead of `name`: all while they are few, else those that are spelled nearly so, or the first.
+
+    `a, b`, or `flights, flows, nearest of 40`, or `a, b, c and 37 more`.
+    """
+    if len(known) <= most:
+        return ", ".join(known) or "none"
+    if near := get_close_matches(name, known, n=3):
+        return f"{', '.join(near)}, nearest of {len(known):,}"
+    return say_list(known)
 
 
 def counted(count: int, thing: str) -> str:

@@ -6,7 +6,11 @@ class ServiceError(Exception):
 
 
 class PortTaken(ServiceError):
-    """Somebody listens already where a server is to listen."""
+    """Somebody listens already where a server is to listen: the process `holder`, where that is known."""
+
+    def __init__(self, message: str, holder: int | None = None) -> None:
+        super().__init__(message)
+        self.holder = holder
 
 
 class NotReady(ServiceError):

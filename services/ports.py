@@ -43,11 +43,14 @@ def listener(port: int) -> int | None:
     return next(listening, None)
 
 
-def holder(port: int) -> str:
-    """Who has `port`, in words, listeners first; empty where the operating system does not tell."""
+def holder(port: int) -> int | None:
+    """The id of the process that has `port`, listeners first; None where the operating system does not tell."""
     having = sorted(_sockets(port) or (), key=lambda each: each.status != psutil.CONN_LISTEN)
-    if (pid := next((each.pid for each in having if each.pid), None)) is None:
-        return ""
+    return next((each.pid for each in having if each.pid), None)
+
+
+def told(pid: int) -> str:
+    """A process in words."""
     try:
         command = " ".join(psutil.Process(pid).cmdline())
     except psutil.Error:
@@ -71,7 +74,7 @@ def to_wait_for(server: str, ports: Mapping[str, int], ours: Collection[int] = (
             continue
         if listening or sockets is None:
             raise taken(server, setting, port)
-        by = f" ({who})" if (who := holder(port)) else ""
+        by = f" ({told(pid)})" if (pid := holder(port)) is not None else ""
         return f"nobody listens on port {port}, but old connections still have it{by}"
     return ""
 
@@ -93,7 +96,9 @@ def check_ours(server: str, ports: Mapping[str, int], ours: Collection[int]) -> 
 
 def taken(server: str, setting: str, port: int) -> PortTaken:
     """The error that names the holder of a port and the setting to change."""
-    who = holder(port)
-    by = f" (by {who})" if who else ""
+    pid = holder(port)
+    by, how = (f" (by {told(pid)})", f" (kill {pid})") if pid is not None else ("", "")
     name = setting.partition(" ")[0]  # without " + 2", for the third of several in a row
-    return PortTaken(f"{server}: port {port} is taken{by}. End that process, or choose another port: {name}=…")
+    return PortTaken(
+        f"{server}: port {port} is taken{by}. End that process{how}, or choose another port: {name}=…", pid
+    )

@@ -12,8 +12,10 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 
@@ -21,6 +23,31 @@ from services.record import Record, Started
 
 TOKEN = "SPRINGLINE_SERVICE_TOKEN"
 _TOLERANCE = 1.0  # seconds; the clock's rounding
+
+
+def left_over(home: Path, known: Collection[str]) -> tuple[psutil.Process, ...]:
+    """Every living process that servers of `home` have started, and that no record with a token in `known` tells of.
+
+    They carry a token, and work below the home, also where it was removed under them.
+    """
+    found = []
+    for process in psutil.process_iter():
+        try:
+            token = process.environ().get(TOKEN)
+            if token and token not in known and Path(process.cwd()).is_relative_to(home) and not _ended(process):
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue  # somebody else's, or it has ended
+    return tuple(found)
+
+
+def groups_of(processes: Iterable[psutil.Process]) -> set[int]:
+    """The ids of the groups that processes are in, those that live still."""
+    found = set()
+    for process in processes:
+        with suppress(ProcessLookupError):
+            found.add(os.getpgid(process.pid))
+    return found - {os.getpgid(0)}
 
 
 def start_time(pid: int) -> float | None:

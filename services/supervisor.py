@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from services.errors import NotReady, OtherSettings, StillRunning, UnknownServer
+from services.errors import NotReady, OtherSettings, PortTaken, StillRunning, UnknownServer
 from services.launching import run_once, spawn, tail
 from services.ports import check_ours, to_wait_for
-from services.processes import end, leads, members, resident
+from services.processes import end, groups_of, leads, left_over, members, resident
 from services.record import Record, Records
 from services.server import Server
 
@@ -144,13 +144,29 @@ class Supervisor:
         ours = {process.pid for process in members(record)} if record else set()
         until = time.monotonic() + patience
         said = False
-        while busy := to_wait_for(server.name, server.ports, ours):
+        while busy := self._to_wait_for(server, ours):
             if time.monotonic() > until:
                 raise NotReady(f"{server.name}: {busy}, after {patience:.0f} s still")
             if not said:
                 self._say(f"{server.name}: {busy}; waiting for them to end …")
                 said = True
             self._pause(0.25)
+
+    def _to_wait_for(self, server: Server, ours: Collection[int]) -> str:
+        """What is to be waited for; raises `PortTaken`: of a server that lost its record, with what ends all such."""
+        try:
+            return to_wait_for(server.name, server.ports, ours)
+        except PortTaken as error:
+            records = (self._records.load(name) for name in self._records.names())
+            left = left_over(self._home.resolve(), {record.token for record in records if record})
+            if error.holder not in {process.pid for process in left}:
+                raise
+            groups = sorted(groups_of(left))
+            raise PortTaken(
+                f"{error}\nIt was started here, and {self._home} does not tell of it any more: was that removed while "
+                f"servers ran? This ends all that is left of them: kill -- {' '.join(f'-{group}' for group in groups)}",
+                error.holder,
+            ) from None
 
     def _log(self, server: str, name: str) -> Path:
         return self._home / "log" / server / f"{name}.log"

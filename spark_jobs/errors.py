@@ -31,6 +31,10 @@ class NoSpark(SparkJobsError, OperationFailed):
     """No Spark answers where the settings say that it is."""
 
 
+class NoJava(NoSpark):
+    """No Java of 17 or later is on this machine, and the PyPI package with one is not installed."""
+
+
 class NoDigest(SparkJobsError, OperationFailed):
     """A column of a type whose rows have no digest."""
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from persistence.errors import CyclicLineage
 from persistence.lineage import check_acyclic
 from persistence.model import Call, Operation
+from persistence.wording import say_known
 from spark_jobs.errors import BadDeclaration, BadParameter, UnknownOperation
 from spark_jobs.templates import fields_of, fill, shape_of
 from spark_jobs.versions import code_version
@@ -176,7 +177,7 @@ class Registry:
         try:
             return self._operations[name]
         except KeyError:
-            known = ", ".join(self._operations) or "none"
+            known = say_known(name, self._operations)
             raise UnknownOperation(f"no operation is called {name!r}; registered: {known}") from None
 
     def names(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import NoSpark
+from spark_jobs.java import use_java
 from spark_jobs.settings import JobSettings
 
 _CONNECT_PORT = 15002
@@ -109,6 +110,7 @@ class SparkSessions:
             self._sleep(_POLL_SECONDS)
 
     def _start(self) -> SparkSession:
+        use_java(self._settings.home)
         master = self._settings.spark_master
         builder = SparkSession.builder.appName("Springline").master(master)
         own: dict[str, bool | float | int | str | None] = {

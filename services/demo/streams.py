@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -96,6 +97,16 @@ def dag_of(job: str) -> str:
     return f"stream_{job}"
 
 
+def drop_states_of_before(settings: StreamSettings, jobs: Iterable[str] = JOBS) -> None:
+    """Remove states in memory of jobs of which this home knows nothing: it was removed, and they are of another Kafka.
+
+    Where that is wrong nothing is lost: states that are missing are rebuilt.
+    """
+    for job in jobs:
+        if not settings.folder(job).path.exists():
+            shutil.rmtree(settings.state_folder / job, ignore_errors=True)
+
+
 class Streams:
     """The streams under their DAGs, each begun when the one before works: the start of one fills two cores."""
 
@@ -103,6 +114,7 @@ class Streams:
         self._api = api
         self._settings = settings
         self._begun: list[str] = []
+        drop_states_of_before(settings)
         self.feeding = Feeding(settings)
 
     def step(self, progress: RunProgress) -> None:

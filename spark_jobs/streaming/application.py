@@ -38,7 +38,7 @@ from spark_jobs.streaming.spark import Watched, start
 from spark_jobs.streaming.stage_query import StageQuery
 from spark_jobs.streaming.supervision import abandoned
 from spark_jobs.streaming.tracking.oversight import Oversight
-from spark_jobs.streaming.unitlog.recovery import recover
+from spark_jobs.streaming.unitlog.recovery import check_known, recover
 from spark_jobs.streaming.unitlog.report import counted
 from spark_jobs.streaming.unitlog.shifts import SECONDS
 from spark_jobs.streaming.upkeep import Upkeep
@@ -125,6 +125,8 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         platform = open_platform(chosen, runner=NoRunner(), who=f"stream {job.name}")
         leaving.callback(platform.close)
         states = SavedStates(platform)
+        for part in parts:
+            check_known(part.stage, part.units, log, states.newest)
         for part in parts:
             for found in recover(part.stage, log, states.fetch):
                 beats.rebuilt.append(f"{found.stage}[{found.unit}]: {found.rounds} rounds after {found.base[1]}")

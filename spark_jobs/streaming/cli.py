@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from spark_jobs.streaming.commands.feeding import feed, send
+from spark_jobs.streaming.commands.forgetting import forget
 from spark_jobs.streaming.commands.queries import ask, cancel, change, queries, register
 from spark_jobs.streaming.commands.results import results, sql
 from spark_jobs.streaming.commands.running import run, start, stop
@@ -14,6 +15,7 @@ from spark_jobs.streaming.commands.watching import watch
 app = typer.Typer(help=__doc__, invoke_without_command=True)
 app.callback()(watch)
 for command in (
-    run, start, stop, queries, register, change, cancel, ask, results, sql, savepoint, savepoints, rewind, feed, send,
+    run, start, stop, queries, register, change, cancel, ask, results, sql, savepoint, savepoints, rewind, forget,
+    feed, send,
 ):  # fmt: skip
     app.command()(command)

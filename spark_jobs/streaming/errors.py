@@ -35,6 +35,10 @@ class MessagesGone(StreamError):
     """Messages that a unit needs are not in its log any more."""
 
 
+class LogLost(StreamError):
+    """A state is newer than all rounds that the rounds log holds: that log is not the one that it came from."""
+
+
 class NoTopic(StreamError):
     """A topic is not there."""
 

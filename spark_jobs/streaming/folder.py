@@ -25,6 +25,9 @@ from spark_jobs.streaming.json_files import read_json, write_json
 from spark_jobs.streaming.windows.registry import Registry
 
 REGISTRY, STOP, HOLD = "registry.json", "stop", "hold"
+LOCK, LOG = "lock", "log"
+_REGISTRY_LOCK = "registry.lock"
+QUERIES = (REGISTRY, _REGISTRY_LOCK)  # the files of the queries
 _LOOKERS_SECONDS = 1.0  # who only looks whether a job runs holds its lock for a moment
 
 
@@ -37,7 +40,7 @@ class JobFolder:
         self.stop_file = path / STOP
         self.hold_file = path / HOLD
         self._savepoint_file = path / "savepoint.json"
-        self.log_file = path / "log"
+        self.log_file = path / LOG
         self.lease_file = path / "lease"
         self.starts_file = path / "starts.json"
 
@@ -48,7 +51,7 @@ class JobFolder:
 
     def change(self, change: Callable[[Registry | None], Registry]) -> Registry:
         """Change the queries; one change at a time, whoever makes it. A change that raises changes nothing."""
-        with self.locked("registry.lock"):
+        with self.locked(_REGISTRY_LOCK):
             changed = change(self.registry())
             write_json(self.registry_file, changed.as_json())
             return changed
@@ -111,7 +114,7 @@ class JobFolder:
     def runs(self) -> bool:
         """Whether an application of this job lives on this machine."""
         try:
-            with (self.path / "lock").open("r+") as lock:
+            with (self.path / LOCK).open("r+") as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 return False
         except FileNotFoundError:
@@ -123,7 +126,7 @@ class JobFolder:
     def held(self) -> Iterator[None]:
         """Be the job's application while inside; raises `AlreadyRuns`."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "lock").open("a+") as lock:
+        with (self.path / LOCK).open("a+") as lock:
             until = time.monotonic() + _LOOKERS_SECONDS
             while not _locked(lock):
                 if time.monotonic() > until:

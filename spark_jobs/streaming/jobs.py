@@ -9,10 +9,11 @@ tracker     the tracker alone, for a topology that is not ours: tracker/job.py
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeGuard
 
+from persistence.wording import say_known
 from spark_jobs.streaming.declaring import Declared
 from spark_jobs.streaming.errors import BadJob, UnknownJob
 from spark_jobs.streaming.join.job import JoinJob, declared_join
@@ -50,8 +51,13 @@ def job_of(file: Path, name: str) -> Job:
     """A declared job; raises `UnknownJob`."""
     jobs = read_jobs(file)
     if name not in jobs:
-        raise UnknownJob(f"no job {name!r} is declared in {file}; declared: {', '.join(jobs) or 'none'}")
+        raise unknown_job(file, name, jobs)
     return jobs[name]
+
+
+def unknown_job(file: Path, name: str, known: Collection[str]) -> UnknownJob:
+    """The error that no job of a name is declared, with what may have been meant of those `known` to who asks."""
+    return UnknownJob(f"no job {name!r} is declared in {file}; declared: {say_known(name, known)}")
 
 
 def windows_job_of(file: Path, name: str) -> WindowsJob:

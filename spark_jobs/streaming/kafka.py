@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ign
 
 from spark_jobs.streaming.cluster import MAX_BYTES, Cluster
 from spark_jobs.streaming.errors import LogUnavailable, NoStamp, NoTopic
-from spark_jobs.streaming.kafka_reading import Readers
+from spark_jobs.streaming.kafka_reading import NOT_THERE, Readers
 from spark_jobs.streaming.kafka_writing import FENCED, WRITING, KafkaAppender, Sending, retried, write_transaction
 from spark_jobs.streaming.sums import place_of, together, topics_of
 from spark_jobs.streaming.unitlog.log import Letter, Order
@@ -52,7 +52,7 @@ class Kafka:
     def __init__(self, cluster: Cluster, *, patience: float = PATIENCE) -> None:
         self._cluster = cluster
         self._patience = patience
-        self._readers = Readers(cluster, patience)
+        self._readers = Readers(cluster, patience, self.extents)
         self._writers: dict[str, _Writer] = {}
         self._units: dict[str, tuple[float, list[int]]] = {}
         self._lows: dict[str, tuple[float, dict[int, int]]] = {}
@@ -86,6 +86,28 @@ class Kafka:
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise LogUnavailable(f"{name}: could not be created at {self._cluster.servers}: {error}") from error
+
+    def all_topics(self) -> frozenset[str]:
+        """The names of all topics; raises `LogUnavailable`."""
+        try:
+            return frozenset(retried(lambda: self._admin.list_topics(timeout=10).topics, self._patience))
+        except KafkaException as error:
+            raise self._unavailable("its topics", error) from error
+
+    def remove(self, topics: Iterable[str]) -> None:
+        """Delete topics with all that is in them; does nothing where one is not there. Raises `LogUnavailable`."""
+        if not (names := sorted(topics)):
+            return
+        for name, done in self._admin.delete_topics(
+            names, operation_timeout=30, request_timeout=self._patience
+        ).items():
+            self._units.pop(name, None)
+            self._lows.pop(name, None)
+            try:
+                done.result()
+            except KafkaException as error:
+                if error.args[0].code() not in NOT_THERE:
+                    raise self._unavailable(name, error) from error
 
     def extents(self, topic: str) -> Mapping[int, Extent]:
         try:

@@ -7,7 +7,7 @@ own looks whether there is one before the end that is asked for: the broker soon
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from spark_jobs.streaming.cluster import MAX_BYTES, Cluster
 from spark_jobs.streaming.errors import LogUnavailable, MessagesGone, NoTopic
+from spark_jobs.streaming.unitlog.rounds import Extent
 from spark_jobs.streaming.unitlog.step import Message
 
 _AT_ONCE = 256  # messages taken from the client's queue in one call
@@ -23,7 +24,7 @@ _WAITS = 500  # milliseconds until the broker says that there are no more messag
 _WAITS_SHORT = 5  # where an end behind a gap is looked for: it is seen by that
 _READERS = 64  # consumers that a process keeps
 _GONE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
-_MISSING = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+NOT_THERE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 
 
 @dataclass
@@ -35,11 +36,15 @@ class _Reader:
 
 
 class Readers:
-    """The consumers of a process, one a unit, kept from one reading to the next. Not to be shared by threads."""
+    """The consumers of a process, one a unit, kept from one reading to the next. Not to be shared by threads.
 
-    def __init__(self, cluster: Cluster, patience: float) -> None:
+    `extents` tells what a topic holds.
+    """
+
+    def __init__(self, cluster: Cluster, patience: float, extents: Callable[[str], Mapping[int, Extent]]) -> None:
         self._cluster = cluster
         self._patience = patience
+        self._extents = extents
         self._readers: dict[tuple[str, int], _Reader] = {}
         self._looking: Consumer | None = None  # for ends behind gaps
 
@@ -112,7 +117,7 @@ class Readers:
                 if found:
                     last_seen = time.monotonic()
                 elif time.monotonic() - last_seen > self._patience:
-                    raise LogUnavailable(f"{where}: no message at offset {at} (of {to}) within {self._patience:g} s")
+                    raise self._missing(place, at, to)
                 elif consumer is reader.consumer:
                     consumer = self._looking or self._consumer(_WAITS_SHORT)
                     self._looking = None
@@ -123,13 +128,23 @@ class Readers:
                 self._looking = consumer
         reader.at = to
 
+    def _missing(self, place: TopicPartition, at: int, to: int) -> LogUnavailable | MessagesGone:
+        """Why no messages come, though there were some up to `to` once."""
+        where, extent = f"{place.topic}[{place.partition}]", self._extents(place.topic)[place.partition]
+        if extent.high < to:
+            return MessagesGone(
+                f"{where}: the messages at offsets {at} to {to - 1} are not there any more, and the log holds "
+                f"{extent.low} to {extent.high}"
+            )
+        return LogUnavailable(f"{where}: no message at offset {at} (of {to}) within {self._patience:g} s")
+
     def _end_told(self, error: KafkaError, offset: int, where: str, at: int) -> int:
         """How far the log is known to have no more messages; 0 where the error tells nothing of that."""
         if error.code() == KafkaError._PARTITION_EOF:
             return offset
         if error.code() in _GONE:
             raise MessagesGone(f"{where}: the messages from offset {at} on are not there any more ({error.str()})")
-        if error.code() in _MISSING:
+        if error.code() in NOT_THERE:
             raise NoTopic(f"{where} is not there at {self._cluster.servers}")
         if error.fatal():
             raise LogUnavailable(f"{where}, offset {at}: {error.str()}")

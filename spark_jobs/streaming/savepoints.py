@@ -15,6 +15,7 @@ import xxhash
 
 from persistence.model import Dataset, Origin, Phase, Strategy, Written
 from persistence.platform import Platform
+from persistence.wording import say_known
 from spark_jobs.streaming.errors import MissingVersion, NoSavepoint
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.stored import read_files, write_files
@@ -61,8 +62,7 @@ class Savepoints:
         """A savepoint; raises `NoSavepoint`, which names those that are there, and `PersistenceError`."""
         there = self.all()
         if name not in there:
-            known = ", ".join(there) or "none"
-            raise NoSavepoint(f"{self._job}: no savepoint {name!r}; there are: {known}")
+            raise NoSavepoint(f"{self._job}: no savepoint {name!r}; there are: {say_known(name, there)}")
         files: dict[tuple[str, int], dict[str, bytes]] = defaultdict(dict)
         for file, content in read_files(self._platform, there[name]).items():
             stage, unit, rest = file.split(".", 2)

@@ -62,6 +62,10 @@ class SavedStates:
                 return saved.order
         return None
 
+    def newest(self, stage: Stage, unit: int) -> tuple[int, int] | None:
+        """The round of the newest state that was saved; None if there is none."""
+        return max((saved.order for saved, _ in self._saved(stage, unit)), default=None)
+
     def needed_from(self, stage: Stage, units: Iterable[int]) -> dict[int, Saved]:
         """The newest persisted state of each unit: what its log holds before that is not needed any more."""
         found = {}

@@ -10,6 +10,7 @@ import time
 from pyspark.sql import SparkSession
 
 from persistence.monitoring.settings import MonitoringSettings
+from spark_jobs.java import use_java
 from spark_jobs.streaming.settings import StreamSettings
 
 logger = logging.getLogger("springline.stream")
@@ -21,7 +22,8 @@ _EXECUTORS_SECONDS = 20.0  # until they have come
 
 
 def session_of(name: str, settings: StreamSettings) -> SparkSession:
-    """The session of an application of this name."""
+    """The session of an application of this name; raises `NoJava`."""
+    use_java(settings.home)
     monitoring = MonitoringSettings()
     java = " ".join((*_JAVA, *((_JSON_LINES,) if monitoring.log == "json" else ())))
     conf = {

@@ -23,7 +23,7 @@ from spark_jobs.streaming.tracking.tracked import RING
 from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.unitlog.stamps import Stamp
 from spark_jobs.streaming.unitlog.versions import Version, Versions
-from springline_airflow.api import streams
+from springline_airflow.api import access, streams
 from springline_airflow.api.mounting import PREFIX
 from tests.support.lines import make
 from tests.support.memory_log import MemoryLog
@@ -43,11 +43,12 @@ WORDS = f"{ROOT}/streams/words/tracking"
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> MemoryLog:
-    """What the API finds instead of Kafka: results of `ticks`, and the topics of a tracked job that hold nothing."""
+    """What the API finds instead of Kafka: results of `ticks`, and a tracked job of which a record failed."""
     found = MemoryLog({"ticks.results": 1, "lines": 1, "words.dead": 1})
     line = b'{"query":"all","window_end":"2023-11-14T22:15:00+00:00","n":%d}\n'
     headers = {**Stamp(1, 0, 1, 0).header(), "query": b"all"}
     found._append(Letter("ticks.results", 0, line % 1 + line % 2, headers))
+    found._append(Letter("words.dead", 0, b"a line", {"partition": b"0", "offset": b"3", "reason": b"sent 5 times"}))
     monkeypatch.setattr(MemoryLog, "close", lambda self: None, raising=False)
     monkeypatch.setattr(streams, "Kafka", lambda cluster, patience: found)
     return found
@@ -99,6 +100,7 @@ def walk(api: FastAPI) -> list[tuple[str, str]]:
                 job=next((job for below, job in BELOW.items() if below in route.path_format), "ticks"),
                 name="all",
                 acker=2,
+                letter="0:0",
                 path="etl/a",
                 wish="pin",
                 page="lineage",
@@ -250,6 +252,7 @@ def test_the_schema_tells_every_route(api: FastAPI, vera: TestClient) -> None:
         "words": "{job}",
         "pairs": "{job}",
         "ackers/2": "ackers/{acker}",
+        "failed/0:0": "failed/{letter}",
         "all": "{name}",
         "etl/a": "{path}",
         "}/pin": "}/{wish}",
@@ -296,6 +299,14 @@ def test_every_error_has_one_shape_and_says_what_is_wrong(ulla: TestClient, monk
         assert set(told) == {"error", "detail", "line", "column"}, path
         assert (answer.status_code, told["error"], told["line"], told["column"]) == (*expected[:2], *place), told
         assert expected[2] in told["detail"]
+
+
+def test_an_unknown_job_is_told_those_that_one_may_read(ulla: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of other jobs are theirs."""
+    whole = ulla.get(f"{ROOT}/streams/tickz").json()["detail"]
+    assert whole.endswith("; declared: words, pairs, ticks, tocks")
+    monkeypatch.setattr(access, "readable", lambda user, jobs: [job for job in jobs if job == "ticks"])
+    assert ulla.get(f"{ROOT}/streams/tickz").json()["detail"].endswith("; declared: ticks")
 
 
 def test_an_error_that_nobody_foresaw_tells_nothing_of_itself(

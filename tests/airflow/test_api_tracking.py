@@ -61,9 +61,45 @@ def test_the_newest_records_that_were_given_up_come_last(vera: TestClient, log: 
     assert (first["offset"], second["offset"]) == (3, 650)
     assert second == {
         "partition": 1, "offset": 650, "reason": "row 0: sent 5 times", "at": "2023-11-14T22:13:21Z",
-        "content": "tw\\xff",
+        "content": "tw\\xff", "letter": "0:2", "sent_again": None, "may_be_sent": True,
     }  # fmt: skip
     assert vera.get(f"{WORDS}/failed", params={"last": 1}).json() == {"failed": [second]}
+
+
+def test_a_record_that_failed_is_sent_again_once_and_the_log_tells_by_whom(
+    ulla: TestClient, vera: TestClient, log: MemoryLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By those who may change the job; to the partition that it came from, byte by byte."""
+    letter = ulla.get(f"{WORDS}/failed").json()["failed"][-1]["letter"]
+    place = f"{WORDS}/failed/{letter}/again"
+    assert vera.post(place, json={}).status_code == 403 and log.topics["lines"] == [[], []]
+    with caplog.at_level(logging.INFO, logger="springline_airflow.api"):
+        told = ulla.post(place, json={}).json()
+    assert [bytes(message.value) for message in log.topics["lines"][1]] == [b"tw\xff"]
+    assert told["sent_again"] is not None and not told["may_be_sent"]
+    assert ulla.get(f"{WORDS}/failed").json()["failed"][-1] == told
+    assert [record.getMessage() for record in caplog.records if record.name == tracking.__name__] == [
+        f"words: ulla has had the letter {letter} sent again"
+    ]
+    again = ulla.post(place, json={})
+    assert (again.status_code, again.json()["error"]) == (409, "NotToBeSent")
+    assert len(log.topics["lines"][1]) == 1
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
+def test_what_a_form_of_another_site_could_send_sends_nothing(ulla: TestClient, log: MemoryLog, kind: str) -> None:
+    """The browser would send the login along; JSON it sends to its own site alone."""
+    headers = {"Content-Type": kind} if kind else {}
+    answer = ulla.post(f"{WORDS}/failed/0:2/again", content=b"{}" if kind else b"", headers=headers)
+    assert answer.status_code == 422 and log.topics["lines"] == [[], []]
+
+
+def test_a_letter_that_is_not_there_is_not_sent(ulla: TestClient, log: MemoryLog) -> None:
+    """Nor is what is no place."""
+    for letter, status, error in (("0:77", 404, "NoFailure"), ("5:0", 404, "NoFailure"), ("x", 422, "BadRequest")):
+        answer = ulla.post(f"{WORDS}/failed/{letter}/again", json={})
+        assert (answer.status_code, answer.json()["error"]) == (status, error)
+    assert log.topics["lines"] == [[], []]
 
 
 def test_what_a_record_holds_is_no_page_whatever_it_says(vera: TestClient, log: MemoryLog) -> None:

@@ -10,6 +10,7 @@ from playwright.sync_api import Frame, Page, expect
 
 from spark_jobs.streaming.backpressure.admission import Mode
 from spark_jobs.streaming.backpressure.choosing import USUAL, choice_of
+from spark_jobs.streaming.tracking.resending import resent
 from tests.support.airflow_pages import opened
 from tests.support.browser import Complaints
 from tests.support.kept_streams import HOSTILE, KINDS
@@ -162,6 +163,25 @@ def test_what_a_record_holds_is_shown_as_text(page, live):
     expect(part.locator("tbody tr")).to_have_count(2)
     assert frame.locator("main img, main script").count() == 0
     assert asked == [] and page.title() != "1"
+
+
+def test_a_record_that_failed_is_sent_again_when_that_is_confirmed(page, live, streams):
+    """Once: then the page tells when that was."""
+    frame = of(page, live, "words")
+    part = frame.get_by_role("region", name="Failed records", exact=True)
+    send = part.get_by_role("button", name="Send again: partition 1, offset 3")
+    send.click()
+    dialog = frame.get_by_role("dialog")
+    expect(dialog).to_contain_text("is sent to the end of that partition, as a new record")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(send).to_be_focused()
+    assert resent(streams.folder("words")) == {}
+    send.click()
+    with page.expect_response(lambda answer: answer.request.method == "POST") as sent:
+        frame.get_by_role("dialog").get_by_role("button", name="Send again").click()
+    assert sent.value.ok and len(resent(streams.folder("words"))) == 1
+    expect(part.get_by_role("button", name="Send again: partition 1, offset 3")).to_have_count(0)
+    expect(part.locator("tbody tr").last).to_contain_text("sent ")
 
 
 def test_a_join_tells_its_loads_and_why_they_are_so(page, live):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.streaming.errors import Fenced, MessagesGone, NeverRan
 from spark_jobs.streaming.unitlog.planner import Content, Planner
-from spark_jobs.streaming.unitlog.recovery import recover
+from spark_jobs.streaming.unitlog.recovery import check_known, recover
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.savepoints import BEGINNING, Savepoint, pack, rewind
 from spark_jobs.streaming.unitlog.stage import Stage
@@ -61,7 +61,8 @@ class World:
     def start(self) -> None:
         """A driver and workers without memory."""
         self.log.dies_in = None
-        for stage in self.stages:
+        for stage, units in zip(self.stages, (MAPPERS, JOB.reducers), strict=True):
+            check_known(stage, units, self.log, lambda stage, unit: self.saved.get((stage.name, unit), (None,))[0])
             recover(stage, self.log, self.fetch)
         queries = {"queries": Content.of(JOB.registry().as_json())}
         self.planners = {stage.name: Planner(stage, self.log, self.time, lambda: queries) for stage in self.stages}
@@ -248,5 +249,5 @@ def test_going_back_is_refused_where_the_source_has_forgotten(tmp_path: Path) ->
 def test_a_job_that_never_ran_has_nothing_to_go_back_from(tmp_path: Path) -> None:
     """It is not begun by that either."""
     world = World(tmp_path)
-    with pytest.raises(NeverRan):
+    with pytest.raises(NeverRan, match=r"nothing to go back from; .* forget job"):
         world.rewind()

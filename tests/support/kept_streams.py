@@ -46,7 +46,7 @@ room = 2
 kind = "wordcount"
 topic = "lines"
 """
-TOPICS = {"ticks.results": 1, "words.dead": 1}
+TOPICS = {"ticks.results": 1, "words.dead": 1, "lines": 2}
 HOSTILE = "<img src=x onerror=alert(1)><script>document.title=1</script>"
 BEGAN = 1_700_000_040  # 2023-11-14 22:14:00, a whole minute: the first window of results
 KINDS = ("tcp", "udp", "icmp")

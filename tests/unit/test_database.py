@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection, Engine, inspect
+from sqlalchemy import Connection, Engine, create_engine, inspect
 from sqlalchemy.exc import OperationalError
 
 from persistence.database import Database, open_database
-from persistence.errors import CatalogUnavailable
+from persistence.errors import CatalogTooNew, CatalogUnavailable
 from persistence.schema import metadata
 
 
@@ -57,6 +57,25 @@ def test_an_open_database_is_opened_again_as_it_is(tmp_path: Path) -> None:
     before = (tmp_path / "catalog.db").read_bytes()
     open_database(url).dispose()
     assert (tmp_path / "catalog.db").read_bytes() == before
+
+
+def test_a_catalog_of_newer_code_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+    """The error names both revisions and what to do; once the revision is one that is known, it opens."""
+    url = f"sqlite:///{tmp_path}/catalog.db"
+    engine = open_database(url)
+    with engine.begin() as connection:
+        head = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    engine.dispose()
+    expected = rf"catalog.db is at revision 9999, and this code knows revisions up to {head}: .* put back a backup"
+    with pytest.raises(CatalogTooNew, match=expected):
+        open_database(url)
+    plain = create_engine(url)
+    with plain.begin() as connection:
+        assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() == "9999"
+        connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{head}'")
+    plain.dispose()
+    open_database(url).dispose()
 
 
 def test_the_folder_of_a_new_catalog_is_made(tmp_path: Path) -> None:

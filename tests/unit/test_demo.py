@@ -13,6 +13,8 @@ from rich.console import Console
 from services.airflow_api import AirflowApi, AirflowRefused, TaskState
 from services.demo.failure import errors_in, log_of, told_failure
 from services.demo.progress import RunProgress
+from services.demo.streams import drop_states_of_before
+from spark_jobs.streaming.settings import StreamSettings
 
 
 def task(task_id, state, attempt=1):
@@ -141,3 +143,15 @@ def test_a_dag_that_cannot_be_imported_is_told_with_its_error():
     airflow = Airflow(httpx.Response(404), httpx.Response(200, json=errors))
     with pytest.raises(AirflowRefused, match=r"etl\.py:\nNameError: x"):
         make_api(airflow).await_dags(("etl",))
+
+
+def test_states_that_a_removed_home_left_in_memory_are_removed_too(tmp_path, monkeypatch):
+    """A job that the home knows keeps its own."""
+    monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
+    monkeypatch.setenv("SPRINGLINE_STREAM_STATE", str(tmp_path / "memory"))
+    settings = StreamSettings()
+    settings.folder("known").path.mkdir(parents=True)
+    for job in ("known", "forgotten", "another"):
+        (settings.state_folder / job / "map").mkdir(parents=True)
+    drop_states_of_before(settings, ["known", "forgotten", "never"])
+    assert {path.name for path in settings.state_folder.iterdir()} == {"known", "another"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from persistence.errors import StorageUnavailable
+from persistence.errors import RefusedTransition, StorageUnavailable
 from persistence.model import Cache, Call, Method, Origin, Phase, Ref, Strategy
 from persistence.platform import Platform
 from persistence.schema import db_now, generation
@@ -179,6 +179,29 @@ def test_an_older_generation_stays_while_the_newer_one_is_lost(platform: Platfor
     assert platform.maintenance.retire() == []
     with platform.store.read("a", generation=old.ref.generation) as reading:
         assert read_lines(reading.uri) == LINES
+
+
+def test_what_is_discarded_goes_for_good_though_nothing_came_after_it(platform: Platform) -> None:
+    """From both stores; the next one that is written is a generation of its own."""
+    gone = make(platform, "a", lines=["gone"], strategy=Strategy.CACHE_THROUGH)
+    platform.maintenance.discard(gone.ref, "nobody wants it")
+    assert copies_in(platform.cache) == copies_in(platform.under) == []
+    assert platform.catalog.get(gone.ref).phase is Phase.RETIRED
+    assert platform.catalog.history(gone.ref)[-1].why == "nobody wants it"
+    assert make(platform, "a", lines=["new"]).ref.generation == 2
+
+
+def test_what_is_pinned_read_or_needed_is_not_discarded(platform: Platform) -> None:
+    """The refusal says why, and nothing is removed."""
+    pinned, read, needed = (make(platform, name, lines=[name]).ref for name in ("pinned", "read", "needed"))
+    platform.catalog.amend(pinned, pinned=True)
+    make(platform, "child", "shout", ["needed"])
+    with platform.store.read("read"):
+        for ref, why in ((pinned, "it is pinned"), (read, "it is being read"), (needed, "unpersisted was made from")):
+            with pytest.raises(RefusedTransition, match=f"{ref} stays: .*{why}"):
+                platform.maintenance.discard(ref, "nobody wants it")
+            assert platform.catalog.get(ref).phase is Phase.COMMITTED
+    platform.maintenance.discard(read, "nobody reads it any more")
 
 
 def test_a_copy_made_while_it_was_decided_is_removed_too(open_at: Callable[..., Platform]) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 import socket
+import subprocess
 import sys
 import urllib.request
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +17,9 @@ import psutil
 import pytest
 
 from services.errors import NotReady, OtherSettings, PortTaken, UnknownServer
-from services.java import find_java, packaged_java, version_of
 from services.known import make_servers
 from services.ports import free_ports, is_free
-from services.processes import end, leads, members
+from services.processes import end, leads, left_over, members
 from services.record import Record, Records, Started
 from services.server import Once, Process, Server
 from services.servers.airflow import password
@@ -133,6 +137,39 @@ def test_a_busy_port_is_named_with_its_holder_and_the_setting(supervisor, tmp_pa
     assert supervisor.recorded() == ()
 
 
+def test_a_server_that_lost_its_record_is_named_with_the_command_that_ends_it(supervisor, tmp_path):
+    """As when the home is removed under it: the command ends all that it has started, and it can be started again."""
+    server = make_server(tmp_path)
+    supervisor.up([server], patience=60)
+    pid = Records(tmp_path / "run").load("small").processes[0].pid
+    groups = {os.getpgid(process.pid) for process in members(Records(tmp_path / "run").load("small"))}
+    assert len(groups) == 2
+    shutil.rmtree(tmp_path)
+    try:
+        with pytest.raises(PortTaken) as refused:
+            supervisor.up([server], patience=1)
+        said, _, command = str(refused.value).partition("This ends all that is left of them: ")
+        assert f"(by process {pid}: " in said and f"(kill {pid})" in said and "does not tell of it any more" in said
+        assert command == f"kill -- {' '.join(f'-{group}' for group in sorted(groups))}"
+        subprocess.run(["bash", "-c", command], check=True)
+    finally:
+        for group in groups:
+            with suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
+    supervisor.up([server], patience=60)
+    assert supervisor.down("small", 10.0)
+
+
+def test_what_other_homes_have_started_is_not_taken_for_left_over(supervisor, tmp_path):
+    """Nor what is recorded here."""
+    supervisor.up([make_server(tmp_path)], patience=60)
+    token = Records(tmp_path / "run").load("small").token
+    assert left_over(tmp_path / "other", ()) == () == left_over(tmp_path, {token})
+    assert {process.pid for process in left_over(tmp_path, ())} >= {
+        each.pid for each in Records(tmp_path / "run").load("small").processes
+    }
+
+
 def test_a_stranger_that_took_the_port_meanwhile_does_not_pass_for_the_server(supervisor, tmp_path):
     """Another process that answers on the port is named; what was started is ended."""
     strangers = []
@@ -216,24 +253,3 @@ def test_the_password_is_made_once_and_is_for_its_owner_only(tmp_path):
     assert {file: file.read_bytes() for file in server.folder.iterdir()} == first
     assert [file.stat().st_mode & 0o777 for file in first] == [0o600, 0o600, 0o600]
     assert password(tmp_path).encode() in b"".join(first.values())
-
-
-def test_the_java_of_the_package_serves_where_the_machine_has_none(tmp_path):
-    """With an empty PATH the packaged Java is taken, and its wrapper drops the module that it does not hold."""
-    java = find_java({"PATH": ""}, tmp_path)
-    assert java == packaged_java(tmp_path)
-    assert java.version >= 17
-    wrapper = java.home / "bin" / "java"
-    done = psutil.Popen([str(wrapper), "--add-modules=jdk.incubator.vector", "-version"], stderr=-1, stdout=-1)
-    _, words = done.communicate()
-    assert done.returncode == 0, words
-
-
-def test_a_java_home_that_is_too_old_is_passed_over(tmp_path):
-    """Java 8 says `1.8`; it is seen as 8, and the next Java is asked."""
-    old = tmp_path / "old" / "bin" / "java"
-    old.parent.mkdir(parents=True)
-    old.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n")
-    old.chmod(0o755)
-    assert version_of(old) == 8
-    assert find_java({"JAVA_HOME": str(tmp_path / "old"), "PATH": ""}, tmp_path).version >= 17

@@ -2,7 +2,7 @@
 
 import pytest
 
-from persistence.wording import say_bytes, say_list, say_seconds
+from persistence.wording import say_bytes, say_known, say_list, say_seconds
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,12 @@ def test_long_lists_name_the_first_few_and_count_the_rest() -> None:
     assert say_list("ab") == "a and b"
     assert say_list("abc") == "a, b and c"
     assert say_list("abcdefg") == "a, b, c and 4 more"
+
+
+def test_what_there_is_instead_of_an_unknown_name_is_told_in_few_words() -> None:
+    """All of few; of many, those that are spelled nearly so, and how many there are."""
+    many = ["flights", "flows", *(f"job{number}" for number in range(98))]
+    assert say_known("x", []) == "none"
+    assert say_known("x", ["a", "b"]) == "a, b"
+    assert say_known("flihgts", many) == "flights, nearest of 100"
+    assert say_known("zzz", many) == "flights, flows, job0 and 97 more"

@@ -15,7 +15,7 @@ from persistence.errors import CatalogUnavailable, InvalidPath, PersistenceError
 from spark_jobs.streaming.errors import LogUnavailable, MissingVersion, NoTopic, StreamError, UnknownJob
 from spark_jobs.streaming.join.errors import NeverSteered
 from spark_jobs.streaming.tracking.completeness import NeverTracked
-from spark_jobs.streaming.tracking.errors import BadRing
+from spark_jobs.streaming.tracking.errors import BadRing, NoFailure, NotToBeSent
 from spark_jobs.streaming.windows.errors import BadQuery, UnknownQuery
 
 _Known = StreamError | PersistenceError
@@ -27,6 +27,8 @@ _STATUS: dict[type[_Known], HTTPStatus] = {
     NeverTracked: HTTPStatus.CONFLICT,  # nor this one
     NeverSteered: HTTPStatus.CONFLICT,
     BadRing: HTTPStatus.CONFLICT,
+    NoFailure: HTTPStatus.NOT_FOUND,
+    NotToBeSent: HTTPStatus.CONFLICT,
     BadQuery: HTTPStatus.UNPROCESSABLE_ENTITY,
     LogUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     UnknownDataset: HTTPStatus.NOT_FOUND,

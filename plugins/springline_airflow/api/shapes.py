@@ -175,18 +175,32 @@ class BackPressure(BaseModel):
 
 
 class Failed(BaseModel):
-    """A record that was given up or could not be used: where it is in the source, why, when that was told, its text."""
+    """A record that was given up or could not be used: where it is in the source, why, when that was told, its text.
 
+    `letter` is its place among the dead letters, `sent_again` when a person had it sent again.
+    """
+
+    letter: str = Field(examples=["0:17"])
     partition: int
     offset: int
     reason: str
     at: datetime
     content: str
+    sent_again: datetime | None = None
+    may_be_sent: bool = Field(description="Whether it can be sent again, by those who may change the job")
 
     @staticmethod
-    def of(failure: Failure) -> Failed:
+    def of(failure: Failure, sent_again: float | None, may_be_sent: bool) -> Failed:
         """A failure as it was read."""
-        return Failed(**{**failure.as_json(), "at": datetime.fromtimestamp(failure.at, UTC)})
+        return Failed(
+            **{**failure.as_json(), "at": datetime.fromtimestamp(failure.at, UTC)},
+            sent_again=None if sent_again is None else datetime.fromtimestamp(sent_again, UTC),
+            may_be_sent=may_be_sent,
+        )
+
+
+class Wanted(BaseModel):
+    """Nothing but that it is wanted; JSON, since a form of another site cannot send that."""
 
 
 class Failures(BaseModel):

@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse
 
 from spark_jobs.streaming.asking import ask
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import TrackedJob, as_join, as_tracked, as_windows, is_tracked, job_of, read_jobs
+from spark_jobs.streaming.jobs import TrackedJob, as_join, as_tracked, as_windows, is_tracked, read_jobs, unknown_job
 from spark_jobs.streaming.join.job import JoinJob
 from spark_jobs.streaming.join.steering import explanation_of
 from spark_jobs.streaming.kafka import Kafka
@@ -91,11 +91,13 @@ class Found:
         return closing(Kafka(self.settings.cluster, patience=_KAFKA_SECONDS))
 
 
-def found(job: str) -> Found:
-    """The job that a path names; raises `UnknownJob`."""
+def found(job: str, user: GetUserDep) -> Found:
+    """The job that a path names; raises `UnknownJob`, which names others only to those who may read them."""
     settings = StreamSettings()
-    declared = job_of(settings.declarations, job)
-    return Found(declared, settings.folder(job), settings)
+    jobs = read_jobs(settings.declarations)
+    if job not in jobs:
+        raise unknown_job(settings.declarations, job, access.readable(user, jobs))
+    return Found(jobs[job], settings.folder(job), settings)
 
 
 FoundDep = Annotated[Found, Depends(found)]
@@ -105,7 +107,7 @@ FoundDep = Annotated[Found, Depends(found)]
 def streams(user: GetUserDep) -> shapes.Streams:
     """How the jobs are that you may read."""
     names = access.readable(user, read_jobs(StreamSettings().declarations))
-    return shapes.Streams(streams=[found(name).told(user) for name in names])
+    return shapes.Streams(streams=[found(name, user).told(user) for name in names])
 
 
 @_reading.get("")

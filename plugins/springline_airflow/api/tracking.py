@@ -1,17 +1,20 @@
-"""Tracked jobs over HTTP: what is in flight and what failed, whether a range is through, and the ring of ackers."""
+"""Tracked jobs over HTTP: what is in flight, what failed and is sent again, whether a range is through, the ring."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Depends, Path, Query, status
 from pydantic import StringConstraints
 
+from spark_jobs.streaming.jobs import TrackedJob
 from spark_jobs.streaming.tracking.completeness import NeverTracked, completeness_of
-from spark_jobs.streaming.tracking.failures import newest_failures
+from spark_jobs.streaming.tracking.failures import Failure, newest_failures
+from spark_jobs.streaming.tracking.resending import resent, send_again, trouble_with
 from spark_jobs.streaming.tracking.ring import Epochs
 from spark_jobs.streaming.tracking.rings import change_ring, ring_of
 from springline_airflow.api import access, shapes
@@ -40,9 +43,26 @@ def failed(
     job: FoundDep, last: Annotated[int, Query(ge=1, le=10_000, description="So many, over all units")] = 10
 ) -> shapes.Failures:
     """The newest records that were given up or could not be used, the newest last."""
-    topic = job.tracked.dead
+    tracked, sent = job.tracked, resent(job.folder)
     with job.log() as log:
-        return shapes.Failures(failed=[shapes.Failed.of(each) for each in newest_failures(log, topic, last)])
+        return shapes.Failures(
+            failed=[_failed(tracked, each, sent) for each in newest_failures(log, tracked.dead, last)]
+        )
+
+
+@_changing.post("/failed/{letter}/again")
+def send_failed_again(
+    job: FoundDep,
+    letter: Annotated[Place, Path(description="Its place among the dead letters: UNIT:OFFSET")],
+    body: shapes.Wanted,
+    user: GetUserDep,
+) -> shapes.Failed:
+    """Send a record that failed again, as a new one at the end of the job's topic; each is sent once."""
+    tracked = job.tracked
+    with job.log() as log:
+        failure = send_again(log, tracked, job.folder, letter, time.time())
+    _log.info("%s: %s has had the letter %s sent again", tracked.name, user.get_name(), letter)
+    return _failed(tracked, failure, resent(job.folder))
 
 
 @_reading.get("/through")
@@ -84,6 +104,10 @@ def remove_acker(job: FoundDep, acker: AckerNumber, user: GetUserDep) -> shapes.
         "%s: %s has removed acker %d from the ring; epoch %d", job.job.name, user.get_name(), acker, changed.number
     )
     return _ring(job, changed)
+
+
+def _failed(job: TrackedJob, failure: Failure, sent: Mapping[str, float]) -> shapes.Failed:
+    return shapes.Failed.of(failure, sent.get(failure.letter), not trouble_with(job, failure, sent))
 
 
 def _ring(job: Found, epochs: Epochs) -> shapes.Ring:

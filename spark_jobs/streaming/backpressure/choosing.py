@@ -16,6 +16,7 @@ from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.json_files import read_json, write_json
 
 _FILE, _LOCK = "backpressure.json", "backpressure.lock"
+FILES = (_FILE, _LOCK)  # in the job's folder
 
 
 class Control(StrEnum):

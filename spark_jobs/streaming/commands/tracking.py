@@ -1,4 +1,4 @@
-"""The command line of tracking: what is in flight, what failed, whether a range is through, and the ring of ackers."""
+"""The command line of tracking: what is in flight, what failed and is sent again, what is through, and ackers."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.tracking.completeness import completeness_of
 from spark_jobs.streaming.tracking.failures import newest_failures
+from spark_jobs.streaming.tracking.resending import resent, send_again
 from spark_jobs.streaming.tracking.ring import Epochs
 from spark_jobs.streaming.tracking.rings import change_ring, ring_of
 from spark_jobs.streaming.watching import Seen, look
@@ -54,22 +55,43 @@ def failed(
     as_json: Json = False,
 ) -> None:
     """Show the records that were given up: where they are in the source, why, and what they hold."""
-    declared, _ = _named(job)
+    declared, folder = _named(job)
     with closing(Kafka(StreamSettings().cluster)) as log:
         found = newest_failures(log, declared.dead, last)
+    sent = resent(folder)
     if as_json:
-        print(json.dumps([failure.as_json() for failure in found], indent=2, ensure_ascii=False))
+        rows = [{**failure.as_json(), "sent_again": sent.get(failure.letter)} for failure in found]
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
     if found:
-        names = ("partition", "offset", "when", "why", "content")
+        names = ("letter", "partition", "offset", "when", "why", "sent again", "content")
         print_rows(
             names,
-            ((one.partition, one.offset, _when(one.at), one.reason, one.as_json()["content"][:200]) for one in found),
-        )
+            (
+                (
+                    one.letter, one.partition, one.offset, _when(one.at), one.reason,
+                    _when(sent[one.letter]) if one.letter in sent else "", one.as_json()["content"][:200],
+                )
+                for one in found
+            ),
+        )  # fmt: skip
     elif not declared.tracked.foreign:
         print(f"{job}: no record was given up")
     if declared.tracked.foreign:
         print(f"{job}: roots that failed are told in {declared.results}; here are messages that could not be read")
+
+
+@app.command()
+def again(
+    job: JobName,
+    letters: Annotated[list[str], typer.Argument(help="Records that failed, as `failed` names them: UNIT:OFFSET")],
+) -> None:
+    """Send records that failed again, as new ones at the end of the topic; each is sent once."""
+    declared, folder = _named(job)
+    with closing(Kafka(StreamSettings().cluster)) as log:
+        for letter in letters:
+            sent = send_again(log, declared, folder, letter, time.time())
+            print(f"{job}: partition {sent.partition}, offset {sent.offset} is sent again to {declared.topic}")
 
 
 @app.command()

@@ -21,5 +21,13 @@ class BadUpdate(TrackingError):
     """A registration or an ack that contradicts itself: an attempt, a slice or a number of values that cannot be."""
 
 
+class NoFailure(TrackingError):
+    """No record that failed is at this place among the dead letters."""
+
+
+class NotToBeSent(TrackingError):
+    """A record that failed and cannot be sent again, or was already."""
+
+
 class Broken(TrackingError):
     """A table found that it contradicts itself: a defect of this package."""

@@ -199,7 +199,8 @@ class Planner:
         versions = {name: content.hash for name, content in contents.items()}
         now = self._now()
         admitted = self._admitting.admitted(waiting(last, extents), now)
-        plan = next_round(last, extents, admitted, now, versions, log=stage.topic)
+        with stage.telling_what_helps():
+            plan = next_round(last, extents, admitted, now, versions, log=stage.topic)
         if plan is None:
             return None
         again = plan.number % CONTENTS_EVERY == 0

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spark_jobs.streaming.errors import MissingVersion
+from spark_jobs.streaming.errors import LogLost, MissingVersion
 from spark_jobs.streaming.unitlog.log import Log, Order
 from spark_jobs.streaming.unitlog.planner import History, read_history
 from spark_jobs.streaming.unitlog.rounds import Plan
-from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.stage import COMMAND, Stage
 from spark_jobs.streaming.unitlog.unit import Units
 
 Fetch = Callable[[Stage, int, Order], Order | None]
+Saved = Callable[[Stage, int], Order | None]
+
+_NONE: Order = (0, 0)  # before every round
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,33 @@ class Rebuilt:
     unit: int
     base: Order
     rounds: int
+
+
+def check_known(stage: Stage, units: int, log: Log, saved: Saved = lambda stage, unit: None) -> None:
+    """Make sure that no state of a stage of so many units is newer than its newest planned round.
+
+    A round is planned before anything of it runs. So a newer state, in its folder or as `saved` tells, is of another
+    log: Kafka was emptied, or is another one. Its rounds would never be run, or be taken as done. Raises `LogLost`.
+    """
+    orders = {unit: max(stage.versions(unit).newest() or _NONE, saved(stage, unit) or _NONE) for unit in range(units)}
+    newest = max(orders.values(), default=_NONE)
+    if newest <= _last(stage, log):
+        return
+    log.appender(stage.rounds, stage.rounds)  # what a driver before was still committing is there now
+    if newest > (last := _last(stage, log)):
+        unit = next(unit for unit, order in orders.items() if order == newest)
+        ends = "is empty" if last == _NONE else f"ends with round {last[1]} of incarnation {last[0]}"
+        raise LogLost(
+            f"{stage.rounds} {ends}, and there is a state after round {newest[1]} of incarnation {newest[0]}, of "
+            f"{stage.topic}[{unit}]: Kafka was emptied, or it is another one than before; "
+            f"`{COMMAND} forget {stage.job}` lets the job begin anew"
+        )
+
+
+def _last(stage: Stage, log: Log) -> Order:
+    """The order of the newest planned round; (0, 0) if there is none."""
+    last = read_history(stage, log).last
+    return _NONE if last is None else last.order
 
 
 def recover(stage: Stage, log: Log, fetch: Fetch) -> list[Rebuilt]:

@@ -15,7 +15,7 @@ from spark_jobs.streaming.unitlog.levelness import level
 from spark_jobs.streaming.unitlog.log import Appender, Log, Order
 from spark_jobs.streaming.unitlog.planner import History, read_history
 from spark_jobs.streaming.unitlog.rounds import beginning, starts_of
-from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.stage import COMMAND, Stage
 from spark_jobs.streaming.unitlog.versions import Packed
 
 
@@ -51,13 +51,17 @@ def rewind(stages: Sequence[Stage], log: Log, to: Savepoint, now: float) -> int:
     """Go back to a savepoint; returns the new incarnation. No application of the job may run.
 
     Raises `NeverRan`, and `MessagesGone` where the source does not hold the messages after the savepoint any more;
-    then nothing has changed. Dying on the way leaves stages apart, which stops the next application with `Gap`: going
-    back once more mends it.
+    then nothing has changed. Dying on the way leaves stages apart, which stops the next application with `Gap` or
+    `LogLost`: going back once more mends it.
     """
     opened = [_opened(stage, log) for stage in stages]
     newest = [history.last for _, history in opened if history.last is not None]
     if not newest:
-        raise NeverRan(f"{stages[0].job}: it has not run a round, so there is nothing to go back from")
+        job = stages[0].job
+        raise NeverRan(
+            f"{job}: its rounds logs hold no round, so there is nothing to go back from; if it did run, and Kafka was "
+            f"emptied since, `{COMMAND} forget {job}` lets it begin anew"
+        )
     incarnation = 1 + max(plan.incarnation for plan in newest)
     clock = max(now, *(plan.clock for plan in newest))
     starts = [_starts(stage, log, to.get(stage.name)) for stage in stages]

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.streaming.errors import UnknownStep
+from spark_jobs.streaming.errors import MessagesGone, UnknownStep
 from spark_jobs.streaming.unitlog.run_files import Spill
 from spark_jobs.streaming.unitlog.step import Step
 from spark_jobs.streaming.unitlog.versions import Versions
 
+COMMAND = "python -m spark_jobs streams"
 PLACE = 4_096  # units of a stage, at most
 _STEPS: dict[str, Callable[..., Step]] = {}
 
@@ -92,6 +94,17 @@ class Stage:
     def checkpoint(self) -> Path:
         """Where Spark keeps its own log of rounds: in memory too, since the rounds log tells what is lost with it."""
         return Path(self.state) / "checkpoints" / self.name
+
+    @contextmanager
+    def telling_what_helps(self) -> Iterator[None]:
+        """While inside, an error of messages that are gone tells also what can be done about it."""
+        try:
+            yield
+        except MessagesGone as gone:
+            raise MessagesGone(
+                f"{gone}; `{COMMAND} rewind {self.job}` lets the job go on with what is there, "
+                f"`{COMMAND} forget {self.job}` lets it begin anew without what it has told"
+            ) from gone
 
     def make_step(self) -> Step:
         """The step, ready to run; raises `UnknownStep`."""

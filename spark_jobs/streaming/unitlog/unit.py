@@ -89,7 +89,7 @@ class Units:
         kept = self._kept.pop(unit, None)
         before = kept if kept is not None and kept.order == plan.before else versions.load(*plan.before)
         start, to = plan.ranges[unit]
-        reading = _Reading(self._log.fetch(self.stage.topic, unit, start, to))
+        reading = _Reading(self.stage, self._log.fetch(self.stage.topic, unit, start, to))
         taken = {int(u): Taken.from_json(told) for u, told in before.notes.get("taken", {}).items()}
         this = Round(plan.incarnation, plan.number, plan.clock, contents)
         given = Input(self.stage.name, unit, this, reading, start=start, to=to, source=self._log.fetch)
@@ -163,16 +163,18 @@ class _Stepped:
 class _Reading:
     """Messages on their way to a step, when the newest of them was appended, and their bytes."""
 
-    def __init__(self, messages: Iterator[Message]) -> None:
+    def __init__(self, stage: Stage, messages: Iterator[Message]) -> None:
+        self._stage = stage
         self._messages = messages
         self.newest = 0.0
         self.bytes = 0
 
     def __iter__(self) -> Iterator[Message]:
-        for message in self._messages:
-            self.newest = max(self.newest, message.timestamp)
-            self.bytes += len(message.value)
-            yield message
+        with self._stage.telling_what_helps():
+            for message in self._messages:
+                self.newest = max(self.newest, message.timestamp)
+                self.bytes += len(message.value)
+                yield message
 
 
 def _read(version: Version) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from persistence.wording import say_known
 from spark_jobs.streaming.windows.errors import BadQuery, BadStream, QueryExists, UnknownQuery
 from spark_jobs.streaming.windows.query import Query, read
 from spark_jobs.streaming.windows.stream import Stream
@@ -74,7 +75,7 @@ class Registry:
         for query in self.registered:
             if query.name == name:
                 return query.sql
-        known = ", ".join(query.name for query in self.registered) or "none"
+        known = say_known(name, [query.name for query in self.registered])
         raise UnknownQuery(f"no query is registered as {name!r}; registered: {known}")
 
     def queries(self, stream: str | None = None) -> tuple[Query, ...]:

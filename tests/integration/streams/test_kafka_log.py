@@ -132,6 +132,17 @@ def test_a_topic_that_is_not_there_is_named(log: Kafka) -> None:
         log.offsets_at("nowhere", 0.0)
 
 
+def test_topics_that_are_removed_can_be_made_anew_and_begin_at_offset_0(log: Kafka, topic: str) -> None:
+    """One that is not there is no error."""
+    sent(log, topic, b"a", b"b")
+    assert topic in log.all_topics()
+    units = len(log.extents(topic))
+    log.remove([topic, f"{topic}-nowhere"])
+    log.create({topic: units})
+    sent(log, topic, b"c")
+    assert values(log, topic) == [b"c"]
+
+
 def test_a_broker_that_does_not_answer_is_named() -> None:
     """After the patience that was asked for."""
     with pytest.raises(LogUnavailable, match=r"127\.0\.0\.1:1"):

@@ -40,9 +40,9 @@ def shown(document: str) -> list[str]:
 
 
 def test_the_commands_that_are_shown_work(environment: dict[str, str]) -> None:
-    """In the order in which they stand; the job is stopped at the end, what it kept is asked, and it goes back."""
+    """In the order in which they stand; at the end the job is stopped, what it kept is asked, and it is forgotten."""
     commands = [*shown("docs/streams.md"), *shown("README.md")[1:]]
-    last = [command for word in (" stop ", " sql ", " rewind ") for command in commands if word in command]
+    last = [command for word in (" stop ", " sql ", " rewind ", " forget ") for command in commands if word in command]
     told = {}
     try:
         for command in (each for each in commands if each not in last):
@@ -54,6 +54,7 @@ def test_the_commands_that_are_shown_work(environment: dict[str, str]) -> None:
     assert all("origin" in json.loads(line) or "carrier" in json.loads(line) for line in told["results"].splitlines())
     assert "JFK" in told["ask"] and "JFK" in told["sql"] and "departures" in told["queries"]
     assert "before" in told["savepoints"] and "incarnation 2" in told["rewind"]
+    assert "flights.results" in told["forget"] and "begins anew" in told["forget"]
 
 
 def test_the_commands_of_tracking_that_are_shown_work(environment: dict[str, str]) -> None:

@@ -20,7 +20,6 @@ TUTORIAL = checkout() / "docs" / "tutorial.md"
 DONE_ELSEWHERE = {  # what makes ready and tidies up: the environment of the tests, their Kafka, and their folder
     "make setup",
     "source .venv/bin/activate",
-    'export JAVA_HOME="$(python -m services java)"',
     "python -m services up kafka",
     "mkdir -p var/coffee",
     "export PYTHONPATH=$PWD:$PWD/var/coffee",

@@ -31,6 +31,15 @@ def test_no_file_declares_no_job(tmp_path: Path) -> None:
         job_of(tmp_path / "none.toml", "a")
 
 
+def test_of_many_jobs_those_that_may_have_been_meant_are_named(tmp_path: Path) -> None:
+    """With how many there are; few are all named."""
+    names = ["flights", "flows", *(f"job{number}" for number in range(40))]
+    file = written(tmp_path, "".join(f'[{name}]\nkind = "wordcount"\ntopic = "t"\n' for name in names))
+    for name, told in (("flihgts", "flights, nearest of 42"), ("zzz", "flights, flows, job0 and 39 more")):
+        with pytest.raises(UnknownJob, match=rf"no job '{name}' is declared in .*; declared: {told}$"):
+            job_of(file, name)
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -25,7 +25,7 @@ export function showJob(place, job) {
   const again = live(() => jobPlace(job), (seen) => {
     settle(head, ...[about(seen, () => again()), stages(seen)].flat(Infinity).filter(Boolean));
     if (more) return;
-    more = [pressurePart(job, seen.may_change), ...seen.answers.map((name) => PARTS[name](job))].flat();
+    more = [pressurePart(job, seen.may_change), ...seen.answers.map((name) => PARTS[name](job, seen.may_change))].flat();
     place.append(...more);
   });
 }

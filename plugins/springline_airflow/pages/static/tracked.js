@@ -1,16 +1,19 @@
-// Tracking: what is in flight, completed, sent again and given up, and the records that failed, with their content.
+// Tracking: what is in flight, completed, sent again and given up, and the records that failed, to be sent again.
 
-import { jobPlace } from "./asking.js";
+import { jobPlace, post } from "./asking.js";
+import { confirmed } from "./dialogs.js";
 import { h, table, tiles } from "./elements.js";
 import { RARELY, livePart } from "./parts.js";
 import { sayBytes, sayNumber, saySeconds } from "./saying.js";
 
 const LAST = 20; // failed records, the newest
 
-/** The parts of a job's page. */
-export function trackingParts(job) {
+/** The parts of a job's page; who may change the job may have failed records sent again. */
+export function trackingParts(job, mayChange) {
   const counts = livePart("Tracking", () => jobPlace(job, "tracking"), told);
-  const failed = livePart("Failed records", () => `${jobPlace(job, "tracking", "failed")}?last=${LAST}`, letters, { every: RARELY });
+  const send = (each, opener) => sendAgain(job, each, opener, () => failed.again());
+  const show = (answer) => letters(answer, mayChange ? send : null);
+  const failed = livePart("Failed records", () => `${jobPlace(job, "tracking", "failed")}?last=${LAST}`, show, { every: RARELY });
   return [counts.part, failed.part];
 }
 
@@ -36,13 +39,32 @@ function told(tracking) {
   ];
 }
 
-function letters({ failed }) {
+function letters({ failed }, send) {
   if (!failed.length) return h("p", { class: "empty" }, "No record was given up.");
-  return table(`The newest ${LAST} records that were given up or could not be used, the newest first`, [
+  const columns = [
     { title: "when", cell: (each) => new Date(each.at).toLocaleString() },
     { title: "partition", number: true, cell: (each) => String(each.partition) },
     { title: "offset", number: true, cell: (each) => sayNumber(each.offset) },
     { title: "why", wide: true, cell: (each) => each.reason },
     { title: "content", wide: true, cell: (each) => h("code", { class: "content" }, each.content) },
-  ], [...failed].reverse(), (each) => `${each.partition}:${each.offset}:${each.at}`);
+    { title: "again", cell: (each) => (each.sent_again ? `sent ${new Date(each.sent_again).toLocaleString()}` : sender(each, send)) },
+  ];
+  const given = columns.filter(({ title }) => title !== "again" || failed.some((each) => each.sent_again || (send && each.may_be_sent)));
+  return table(`The newest ${LAST} records that were given up or could not be used, the newest first`, given,
+    [...failed].reverse(), (each) => each.letter);
+}
+
+function sender(each, send) {
+  if (!send || !each.may_be_sent) return "";
+  const name = `Send again: partition ${each.partition}, offset ${each.offset}`;
+  return h("button", { type: "button", "aria-label": name, onclick: (event) => send(each, event.currentTarget) }, "Send again");
+}
+
+function sendAgain(job, each, opener, done) {
+  const words = `What partition ${each.partition} holds at offset ${each.offset} is sent to the end of that partition, as a new record. `
+    + "What came of it before stays.";
+  confirmed("Send again", opener, async () => ({ allowed: true, words }), async () => {
+    await post(jobPlace(job, "tracking", "failed", encodeURIComponent(each.letter), "again"), {});
+    done();
+  });
 }

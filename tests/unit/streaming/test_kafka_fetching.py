@@ -1,0 +1,36 @@
+"""What fetching from Kafka tells where no messages come; the client is a stand-in that has none."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_jobs.streaming.cluster import Cluster
+from spark_jobs.streaming.errors import LogUnavailable, MessagesGone
+from spark_jobs.streaming.kafka_reading import Readers
+from spark_jobs.streaming.unitlog.rounds import Extent
+
+
+class Silent:
+    """A consumer to which nothing comes."""
+
+    def assign(self, places: object) -> None: ...
+
+    def unassign(self) -> None: ...
+
+    def consume(self, count: int, seconds: float) -> list[object]:
+        return []
+
+
+def silent(monkeypatch: pytest.MonkeyPatch, high: int) -> Readers:
+    """Readers of a log of one unit that ends at an offset, and sends nothing."""
+    readers = Readers(Cluster("nowhere"), 0.0, lambda topic: {0: Extent(0, high)})
+    monkeypatch.setattr(readers, "_consumer", lambda waits: Silent())
+    return readers
+
+
+def test_a_log_that_became_shorter_is_told_from_one_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the first case waiting does not help: what was there is gone."""
+    with pytest.raises(MessagesGone, match=r"rows\[0\]: the messages at offsets 5 to 9 .*, and the log holds 0 to 7"):
+        list(silent(monkeypatch, 7).fetch("rows", 0, 5, 10))
+    with pytest.raises(LogUnavailable, match=r"rows\[0\]: no message at offset 5 \(of 10\)"):
+        list(silent(monkeypatch, 10).fetch("rows", 0, 5, 10))

@@ -1,0 +1,207 @@
+"""`streams forget`: what a stopped job keeps is told, deleted when that is confirmed, and nothing else is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from persistence.model import Origin, Phase, Strategy, Written
+from persistence.platform import Platform, open_platform
+from persistence.runner import NoRunner
+from persistence.settings import Settings
+from spark_jobs.streaming import application
+from spark_jobs.streaming.cli import app
+from spark_jobs.streaming.commands import forgetting
+from spark_jobs.streaming.errors import AlreadyRuns, LogLost, StreamError
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.forgetting import own_topics, readers_of
+from spark_jobs.streaming.jobs import read_jobs
+from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.stored import write_files
+from spark_jobs.streaming.unitlog.step import State
+from spark_jobs.streaming.unitlog.versions import Versions
+from tests.support.memory_log import MemoryLog
+
+STREAM = 'time = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
+DECLARED = f"""
+[ticks]
+topic = "clock"
+[ticks.stream]
+{STREAM}
+[tocks]
+topic = "ticks.results"
+[tocks.stream]
+{STREAM}
+[words]
+kind = "wordcount"
+topic = "lines"
+[orders]
+kind = "tracker"
+[pairs]
+kind = "join"
+on = "l.k = r.k"
+[pairs.left]
+topic = "one"
+fields = [["k", "int"]]
+[pairs.right]
+topic = "two"
+fields = [["k", "int"]]
+"""
+OWN = {
+    "ticks.control", "ticks.dead", "ticks.keep.rounds", "ticks.map.rounds", "ticks.partials", "ticks.reduce.rounds",
+    "ticks.results",
+}  # fmt: skip
+OTHERS = {"clock": 1, "words.results": 2, "ticks.more": 1}
+
+
+class Log(MemoryLog):
+    """What the command finds instead of Kafka."""
+
+    def all_topics(self) -> frozenset[str]:
+        return frozenset(self.topics)
+
+    def remove(self, topics: Iterable[str]) -> None:
+        for topic in topics:
+            del self.topics[topic]
+
+    def create(self, topics: object, **kinds: object) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class World:
+    """A home with the job `ticks`, which ran and was stopped, and a log."""
+
+    def __init__(self, home: Path) -> None:
+        self.settings = StreamSettings()
+        self.folder = JobFolder(home / "streams" / "ticks")
+        self.log = Log({**dict.fromkeys(OWN, 1), **OTHERS})
+        self.folder.path.mkdir(parents=True)
+        for name in ("registry.json", "backpressure.json", "log", "heartbeat.json", "checkpoint/offsets"):
+            (self.folder.path / name).parent.mkdir(exist_ok=True)
+            (self.folder.path / name).write_text('{"state": "stopped"}')
+        for folder in (self.settings.state_folder, self.settings.spill_folder):
+            for job in ("ticks", "words"):
+                (folder / job / "map" / "0").mkdir(parents=True)
+                (folder / job / "map" / "0" / "run").write_bytes(b"1234")
+        written = Written(1, "digest", 0.0, {"incarnation": 1, "round": 4, "offset": 40})
+        with self.platform() as platform:
+            for path in ("ticks/map/0", "ticks/savepoints/s", "ticks/results/1", "ticks/ranges/x", "words/split/0"):
+                origin = Origin("stream_ticks")
+                write_files(platform, f"streams/{path}", {"f": b"12"}, written, origin, strategy=Strategy.CACHE_THROUGH)
+
+    def platform(self) -> closing[Platform]:
+        return closing(open_platform(Settings(), runner=NoRunner()))
+
+    def paths(self) -> set[str]:
+        """The datasets that are there."""
+        with self.platform() as platform:
+            return {dataset.ref.path for dataset in platform.catalog.find(phase=Phase.COMMITTED)}
+
+    def files(self) -> set[str]:
+        """What is in the job's folder, but its lock."""
+        return {path.name for path in self.folder.path.glob("*")} - {"lock"}
+
+    def forget(self, *options: str, job: str = "ticks", answer: str = "") -> Result:
+        return CliRunner().invoke(app, ["forget", job, *options], input=answer)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """The home, its declarations, and a log in place of Kafka."""
+    (tmp_path / "streams.toml").write_text(DECLARED)
+    for name, value in (
+        ("HOME", str(tmp_path)), ("STREAMS", str(tmp_path / "streams.toml")), ("CACHE_URI", f"file://{tmp_path}/cache"),
+        ("STREAM_STATE", str(tmp_path / "states")),
+    ):  # fmt: skip
+        monkeypatch.setenv(f"SPRINGLINE_{name}", value)
+    found = World(tmp_path)
+    monkeypatch.setattr(forgetting, "Kafka", lambda cluster: found.log)
+    return found
+
+
+def test_all_that_a_job_keeps_is_told_and_deleted_and_nothing_else(world: World) -> None:
+    """What it reads stays, what other jobs keep, answers over ranges, and what people have chosen."""
+    done = world.forget("--yes")
+    assert done.exit_code == 0, done.output
+    assert f"7 topics: {', '.join(sorted(OWN))}" in done.output
+    assert "1 result dataset, 1 saved state, 1 savepoint; 6 B" in done.output
+    assert f"states in {world.settings.state_folder / 'ticks'}: 4 B" in done.output
+    assert "checkpoint, heartbeat.json" in done.output and "begins anew when it is started" in done.output
+    assert world.log.topics.keys() == OTHERS.keys()
+    assert world.paths() == {"streams/ticks/ranges/x", "streams/words/split/0"}
+    assert world.files() == {"registry.json", "backpressure.json", "log"}
+    for folder in (world.settings.state_folder, world.settings.spill_folder):
+        assert {path.name for path in folder.iterdir()} == {"words"}
+    assert world.forget("--yes").output == "ticks: it keeps nothing\n"
+
+
+def test_queries_are_forgotten_when_that_is_asked_for(world: World) -> None:
+    """So that a changed declaration counts."""
+    world.forget("--yes", "--queries")
+    assert world.files() == {"backpressure.json", "log"}
+
+
+def test_a_job_that_runs_is_not_forgotten(world: World) -> None:
+    """The error says how to stop it."""
+    with world.folder.held():
+        done = world.forget("--yes")
+    assert isinstance(done.exception, AlreadyRuns)
+    assert "ticks: it runs; stop it first: python -m spark_jobs streams stop ticks" in str(done.exception)
+    assert len(world.log.topics) == len(OWN) + len(OTHERS)
+
+
+@pytest.mark.parametrize(("answer", "gone"), [("y\n", True), ("n\n", False), ("", False)])
+def test_a_person_at_a_terminal_is_asked_first(
+    world: World, monkeypatch: pytest.MonkeyPatch, answer: str, gone: bool
+) -> None:
+    """Whoever says nothing has not agreed."""
+    monkeypatch.setattr(forgetting, "_on_terminal", lambda: True)
+    done = world.forget(answer=answer)
+    assert "Delete all this?" in done.output and done.exit_code == (0 if gone else 1)
+    assert ("ticks.results" not in world.log.topics) == gone and ("heartbeat.json" not in world.files()) == gone
+
+
+def test_where_nobody_can_be_asked_it_has_to_be_said(world: World) -> None:
+    """A script says --yes."""
+    done = world.forget()
+    assert isinstance(done.exception, StreamError) and "nothing was deleted; give --yes" in str(done.exception)
+    assert len(world.log.topics) == len(OWN) + len(OTHERS)
+
+
+def test_who_reads_what_is_deleted_is_told(world: World) -> None:
+    """They must be forgotten too, or go back."""
+    assert "The job tocks reads what ticks tells" in world.forget("--yes").output
+    jobs = read_jobs(world.settings.declarations)
+    assert readers_of(["one"], iter(jobs.values())) == ["pairs"]
+
+
+def test_the_topics_of_each_kind_of_job_are_known(world: World) -> None:
+    """Also without Kafka; those that others write are not among them."""
+    jobs = read_jobs(world.settings.declarations)
+    assert own_topics(jobs["ticks"]) == OWN
+    assert {"words.words", "words.acks", "words.told", "words.again.rounds"} < own_topics(jobs["words"])
+    assert {"pairs.copies", "pairs.tuples"} < own_topics(jobs["pairs"])
+    assert "orders.results" in own_topics(jobs["orders"]) and "orders.asks" not in own_topics(jobs["orders"])
+    for job in jobs.values():
+        assert not {"lines", "one", "two", "clock"} & own_topics(job)
+
+
+def test_an_application_that_finds_states_of_another_kafka_says_what_helps(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it starts anything; the heartbeat tells it too."""
+    versions = Versions(world.settings.state_folder / "ticks" / "map" / "0")
+    versions.save(versions.load(1, 0), State(), (1, 7), {"offset": 70})
+    monkeypatch.setattr(application, "Kafka", lambda cluster: world.log)
+    for topic in ("clock", *OWN):
+        world.log.topics[topic] = [[]]
+    job = read_jobs(world.settings.declarations)["ticks"]
+    (world.folder.path / "registry.json").unlink()
+    with pytest.raises(LogLost, match=r"clock\[0\].*streams forget ticks"):
+        application.run_job(job, world.settings)
+    assert "streams forget ticks" in (world.folder.heartbeat() or {})["error"]

@@ -1,0 +1,111 @@
+"""Records that failed are sent again when a person asks for it: each once, to where it came from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from spark_jobs.streaming.commands import tracking
+from spark_jobs.streaming.errors import LogUnavailable
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.jobs import tracked_job_of
+from spark_jobs.streaming.tracking.errors import NoFailure, NotToBeSent
+from spark_jobs.streaming.tracking.failures import newest_failures
+from spark_jobs.streaming.tracking.resending import resent, send_again, trouble_with
+from spark_jobs.streaming.unitlog.log import Letter
+from tests.support.declarations import written
+from tests.support.memory_log import MemoryLog
+
+DECLARED = '[words]\nkind = "wordcount"\ntopic = "lines"\n[orders]\nkind = "tracker"\n'
+
+
+class World:
+    """The job `words` over two partitions; three of its records failed, of the last one the content is gone."""
+
+    def __init__(self, home: Path) -> None:
+        self.file = written(home, DECLARED)
+        self.job = tracked_job_of(self.file, "words")
+        self.folder = JobFolder(home / "streams" / "words")
+        self.log = MemoryLog({"lines": 2, "words.dead": 2})
+        for unit, partition, content in ((0, b"1", b"to be"), (0, b"7", b"or not"), (1, b"0", b"")):
+            place = {"partition": partition, "offset": b"3", "reason": b"row 0: sent 5 times"}
+            self.log._append(Letter("words.dead", unit, content, place))
+
+    def letters(self) -> list[str]:
+        """The places of what failed."""
+        return sorted(each.letter for each in newest_failures(self.log, "words.dead", 10))
+
+    def send(self, letter: str, now: float = 5.0) -> None:
+        send_again(self.log, self.job, self.folder, letter, now)
+
+    def sent(self) -> list[list[bytes]]:
+        """What was sent to each partition."""
+        return [[bytes(message.value) for message in unit] for unit in self.log.topics["lines"]]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """Nothing was sent again yet."""
+    return World(tmp_path)
+
+
+def test_a_record_goes_to_the_end_of_the_partition_that_it_came_from_once(world: World) -> None:
+    """That it was sent is noted by its place among the dead letters."""
+    first, *_ = world.letters()
+    world.send(first)
+    assert world.sent() == [[], [b"to be"]] and resent(world.folder) == {first: 5.0}
+    with pytest.raises(NotToBeSent, match=rf"words, letter {first}: not sent: it was sent again already"):
+        world.send(first)
+    assert world.sent() == [[], [b"to be"]]
+
+
+def test_what_cannot_be_sent_is_refused_with_the_reason(world: World) -> None:
+    """And nothing is noted."""
+    _, other_partition, empty = world.letters()
+    for letter, why in ((other_partition, "lines has no partition 7 any more"), (empty, "its content was not there")):
+        with pytest.raises(NotToBeSent, match=f"letter {letter}: not sent: {why}"):
+            world.send(letter)
+    foreign = tracked_job_of(world.file, "orders")
+    failure = newest_failures(world.log, "words.dead", 1)[0]
+    assert "begun again by those who began them" in trouble_with(foreign, failure, {})
+    assert world.sent() == [[], []] and resent(world.folder) == {}
+
+
+@pytest.mark.parametrize("letter", ["0:1", "0:99", "9:0", "-1:0", "zero", "0:0:0", ""])
+def test_a_place_without_a_letter_is_an_error(world: World, letter: str) -> None:
+    """A gap, behind the end, of no unit, or no place at all."""
+    assert letter not in world.letters()
+    with pytest.raises(NoFailure, match=r"words\.dead: there is no letter"):
+        world.send(letter)
+
+
+def test_a_record_that_did_not_arrive_is_not_noted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be sent once Kafka answers."""
+
+    def away(letter: Letter) -> None:
+        raise LogUnavailable("away")
+
+    with monkeypatch.context() as patch, pytest.raises(LogUnavailable):
+        patch.setattr(world.log, "send", away)
+        world.send(world.letters()[0])
+    assert resent(world.folder) == {}
+    world.send(world.letters()[0])
+
+
+def test_the_command_sends_what_the_list_names(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the list tells then that it was sent."""
+    monkeypatch.setenv("SPRINGLINE_HOME", str(world.folder.path.parents[1]))
+    monkeypatch.setenv("SPRINGLINE_STREAMS", str(world.file))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(MemoryLog, "close", lambda self: None, raising=False)
+    monkeypatch.setattr(tracking, "Kafka", lambda cluster: world.log)
+    first, *_ = world.letters()
+    done = CliRunner().invoke(tracking.app, ["again", "words", first])
+    assert done.exit_code == 0, done.output
+    assert done.output == "words: partition 1, offset 3 is sent again to lines\n"
+    listed = CliRunner().invoke(tracking.app, ["failed", "words"]).output.splitlines()
+    (line,) = (line for line in listed if line.split()[:1] == [first])
+    assert "to be" in line and line.count(":") > 4  # its place, and two times
+    assert f'"letter": "{first}"' in CliRunner().invoke(tracking.app, ["failed", "words", "--json"]).output

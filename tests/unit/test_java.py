@@ -1,0 +1,100 @@
+"""Which Java is taken: for the servers, and by Spark in a process whose user has named none."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import services.java
+from services.errors import ServiceError
+from spark_jobs import errors, session
+from spark_jobs.java import find_java, packaged_java, use_java, version_of
+from spark_jobs.session import SparkSessions
+from spark_jobs.settings import JobSettings
+from spark_jobs.streaming import session as stream_session
+from spark_jobs.streaming.settings import StreamSettings
+
+
+def fake_java(folder: Path, version: str) -> Path:
+    """A home of a Java that says its version and does nothing else."""
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    program.chmod(0o755)
+    return folder
+
+
+def test_the_java_of_the_package_serves_where_the_machine_has_none(tmp_path: Path) -> None:
+    """With an empty PATH the packaged Java is taken, and its wrapper drops the module that it does not hold."""
+    found = find_java({"PATH": ""}, tmp_path)
+    assert found == packaged_java(tmp_path) and found.version >= 17
+    command = [str(found.home / "bin" / "java"), "--add-modules=jdk.incubator.vector", "-version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_java_home_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
+    """Java 8 says `1.8`; it is seen as 8, and the next Java is asked."""
+    old = fake_java(tmp_path / "old", "1.8.0_402")
+    assert version_of(old / "bin" / "java") == 8
+    assert find_java({"JAVA_HOME": str(old), "PATH": ""}, tmp_path).version >= 17
+
+
+def test_spark_runs_on_the_java_that_was_found(tmp_path: Path) -> None:
+    """PySpark looks at JAVA_HOME first; a Java that the user has named stays."""
+    environment = {"PATH": str(fake_java(tmp_path / "new", "21.0.1") / "bin")}
+    use_java(tmp_path, environment)
+    assert environment["JAVA_HOME"] == str(tmp_path / "new")
+    named = {"JAVA_HOME": str(fake_java(tmp_path / "named", "17.0.9")), "PATH": environment["PATH"]}
+    use_java(tmp_path, named)
+    assert named["JAVA_HOME"] == str(tmp_path / "named")
+
+
+def test_without_any_java_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an error of Spark jobs, and as one of services, which both command lines print in a line."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    expected = r"no Java of 17 or later in JAVA_HOME or on the PATH: install one, or run `make setup`"
+    with pytest.raises(errors.SparkJobsError, match=expected):
+        find_java({"PATH": ""}, tmp_path)
+    with pytest.raises(ServiceError, match=expected):
+        services.java.find_java({"PATH": ""}, tmp_path)
+
+
+class Asked(Exception):
+    """A Java was looked for."""
+
+
+@pytest.mark.parametrize("module", [session, stream_session])
+def test_a_session_looks_for_a_java_before_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: object
+) -> None:
+    """Of operations in this process, and of a stream; in the home that the settings name."""
+    monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
+
+    def ask(home: Path) -> None:
+        assert home == tmp_path
+        raise Asked
+
+    monkeypatch.setattr(module, "use_java", ask)
+    with pytest.raises(Asked):
+        if module is session:
+            SparkSessions(JobSettings(spark_remote="")).get()
+        else:
+            stream_session.session_of("ticks", StreamSettings())
+
+
+def test_servers_run_their_classes_on_the_same_java(tmp_path: Path) -> None:
+    """Sparingly, and with the options given."""
+    home = fake_java(tmp_path / "named", "17.0.9")
+    found = services.java.find_java({"JAVA_HOME": str(home)}, tmp_path)
+    assert (found.home, found.version, found.words) == (home, 17, "JAVA_HOME")
+    command = found.command("org.Main", heap="64m", classpath=["a.jar", "b.jar"], options=["-Dx=1"])
+    assert command[:2] == (str(home / "bin" / "java"), "-Xmx64m") and command[-4:] == (
+        "-Dx=1",
+        "-cp",
+        "a.jar:b.jar",
+        "org.Main",
+    )
