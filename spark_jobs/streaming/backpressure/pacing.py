@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from spark_jobs.streaming.backpressure.admission import Allowance
+from spark_jobs.streaming.backpressure.signals import RECOVERY_SECONDS
 from spark_jobs.streaming.json_files import read_json, write_json
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.stage import Stage
 
+FASTEST = 1e10  # bytes a second: as good as without bound
 _LEAST_SECONDS = 0.04  # of its rate, less than which is not worth a round
 _BURST, _LONGEST_BURST = 0.15, 1.0  # seconds of its rate that a round may admit: what passed in the one before, too
 
@@ -32,7 +34,7 @@ class Rate:
 
 
 def grant(state: Path, rates: Mapping[str, Rate], until: float) -> None:
-    """Let stages admit so much until then, seconds since 1970; a stage that is not named is not throttled."""
+    """Let stages admit so much until then, seconds since 1970, and ever more after; one that is not named is free."""
     state.mkdir(parents=True, exist_ok=True)
     write_json(state / "rates.json", {"until": until, "stages": {name: asdict(rate) for name, rate in rates.items()}})
 
@@ -46,7 +48,10 @@ class Rates:
         self._told: Mapping[str, Any] = {}
 
     def of(self, stage: str, now: float) -> Rate | None:
-        """What a stage may admit; None where it is not throttled, or the lease has ended."""
+        """What a stage may admit; None where it is not throttled.
+
+        Once the lease has ended the rate doubles every second: whoever granted it may be dead, or late for a moment.
+        """
         try:
             status = self._path.stat()
         except FileNotFoundError:
@@ -54,9 +59,12 @@ class Rates:
         known = (status.st_ino, status.st_mtime_ns)
         if known != self._known:
             self._told, self._known = read_json(self._path) or {}, known
-        if now >= self._told.get("until", 0.0) or stage not in self._told["stages"]:
+        if stage not in self._told.get("stages", {}):
             return None
-        return Rate(**self._told["stages"][stage])
+        granted = Rate(**self._told["stages"][stage])
+        overdue = max(now - self._told["until"], 0.0)
+        rate = granted.rate * 2 ** min(overdue / RECOVERY_SECONDS, 60)
+        return replace(granted, rate=rate) if rate < FASTEST else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,8 @@ from typing import Any
 from persistence.wording import say_bytes
 from spark_jobs.streaming.backpressure.admission import MINIMUM, Admitted, Seen, Throttle, bounded, throttles
 from spark_jobs.streaming.backpressure.queue import Measured
-from spark_jobs.streaming.backpressure.signals import Ask, Asking, Received
+from spark_jobs.streaming.backpressure.signals import RECOVERY_SECONDS, Ask, Asking, Received
 
-_RECOVERY_SECONDS = 1.0  # in which a rate doubles once its lease has ended
 _LEAST_AMPLIFICATION = 1e-6  # of a stage that sends next to nothing downstream
 _TRIM = 0.1  # the integral at first: the percentiles of rate and amplification are about that much too careful
 _LEAST = 0.8  # of its rate, by which a stage asks for less while its queue is too long, at most
@@ -149,7 +148,7 @@ class Predictive:
                 rate = seen.original
             else:
                 many = max(seen.measured.amplification.get(signal.downstream, 1.0), _LEAST_AMPLIFICATION)
-                rate = signal.rate / many * 2 ** min(overdue / _RECOVERY_SECONDS, 60)
+                rate = signal.rate / many * 2 ** min(overdue / RECOVERY_SECONDS, 60)
             if rate < seen.original:
                 by.append(Throttle(signal.downstream, self._stage, held.since, signal.why, 0, signal.rate))
             elif overdue:

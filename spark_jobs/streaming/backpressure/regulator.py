@@ -17,7 +17,7 @@ from spark_jobs.streaming.backpressure.channel import Channel, InMemory
 from spark_jobs.streaming.backpressure.choosing import Choice, Control, choice_of
 from spark_jobs.streaming.backpressure.counting import Counting
 from spark_jobs.streaming.backpressure.modes import make_admission
-from spark_jobs.streaming.backpressure.pacing import Rate, grant
+from spark_jobs.streaming.backpressure.pacing import FASTEST, Rate, grant
 from spark_jobs.streaming.backpressure.predictive import Tuning
 from spark_jobs.streaming.backpressure.queue import Measured, Meter
 from spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, RENEW_SECONDS
@@ -33,7 +33,6 @@ _SHARE = 0.1  # of one core, at most, for looking
 _KEPT_SECONDS = 1.0  # between two writings of the state
 _CHANGED = 0.01  # of a rate, less than which is told with the next lease
 _MOST = 2.0  # times its capacity: what a stage admits without back-pressure, at most
-_FASTEST = 1e10  # bytes a second: as good as without bound
 _BUFFER = 1e6  # bytes that may wait before any stage, however slow it was with little to do
 _STATE = "backpressure.state.json"
 
@@ -115,8 +114,8 @@ class Regulator:
     def _original(self, part: Part, measured: Measured) -> float:
         """What its `admitted` messages come to; what is far above its capacity is none."""
         most = part.stage.admitted * part.units * self._counting.size(part.stage.name) / max(part.stage.pace, 0.02)
-        able = _FASTEST if measured.rate is None else _MOST * measured.rate
-        return min(most or _FASTEST, able)
+        able = FASTEST if measured.rate is None else _MOST * measured.rate
+        return min(most or FASTEST, able)
 
     def _grant(self, rates: Mapping[str, Rate], at: float) -> None:
         until, before = self._granted

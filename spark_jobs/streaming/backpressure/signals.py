@@ -15,6 +15,7 @@ from spark_jobs.streaming.errors import StreamError
 
 LEASE_SECONDS = 2.0  # that a signal is obeyed for
 RENEW_SECONDS = 0.5  # after which the same is asked again
+RECOVERY_SECONDS = 1.0  # in which a rate doubles once its lease has ended
 LONGEST_LEASE = 10.0  # seconds: clocks may differ, and a signal of a fast one must not bind for ever
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.streaming.backpressure.pacing import Pacing, Planned, Rate, grant, spread
+from spark_jobs.streaming.backpressure.pacing import Pacing, Planned, Rate, Rates, grant, spread
 from spark_jobs.streaming.unitlog.planner import Planner
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.stage import Stage
@@ -67,16 +67,17 @@ def test_a_rate_never_admits_more_than_the_fixed_number(stage: Stage) -> None:
     assert Pacing(stage).admitted({0: 1 << 30, 1: 3}, 1.0) == {0: ADMITTED, 1: 3}
 
 
-def test_a_rate_ends_with_its_lease(stage: Stage) -> None:
-    """Whoever granted it may be dead; a new one is obeyed at once."""
-    state, pacing = Path(stage.state), Pacing(stage)
+def test_a_rate_doubles_every_second_once_its_lease_has_ended(stage: Stage) -> None:
+    """Whoever granted it may be dead, or only late; a new one is obeyed at once."""
+    state, rates = Path(stage.state), Rates(Path(stage.state))
     grant(state, {"parse": Rate(100e3, 500.0)}, until=2.0)
-    assert sum(pacing.admitted({0: 5_000}, 1.99).values()) < 100
-    assert pacing.admitted({0: 5_000}, 2.0) == {0: ADMITTED}
-    grant(state, {"parse": Rate(100e3, 500.0)}, until=9.0)
-    assert sum(pacing.admitted({0: 5_000}, 3.0).values()) < 100
-    grant(state, {}, until=9.0)
-    assert pacing.admitted({0: 5_000}, 3.1) == {0: ADMITTED}
+    assert [rates.of("parse", at) for at in (1.9, 2.0, 3.0, 5.0)] == [Rate(100e3 * n, 500.0) for n in (1, 1, 2, 8)]
+    assert rates.of("parse", 30.0) is None and rates.of("count", 1.0) is None
+    assert Pacing(stage).admitted({0: 5_000}, 30.0) == {0: ADMITTED}
+    grant(state, {"parse": Rate(100e3, 500.0)}, until=39.0)
+    assert rates.of("parse", 31.0) == Rate(100e3, 500.0)
+    grant(state, {}, until=39.0)
+    assert rates.of("parse", 31.1) is None
 
 
 def test_a_rate_of_messages_of_unknown_size_bounds_nothing(stage: Stage) -> None:
