@@ -30,6 +30,7 @@ from persistence.model import (
 from persistence.neighbourhood import lineage_from, operations_of
 from persistence.places import cache_place
 from persistence.records import insert_of, key_of, keys_of, load
+from persistence.redacting import redacted
 from persistence.risk_samples import RiskSamples
 from persistence.runs import Runs, run_is
 from persistence.schema import commit_counter, dag_run, db_now, generation, operation, source
@@ -426,7 +427,7 @@ class Catalog(Runs, RiskSamples):
         connection.execute(
             insert(transitions).values(
                 generation_id=identity, at=db_now(), event=event, phase=state.phase.value, cache=state.cache.value,
-                under=state.under.value, who=self.who, why=why,
+                under=state.under.value, who=self.who, why=redacted(why),
             )
         )  # fmt: skip
 

@@ -20,12 +20,13 @@ from persistence.errors import PersistenceError
 from persistence.explain import explain as explain_one
 from persistence.model import Phase, Ref
 from persistence.monitoring.alerts import standing_in_all
-from persistence.monitoring.logs import about, redacted, start_logging
+from persistence.monitoring.logs import about, start_logging
 from persistence.monitoring.measuring import Gauges
 from persistence.monitoring.settings import MonitoringSettings
 from persistence.persister import Outcome
 from persistence.platform import Platform, open_platform, policy_of
 from persistence.recovery import at_risk
+from persistence.redacting import redacted, traceback_without_secrets
 from persistence.replacement import evicted_by_hand
 from persistence.settings import Settings
 from persistence.telling import console, dataset_table, print_json, risk_row, row_of, say_event, say_risk, worst_moment
@@ -409,7 +410,8 @@ def _platform() -> Iterator[Platform]:
 def main() -> None:
     """Run the command line; a known error is one line and exit status 2."""
     try:
-        app()
+        with traceback_without_secrets(PersistenceError, ValueError):
+            app()
     except (PersistenceError, ValueError) as error:
-        print(f"persistence: {error}", file=sys.stderr)
+        print(f"persistence: {redacted(str(error))}", file=sys.stderr)
         raise SystemExit(2) from None

@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 
+from persistence.redacting import redacted
 from services.errors import PortTaken
 
 
@@ -55,7 +56,7 @@ def holder(port: int) -> str:
     if (pid := next((each.pid for each in having if each.pid), None)) is None:
         return ""
     try:
-        command = " ".join(psutil.Process(pid).cmdline())
+        command = redacted(" ".join(psutil.Process(pid).cmdline()))
     except psutil.Error:
         command = "?"
     return f"process {pid}: {command[:120]}"
