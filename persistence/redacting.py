@@ -18,7 +18,7 @@ _SECRETS = (
     # The password of a URL, which may hold `/` and `@`. A number before a `/` is a port.
     (re.compile(r"(://[^\s/:@\"'<>]*):(?!\d{1,5}(?:[/?#,;)\s\"'<>]|$))[^\s\"'<>]*@"), r"\1:***@"),
     (re.compile(rf"(?i)((?:{_NAMES})\\?[\"']?\s*[=:]\s*)(\\?[\"'])(?:(?!\2).)+\2"), r"\1\2***\2"),
-    (re.compile(rf"(?i)((?:{_NAMES})\\?[\"']?\s*[=:]\s*)[^\s\"',;&}}\\]+"), r"\1***"),
+    (re.compile(rf"(?i)((?:{_NAMES})\s*[=:]\s*)[^\s\"',;&}}\\]+"), r"\1***"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}"), r"\1 ***"),
 )
 

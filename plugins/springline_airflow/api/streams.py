@@ -91,7 +91,7 @@ class Found:
         return closing(Kafka(self.settings.cluster, patience=_KAFKA_SECONDS))
 
 
-def found(job: str) -> Found:
+def found(job: access.JobName) -> Found:
     """The job that a path names; raises `UnknownJob`."""
     settings = StreamSettings()
     declared = job_of(settings.declarations, job)
