@@ -34,12 +34,14 @@ from tests.support.lines import make
 
 OUTSIDE = [
     "", "/", "/etc/passwd", "..", "../a", "a/..", "a/../../b", "./a", "a/./b", "a//b", "a/", ".a", "_a", "a/.b", "a/_b",
-    "a\0", "\0", "a\nb", "a\rb", "a\tb", "a\x1b[2J", "a\x7f", "a\x85b", "a\u2028b", "a\u2029b", "a\ud800", "a@1", "a:b",
-    "hdfs://host/a", "file:///etc", "a*", "a?b", "a[1]", "{a,b}", "a\\..\\b", "C:\\a", "x" * 201, "é" * 101, "a/" * 600 + "a",
+    "a\0", "\0", "a\nb", "a\rb", "a\tb", "a\x1b[2J", "a\x7f", "a\x85b", "a\u2028b", "a\u2029b", "a\ud800", "a@1",
+    "a:b",
+    "hdfs://host/a", "file:///etc", "a*", "a?b", "a[1]", "{a,b}", "a\\..\\b", "C:\\a", "x" * 201, "é" * 101,
+    "a/" * 600 + "a",
 ]  # fmt: skip
 ODD = [
-    "%2e%2e/%2e%2e", "a%00", "a%2fb", "a b", " ", "a;b", "a&b=c", "a#b", "a=b", "a+b", "a'b", 'a"b', "a`b`", "$(a)", "a|b", "a%",
-    "~", "~root", "-rf", "--", "<b>", "a..b", "...", "a'; DROP TABLE generation; --", "données/größe", "表",
+    "%2e%2e/%2e%2e", "a%00", "a%2fb", "a b", " ", "a;b", "a&b=c", "a#b", "a=b", "a+b", "a'b", 'a"b', "a`b`", "$(a)",
+    "a|b", "a%", "~", "~root", "-rf", "--", "<b>", "a..b", "...", "a'; DROP TABLE generation; --", "données/größe", "表",
 ]  # fmt: skip
 WELL = [name for name in ODD if not name.startswith(".")]
 
