@@ -41,7 +41,8 @@ OUTSIDE = [
 ]  # fmt: skip
 ODD = [
     "%2e%2e/%2e%2e", "a%00", "a%2fb", "a b", " ", "a;b", "a&b=c", "a#b", "a=b", "a+b", "a'b", 'a"b', "a`b`", "$(a)",
-    "a|b", "a%", "~", "~root", "-rf", "--", "<b>", "a..b", "...", "a'; DROP TABLE generation; --", "données/größe", "表",
+    "a|b", "a%", "~", "~root", "-rf", "--", "<b>", "a..b", "...", "a'; DROP TABLE generation; --", "données/größe",
+    "表",
 ]  # fmt: skip
 WELL = [name for name in ODD if not name.startswith(".")]
 
