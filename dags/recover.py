@@ -18,8 +18,12 @@ with DAG(
     max_active_runs=4,
     default_args={"retries": 1, "retry_delay": timedelta(seconds=10)},
     params={
-        "path": Param(type="string", minLength=1, description="The dataset, such as etl/2013-01-05/clean"),
-        "generation": Param(None, type=["null", "integer"], minimum=1, description="None given: the newest"),
+        "path": Param(
+            type="string", minLength=1, maxLength=1000, description="The dataset, such as etl/2013-01-05/clean"
+        ),
+        "generation": Param(
+            None, type=["null", "integer"], minimum=1, maximum=999_999_999, description="None given: the newest"
+        ),
     },
     doc_md=__doc__,
     tags=["springline"],

@@ -28,6 +28,7 @@ from persistence.model import (
 from persistence.neighbourhood import operations_of
 from persistence.places import cache_place
 from persistence.records import insert_of, key_of, load
+from persistence.redacting import redacted
 from persistence.risk_samples import RiskSamples
 from persistence.runs import Runs
 from persistence.schema import commit_counter, db_now, generation, operation, source
@@ -283,7 +284,7 @@ class Catalog(Generations, Runs, RiskSamples):
         connection.execute(
             insert(transitions).values(
                 generation_id=identity, at=db_now(), event=event, phase=state.phase.value, cache=state.cache.value,
-                under=state.under.value, who=self.who, why=why,
+                under=state.under.value, who=self.who, why=redacted(why),
             )
         )  # fmt: skip
 

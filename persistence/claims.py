@@ -16,6 +16,7 @@ from persistence.catalog import Catalog
 from persistence.errors import CatalogUnavailable, RefusedTransition
 from persistence.model import Dataset, Method, Ref
 from persistence.records import key_of, keys_of, load, sliced
+from persistence.redacting import redacted
 from persistence.schema import db_now, generation
 from persistence.transitions import Event
 
@@ -196,6 +197,7 @@ class Claims:
 
         False if the lease had run out, so that somebody else has released it already; then nothing changes.
         """
+        why = redacted(why)
         wait = min(pause * 2 ** max(attempts - 1, 0), _LONGEST_PAUSE)
         try:
             self._catalog.change(

@@ -10,7 +10,7 @@ import typer
 from persistence.commands.acting import adopt, evict, persist, pin, rebuild, recover, retire
 from persistence.commands.looking import alerts, at_risk, explain, plan, status
 from persistence.errors import PersistenceError
-from persistence.monitoring.logs import redacted
+from persistence.redacting import redacted, traceback_without_secrets
 from persistence.settings import Settings
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -38,7 +38,8 @@ def settings(
 def main() -> None:
     """Run the command line; a known error is one line and exit status 2."""
     try:
-        app()
+        with traceback_without_secrets(PersistenceError, ValueError):
+            app()
     except (PersistenceError, ValueError) as error:
-        print(f"persistence: {error}", file=sys.stderr)
+        print(f"persistence: {redacted(str(error))}", file=sys.stderr)
         raise SystemExit(2) from None

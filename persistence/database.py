@@ -12,11 +12,12 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, select, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, select, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
-from persistence.errors import CatalogTooNew, CatalogUnavailable
+from persistence.errors import CatalogTooNew, CatalogUnavailable, PersistenceError
+from persistence.redacting import redacted
 from persistence.schema import db_now
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
@@ -57,7 +58,8 @@ class Database:
             if not error.connection_invalidated:
                 raise
             raise CatalogUnavailable(
-                f"the catalog at {self.engine.url.render_as_string()} does not answer: {error.orig}; is it running?"
+                f"the catalog at {redacted(self.engine.url.render_as_string())} does not answer: "
+                f"{redacted(str(error.orig))}; is it running?"
             ) from error
 
     def _connect(self, patience: float) -> Connection:
@@ -83,7 +85,7 @@ def open_database(url: str) -> Engine:
     SQLite runs in WAL mode; a connection with the execution option `writes` takes its write
     lock at once (BEGIN IMMEDIATE), so that two writers queue up rather than fail.
     """
-    parsed = make_url(url)
+    parsed = _parsed(url)
     if parsed.get_backend_name() != "sqlite":
         engine = create_engine(parsed, pool_pre_ping=True)
         _migrate(engine)
@@ -105,6 +107,16 @@ def open_database(url: str) -> Engine:
 
     _migrate(engine)
     return engine
+
+
+def _parsed(url: str) -> URL:
+    try:
+        return make_url(url)
+    except (ArgumentError, ValueError):  # which may hold a part of the password
+        raise PersistenceError(
+            "SPRINGLINE_CATALOG_URL, or the connection of the catalog, is no address of a database: write "
+            "postgresql+psycopg://user:password@host:port/database, with %40 for an @ in the password"
+        ) from None
 
 
 def migration_config() -> Config:

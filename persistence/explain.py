@@ -7,7 +7,7 @@ from typing import Any
 
 from persistence.history import Costs
 from persistence.lineage import Lineage
-from persistence.model import Cache, Dataset, Moment, Phase, Ref, Status
+from persistence.model import Cache, Dataset, Moment, Phase, Ref, Status, checked_path
 from persistence.platform import Platform
 from persistence.priority import Score, in_turn
 from persistence.recovery import RecoveryPlan, plan_recovery
@@ -134,14 +134,15 @@ class Explanation:
 
 
 def explain(platform: Platform, path: str, generation: int | None = None) -> Explanation:
-    """Explain the newest generation of `path`, or the one asked for; raises `UnknownDataset`."""
+    """Explain the newest generation of `path`, or that asked for; raises `UnknownDataset`, `InvalidPath`."""
     dataset = find(platform, path, generation)
     return explanation_of(platform, dataset, platform.catalog.lineage_around([dataset.ref]))
 
 
 def find(platform: Platform, path: str, generation: int | None = None) -> Dataset:
-    """The newest generation of `path`, committed or not, or the one asked for; raises `UnknownDataset`."""
+    """The newest generation of `path`, committed or not, or that asked for; raises `UnknownDataset`, `InvalidPath`."""
     catalog = platform.catalog
+    checked_path(path)
     if generation is not None:
         return catalog.get(Ref(path, generation))
     newest = catalog.find(path=path, limit=1)

@@ -88,25 +88,30 @@ class Side(StrEnum):
     STORAGE = "storage"
 
 
-_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\@:*?\[\]{}]")
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\\@:*?\[\]{}]")
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_LONGEST, _LONGEST_PART = 1000, 200  # bytes
 
 
 def checked_path(path: str) -> str:
     """Return `path` as it stands if it names a place inside its root, else raise `InvalidPath`.
 
-    Letters of any script and spaces are welcome. Refused are control characters, `@` (it sets the
-    generation apart), what Hadoop reads as a scheme or a pattern (`:*?[]{}` and backslashes), `..`,
-    and parts that begin with `.` or `_` (such names belong to the stores).
+    Letters of any script and spaces are welcome. Refused are control characters and ends of lines, `@`
+    (it sets the generation apart), what Hadoop reads as a scheme or a pattern (`:*?[]{}` and backslashes),
+    `..`, and parts that begin with `.` or `_` (such names belong to the stores).
     """
+    told = f"dataset path {path!r}" if len(path) <= _LONGEST_PART else f"dataset path {path[:_LONGEST_PART]!r}…"
+    if found := _FORBIDDEN.search(path):
+        raise InvalidPath(f"{told}: the character {found.group()!r} is not allowed")
     if not path or path.startswith("/") or str(PurePosixPath(path)) != path:
-        raise InvalidPath(f"dataset path {path!r}: give a relative path such as 'etl/2013-01-05/clean'")
+        raise InvalidPath(f"{told}: give a relative path such as 'etl/2013-01-05/clean'")
+    if len(path.encode()) > _LONGEST:
+        raise InvalidPath(f"{told} is longer than {_LONGEST:,} bytes")
     for part in path.split("/"):
         if part == ".." or part[0] in "._":
-            raise InvalidPath(f"dataset path {path!r}: the part {part!r} is not allowed")
-        if len(part.encode()) > 200:
-            raise InvalidPath(f"dataset path {path!r}: the part {part[:20]!r}… is longer than 200 bytes")
-    if found := _FORBIDDEN.search(path):
-        raise InvalidPath(f"dataset path {path!r}: the character {found.group()!r} is not allowed")
+            raise InvalidPath(f"{told}: the part {part[:_LONGEST_PART]!r} is not allowed")
+        if len(part.encode()) > _LONGEST_PART:
+            raise InvalidPath(f"{told}: the part {part[:20]!r}… is longer than {_LONGEST_PART} bytes")
     return path
 
 
@@ -123,8 +128,8 @@ class Ref(NamedTuple):
     def parse(text: str) -> Ref:
         """Read `path@generation`; raises `InvalidPath`."""
         path, at, generation = text.rpartition("@")
-        if not at or not generation.isdigit():
-            raise InvalidPath(f"{text!r} is not of the form path@generation")
+        if not at or not _NUMBER.fullmatch(generation):
+            raise InvalidPath(f"{text[:_LONGEST_PART]!r} is not of the form path@generation")
         return Ref(checked_path(path), int(generation))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from persistence.backends.opening import open_backend
 from persistence.backends.spec import Backend
 from persistence.catalog import Catalog
 from persistence.claims import Claims
+from persistence.errors import StorageUnavailable
 from persistence.maintenance import Maintenance
 from persistence.monitoring.metric import Meter
 from persistence.monitoring.metrics import counting
@@ -70,7 +72,7 @@ def open_platform(
     lineage = open_lineage(monitoring, settings.policy)
     if lineage is not None:
         catalog.hear(lineage.heard)
-    cache = open_backend(settings.cache_uri or f"file://{default_cache(settings.home)}", "cache", settings)
+    cache = open_backend(settings.cache_uri or f"file://{_private(settings.home)}", "cache", settings)
     under = open_backend(settings.under_uri or f"file://{settings.home / 'under'}", "under", settings)
     claims = Claims(catalog, settings.lease_seconds)
     replacement = Replacement(catalog, cache, capacity=settings.cache_capacity, order=settings.replacement)
@@ -119,3 +121,23 @@ def default_cache(home: Path) -> Path:
     if not shared.is_dir():
         return home / "cache"
     return shared / f"springline-{hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:12]}"
+
+
+def _private(home: Path) -> Path:
+    """The default cache, made for its owner alone; raises `StorageUnavailable` where it is somebody else's.
+
+    Everybody may make folders in /dev/shm, and the name of this one can be guessed.
+    """
+    folder = default_cache(home)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.is_symlink() or _owner(folder) not in (os.geteuid(), _owner(home)):
+        raise StorageUnavailable(
+            f"{folder} is somebody else's: remove it, or choose another cache: SPRINGLINE_CACHE_URI=…"
+        )
+    if _owner(folder) == os.geteuid():
+        folder.chmod(0o700)
+    return folder
+
+
+def _owner(path: Path) -> int:
+    return path.stat().st_uid

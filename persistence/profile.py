@@ -49,7 +49,7 @@ Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 class ProfiledSettings(BaseSettings):
     """Settings that are read from SPRINGLINE_<NAME>, else from the file that SPRINGLINE_PROFILE names."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", hide_input_in_errors=True)
 
     home: Path = Field(
         default_factory=lambda: checkout() / "var", description="Folder for everything that the platform makes"

@@ -25,6 +25,7 @@ from persistence.errors import (
 from persistence.model import Call, Dataset, Method, Operation, Origin, Phase, Ref, Side, Strategy, Written
 from persistence.places import half_of, under_place
 from persistence.priority import Policy
+from persistence.redacting import redacted
 from persistence.replacement import Replacement
 from persistence.restoring import Restorer
 from persistence.schema import db_now
@@ -289,7 +290,7 @@ class Store:
     def _abandon(self, writing: Writing, error: BaseException) -> None:
         # Whatever ended the write is what the caller must see, not what goes wrong while clearing up.
         with suppress(PersistenceError):
-            why = f"{type(error).__name__}: {error}"[:500]
+            why = redacted(f"{type(error).__name__}: {error}")[:500]
             report = getattr(error, "report", None)  # a quality gate that stops says what it found
             self.catalog.change(writing.ref, Event.ABANDONED, why=why, error=why, bytes=0, report=report)
         with suppress(PersistenceError):

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from persistence.redacting import redacted, traceback_without_secrets
 from services.chromium import have_chromium
 from services.coordinates import jar_sets
 from services.errors import ServiceError
@@ -116,9 +117,10 @@ def _told(state: State) -> tuple[str, ...]:
 def main() -> None:
     """Run the command line; an error of this package is told without a traceback."""
     try:
-        app()
+        with traceback_without_secrets(ServiceError):
+            app()
     except ServiceError as error:
-        print(error, file=sys.stderr)
+        print(redacted(str(error)), file=sys.stderr)
         sys.exit(1)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from persistence.redacting import redacted
 from services.coordinates import JarSet, ivy_module, ivy_settings, jar_set, mirror
 from services.errors import NoJars
 from services.java import find_java, spark_home
@@ -52,7 +53,7 @@ class Jars:
         work.mkdir(parents=True)
         module, settings = work / "ivy.xml", work / "ivysettings.xml"
         module.write_text(ivy_module(wanted))
-        settings.write_text(ivy_settings(wanted, self._folder / "cache", self._repository()))
+        _write_private(settings, ivy_settings(wanted, self._folder / "cache", self._repository()))
         self._say(f"jars of {wanted.name}: asking what is needed (minutes the first time, then never again) …")
         java = find_java(os.environ, self._settings.home).home / "bin" / "java"
         (ivy,) = (spark_home() / "jars").glob("ivy-*.jar")
@@ -71,6 +72,7 @@ class Jars:
         (work / _STAMP).write_text(json.dumps({"coordinates": wanted.fingerprint, "jars": found}, indent=1) + "\n")
         target = self._folder / wanted.name
         shutil.rmtree(target, ignore_errors=True)
+        settings.unlink()  # it may hold the repository's password
         work.replace(target)
         self._say(f"jars of {wanted.name}: {len(found)} jars, {sum(found.values()) / 1e6:.0f} MB in {target}")
 
@@ -85,7 +87,7 @@ class Jars:
         ):
             assert ivy.stdout is not None
             for line in ivy.stdout:
-                out.write(line)
+                out.write(redacted(line))
                 step = step_of(line)
                 if step:
                     counts[step] += 1
@@ -107,6 +109,11 @@ class Jars:
         with (self._folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+def _write_private(path: Path, text: str) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
 
 
 def sizes(folder: Path) -> dict[str, int]:

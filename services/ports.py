@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 
+from persistence.redacting import redacted
 from services.errors import PortTaken
 
 
@@ -52,7 +53,7 @@ def holder(port: int) -> int | None:
 def told(pid: int) -> str:
     """A process in words."""
     try:
-        command = " ".join(psutil.Process(pid).cmdline())
+        command = redacted(" ".join(psutil.Process(pid).cmdline()))
     except psutil.Error:
         command = "?"
     return f"process {pid}: {command[:120]}"

@@ -16,6 +16,7 @@ from rich.table import Table
 from persistence.errors import PersistenceError
 from persistence.model import Dataset, Strategy
 from persistence.platform import open_platform
+from persistence.redacting import redacted, traceback_without_secrets
 from persistence.telling import print_json
 from persistence.wording import say_bytes, say_seconds
 from spark_jobs.errors import SparkJobsError
@@ -106,9 +107,10 @@ def landing(
 def main() -> None:
     """Run the command line; expected errors are one line on stderr and exit code 1."""
     try:
-        app(standalone_mode=True)
+        with traceback_without_secrets(SparkJobsError, PersistenceError, ValueError):
+            app(standalone_mode=True)
     except (SparkJobsError, PersistenceError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {redacted(str(error))}", file=sys.stderr)
         sys.exit(1)
 
 

@@ -99,8 +99,15 @@ def land(days: Collection[date], folder: Path, *, copies: int = 1) -> tuple[Land
     return tuple(landed)
 
 
-def checked(path: Path, columns: Sequence[str]) -> None:
-    """Pass a landing file that is whole and has these columns; else raise `BadLanding` naming file and column."""
+def checked(path: Path, columns: Sequence[str], folder: Path) -> None:
+    """Pass a file of the landing `folder` that is whole and has these columns; else raise `BadLanding`, naming both.
+
+    One that is not below the folder, or is a link that leads out of it, is not looked into: whoever may put files there
+    would be told of others.
+    """
+    for each in (path, _manifest_path(path)):
+        if ".." in each.parts or not each.resolve().is_relative_to(folder.resolve()):
+            raise BadLanding(f"{each}: it leads out of the landing folder {folder}; land the file itself")
     if not path.is_file():
         day = path.parent.name
         raise BadLanding(f"{path}: no such landing file; `python -m spark_jobs landing --days {day}` makes one of 2013")

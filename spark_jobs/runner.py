@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from persistence.errors import OperationFailed
 from persistence.model import Call, Operation, Written
+from persistence.redacting import redacted
 from spark_jobs.operations import Context, Output, RegisteredOperation, Registry, load_operations
 from spark_jobs.session import SparkSessions
 from spark_jobs.settings import JobSettings
@@ -97,4 +98,4 @@ def make_runner(settings: JobSettings | None = None) -> SparkRunner:
 
 def _failed(call: Call, error: Exception) -> OperationFailed:
     params = ", ".join(f"{name}={value}" for name, value in call.params.items())
-    return OperationFailed(f"operation {call.name} ({params}): {type(error).__name__}: {str(error)[:2000]}")
+    return OperationFailed(f"operation {call.name} ({params}): {type(error).__name__}: {redacted(str(error))[:2000]}")

@@ -13,8 +13,10 @@ from urllib.parse import urlsplit
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from persistence.redacting import redacted
 from spark_jobs.errors import NoSpark
 from spark_jobs.java import use_java
+from spark_jobs.secret_conf import kept_from_arguments
 from spark_jobs.settings import JobSettings
 
 _CONNECT_PORT = 15002
@@ -34,11 +36,16 @@ class Address:
 
     @staticmethod
     def parse(remote: str) -> Address:
-        """Read `sc://host:port/;options`; raises `NoSpark`."""
-        parts = urlsplit(remote)
-        if parts.scheme != "sc" or not parts.hostname:
-            raise NoSpark(f"SPRINGLINE_SPARK_REMOTE={remote!r}: give the address as sc://host:port")
-        return Address(parts.hostname, parts.port or _CONNECT_PORT)
+        """Read `sc://host:port/;options`; raises `NoSpark`, which tells nothing of the options: a token is one."""
+        try:
+            parts = urlsplit(remote)
+            host, port = parts.hostname, parts.port or _CONNECT_PORT
+        except ValueError:
+            parts, host, port = None, "", 0
+        if parts is None or parts.scheme != "sc" or not host:
+            told = redacted(remote.partition(";")[0])
+            raise NoSpark(f"SPRINGLINE_SPARK_REMOTE={told!r}: give the address as sc://host:port")
+        return Address(host, port)
 
     def answers(self) -> bool:
         """Whether anything accepts connections there."""
@@ -100,7 +107,7 @@ class SparkSessions:
                         session.conf.set(key, value)
                     return session
                 except PySparkException as error:
-                    problem = str(error).partition("\n")[0]
+                    problem = redacted(str(error).partition("\n")[0])
             if self._clock() >= deadline:
                 raise NoSpark(
                     f"no Spark Connect server answers at {address.host}:{address.port} ({problem}): start one with"
@@ -123,9 +130,12 @@ class SparkSessions:
         if master.startswith("local"):
             own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         try:
-            return builder.config(map={**own, **self._conf()}).getOrCreate()
+            with kept_from_arguments({**own, **self._conf()}) as shown:
+                return builder.config(map=shown).getOrCreate()
         except (PySparkException, RuntimeError) as error:
-            raise NoSpark(f"no Spark could be started with SPRINGLINE_SPARK_MASTER={master!r}: {error}") from error
+            raise NoSpark(
+                f"no Spark could be started with SPRINGLINE_SPARK_MASTER={master!r}: {redacted(str(error))}"
+            ) from error
 
     def _conf(self) -> dict[str, str]:
         return {

@@ -67,7 +67,7 @@ class ListedBackend(Backend):
 def checked_below(where: str, *texts: str) -> str:
     """The relative path that `texts` make together; raises `InvalidPath` if one of them leads out of `where`."""
     for text in texts:
-        if not text or text.startswith("/") or ".." in PurePosixPath(text).parts:
+        if not text or text.startswith("/") or ".." in PurePosixPath(text).parts or "\0" in text:
             raise InvalidPath(f"{text!r} in {where} is no place below it")
     return str(PurePosixPath(*texts))
 

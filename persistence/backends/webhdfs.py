@@ -16,6 +16,7 @@ from urllib3.util import Retry
 
 from persistence.backends.tree import Entry
 from persistence.errors import StorageFull, StorageUnavailable
+from persistence.redacting import watch_over
 
 # The same time-outs bound the sending of a body, so the first is not below ten seconds.
 _SECONDS = (10, 30)
@@ -29,6 +30,8 @@ class WebHdfs(Client):
     """
 
     def __init__(self, url: str, *, server: str, user: str = "", token: str = "", ca_bundle: str = "") -> None:
+        for library in ("urllib3.connectionpool", "urllib3.util.retry"):
+            watch_over(library)  # they log addresses, and the token is part of one
         session = requests.Session()
         session.params = {"delegation": token} if token else {"user.name": user or getuser()}
         session.verify = ca_bundle or True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,16 +12,12 @@ from types import MappingProxyType
 from typing import TextIO
 
 from persistence.monitoring.settings import MonitoringSettings
+from persistence.redacting import redacted
 
 LOGGER = "springline"  # the loggers of the platform are those below it
 
 _NONE: Mapping[str, object] = MappingProxyType({})
 _about: ContextVar[Mapping[str, object]] = ContextVar("about", default=_NONE)
-
-_SECRETS = (
-    (re.compile(r"(://[^\s/:@]*):[^\s/@]+@"), r"\1:***@"),  # the password of a URL
-    (re.compile(r"(?i)((?:password|passwd|secret|token|api_?key)[\"']?\s*[=:]\s*[\"']?)[^\s\"',;&}]+"), r"\1***"),
-)
 
 
 @contextmanager
@@ -33,13 +28,6 @@ def about(**fields: object) -> Iterator[None]:
         yield
     finally:
         _about.reset(token)
-
-
-def redacted(text: str) -> str:
-    """`text` without the passwords, tokens and keys that it holds."""
-    for pattern, instead in _SECRETS:
-        text = pattern.sub(instead, text)
-    return text
 
 
 class TextLines(logging.Formatter):

@@ -18,7 +18,7 @@ from openlineage.client.generated.parent_run import ParentRunFacet
 from openlineage.client.generated.parent_run import Run as ParentRun
 
 from persistence.model import Dataset, Origin, Phase, Ref
-from persistence.monitoring.logs import redacted
+from persistence.redacting import redacted
 from persistence.transitions import Event
 
 PRODUCER = "urn:springline"

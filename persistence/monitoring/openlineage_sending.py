@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from persistence.model import Dataset
 from persistence.monitoring.settings import MonitoringSettings
+from persistence.redacting import redacted
 from persistence.transitions import Event
 
 _MOST_WAITING = 10_000  # events; beyond them new ones are dropped
@@ -75,7 +76,7 @@ class Lineage:
     def _warn(self, trouble: str) -> None:
         """Once, until something goes well again."""
         if trouble != self._trouble:
-            logger.warning("OpenLineage: %s", trouble)
+            logger.warning("OpenLineage: %s", redacted(trouble))
         self._trouble = trouble
 
 
@@ -86,7 +87,7 @@ def open_lineage(settings: MonitoringSettings, policy: str = "") -> Lineage | No
     try:
         return Lineage(settings, policy)
     except Exception as error:  # events are no reason not to work
-        logger.error("OpenLineage events are not sent: %s: %s", type(error).__name__, error)
+        logger.error("OpenLineage events are not sent: %s: %s", type(error).__name__, redacted(str(error)))
         return None
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from persistence.monitoring.metric import PREFIX, Kind, Meter, Metric, NoMeter
 from persistence.monitoring.settings import MonitoringSettings
+from persistence.redacting import redacted
 
 _CLOSE_MILLISECONDS = 2000  # that the last sending may take when a process ends
 _SEND_SECONDS = 5
@@ -46,7 +47,7 @@ class OtlpMeter(Meter):
         try:
             provider.shutdown(timeout_millis=_CLOSE_MILLISECONDS)
         except Exception as error:  # whatever it is, the work was done
-            logging.getLogger(__name__).warning("the last metrics were not sent: %s", error)
+            logging.getLogger(__name__).warning("the last metrics were not sent: %s", redacted(str(error)))
 
     def _instrument(self, metric: Metric) -> Any:
         with self._lock:

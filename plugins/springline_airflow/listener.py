@@ -15,6 +15,7 @@ from airflow.listeners import hookimpl
 from persistence.catalog import Catalog
 from persistence.monitoring.openlineage_sending import Lineage, open_lineage
 from persistence.monitoring.settings import MonitoringSettings
+from persistence.redacting import redacted
 from springline_airflow.opening import opened_catalog
 from springline_airflow.runs import origin_of
 
@@ -104,7 +105,7 @@ class RunListener:
         try:
             lineage.tell([make(lineage.events)])
         except Exception as error:  # what else is to be noted is noted all the same
-            logger.warning("no OpenLineage event: %s: %s", type(error).__name__, error)
+            logger.warning("no OpenLineage event: %s: %s", type(error).__name__, redacted(str(error)))
         if last:
             lineage.close()
 

@@ -13,6 +13,7 @@ from persistence.platform import Platform, open_platform
 from persistence.runner import NoRunner
 from persistence.settings import Settings
 from springline_airflow.connections import defined, overrides, spark_remote
+from springline_airflow.masking import mask
 from springline_airflow.metering import task_meter
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 def opened(who: str) -> Iterator[Platform]:
     """The platform, with Spark as its runner; `who` is noted beside each change."""
     runner = spark_runner()
-    platform = open_platform(Settings(**overrides(defined)), runner=runner, who=who, meter=task_meter())
+    platform = open_platform(_settings(runner.settings.spark_remote), runner=runner, who=who, meter=task_meter())
     try:
         yield platform
     finally:
@@ -52,6 +53,13 @@ def opened_log() -> AbstractContextManager[Log]:
     return closing(Kafka(StreamSettings().cluster))
 
 
+def _settings(remote: str = "") -> Settings:
+    """The settings, connections first; Airflow knows their secrets from here on."""
+    settings = Settings(**overrides(defined))
+    mask(settings, remote)
+    return settings
+
+
 def spark_runner() -> SparkRunner:
     """Runs operations on the Spark that the connection names, else on the one of the settings."""
     from spark_jobs.runner import make_runner  # takes Spark with it: only when a task runs
@@ -73,7 +81,7 @@ class Platforms:
 
     def now(self) -> Platform:
         """The platform that the connections and the settings describe now."""
-        settings = Settings(**overrides(defined))
+        settings = _settings()
         with self._lock:
             if self._open is None or self._open[0] != settings:
                 self._open = settings, open_platform(settings, runner=NoRunner(), who="API")
@@ -110,4 +118,4 @@ def open_queue() -> Queue:
 
 
 def _without_runner(who: str) -> Platform:
-    return open_platform(Settings(**overrides(defined)), runner=NoRunner(), who=who)
+    return open_platform(_settings(), runner=NoRunner(), who=who)

@@ -114,6 +114,7 @@ def _migrated(settings: ServiceSettings) -> str:
 
 def _prepare(settings: ServiceSettings, folder: Path) -> None:
     """Make the password, the key of the tokens, and the file of SQLite, where it is used; what is there stays."""
+    folder.chmod(0o700)  # beside what is made here, Airflow keeps a key of its own in it
     if not settings.airflow_database:
         (folder / _SQLITE).touch(mode=0o600)
         with closing(sqlite3.connect(folder / _SQLITE)) as connection, suppress(sqlite3.OperationalError):  # in use

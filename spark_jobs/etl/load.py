@@ -27,7 +27,7 @@ def load_weather(context: Context) -> DataFrame:
 
 def _loaded(context: Context, feed: Feed) -> DataFrame:
     path = context.landing / context.params["ds"] / feed.file
-    checked(path, feed.columns)
+    checked(path, feed.columns, context.landing)
     schema = T.StructType([T.StructField(column, T.StringType()) for column in feed.columns])
     # A row with a field too few or too many ends the load, naming the file.
     return context.spark.read.csv(

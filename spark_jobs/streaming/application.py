@@ -14,6 +14,7 @@ from typing import Any
 from persistence.monitoring.logs import about
 from persistence.monitoring.settings import MonitoringSettings
 from persistence.platform import open_platform
+from persistence.redacting import redacted
 from persistence.runner import NoRunner
 from persistence.settings import Settings
 from spark_jobs.streaming.apart import Apart
@@ -69,7 +70,7 @@ class Beats:
             {
                 "job": self.job,
                 "state": state,
-                "error": error,
+                "error": redacted(error),
                 "pid": os.getpid(),
                 "began": self.began,
                 "at": time.time(),

@@ -15,7 +15,7 @@ class Cluster:
     """Where a Kafka cluster is; `options` are librdkafka's, for TLS and SASL among others."""
 
     servers: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # passwords are among them
 
     def config(self, **options: Any) -> dict[str, Any]:
         """A client's configuration; the dots of names are written as underscores."""

@@ -1,8 +1,12 @@
-"""SQL over the kept results of a job, by DuckDB: a view for each query over all parquet files that hold its results."""
+"""SQL over the kept results of a job, by DuckDB: a view for each query over all parquet files that hold its results.
+
+Whoever asks reads these files and no other: DuckDB could read and write any file of this machine, load extensions and
+attach databases, so all of that is locked before the SQL is looked at.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,6 +14,7 @@ from tempfile import TemporaryDirectory
 import duckdb
 import pyarrow as pa
 
+from persistence.backends.tree import checked_below
 from persistence.model import Phase
 from persistence.platform import Platform
 from persistence.store import Reading
@@ -41,7 +46,7 @@ def ask_kept(platform: Platform, job: WindowsJob, sql: str) -> pa.Table:
             reading = held.enter_context(platform.store.read(path))
             for query, names in _files_of(reading).items():
                 files.setdefault(query, []).extend(_at_hand(platform, reading, name, copies) for name in names)
-        return _answered(job.name, files, sql)
+        return _answered(job.name, files, sql, copies)
 
 
 def _files_of(reading: Reading) -> dict[str, Sequence[str]]:
@@ -52,7 +57,8 @@ def _files_of(reading: Reading) -> dict[str, Sequence[str]]:
 
 
 def _at_hand(platform: Platform, reading: Reading, name: str, copies: Path) -> Path:
-    """A file of a dataset in this machine's file system."""
+    """A file of a dataset in this machine's file system; raises `InvalidPath` for a name that leads out of it."""
+    name = checked_below(reading.uri, name)
     if reading.uri.startswith(_LOCAL):
         return Path(reading.uri.removeprefix(_LOCAL)) / name
     dataset = reading.dataset
@@ -66,14 +72,16 @@ def _at_hand(platform: Platform, reading: Reading, name: str, copies: Path) -> P
     return copy
 
 
-def _answered(job: str, files: dict[str, list[Path]], sql: str) -> pa.Table:
+def _answered(job: str, files: dict[str, list[Path]], sql: str, scratch: Path) -> pa.Table:
     with duckdb.connect() as database:
         database.execute("SET TimeZone = 'UTC'")
         for query, paths in files.items():
             # A view cannot be prepared with parameters.
-            listed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
             name = query.replace('"', '""')
-            database.execute(f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet([{listed}], union_by_name = true)')
+            database.execute(
+                f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet([{_listed(paths)}], union_by_name = true)'
+            )
+        _lock(database, [path for paths in files.values() for path in paths], scratch)
         try:
             answer = database.sql(sql)
             if answer is None:
@@ -82,3 +90,19 @@ def _answered(job: str, files: dict[str, list[Path]], sql: str) -> pa.Table:
         except duckdb.Error as error:
             known = ", ".join(sorted(files))
             raise BadSql(f"{job}: {str(error).strip()}\nResults are kept of: {known}") from error
+
+
+def _lock(database: duckdb.DuckDBPyConnection, files: Iterable[Path], scratch: Path) -> None:
+    """Let nothing be opened any more but these files, and what does not fit into memory in `scratch`; for good."""
+    database.execute(f"SET temp_directory = {_quoted(scratch)}")
+    database.execute(f"SET allowed_paths = [{_listed(files)}]")
+    database.execute("SET enable_external_access = false")
+    database.execute("SET lock_configuration = true")
+
+
+def _listed(paths: Iterable[Path]) -> str:
+    return ", ".join(_quoted(path) for path in paths)
+
+
+def _quoted(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from persistence.monitoring.settings import MonitoringSettings
 from spark_jobs.java import use_java
+from spark_jobs.secret_conf import kept_from_arguments
 from spark_jobs.streaming.settings import StreamSettings
 
 logger = logging.getLogger("springline.stream")
@@ -55,7 +56,8 @@ def session_of(name: str, settings: StreamSettings) -> SparkSession:
         os.environ.setdefault(name, "1")
         conf[f"spark.executorEnv.{name}"] = "1"
     builder = SparkSession.builder.appName(f"Springline {name}").master(settings.stream_master)
-    session = builder.config(map={**conf, **settings.stream_conf}).getOrCreate()  # type: ignore[arg-type]
+    with kept_from_arguments({**conf, **settings.stream_conf}) as shown:
+        session = builder.config(map=shown).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
 

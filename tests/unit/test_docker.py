@@ -53,6 +53,61 @@ def test_whatever_goes_on_running_is_watched_restarted_and_not_root():
         assert "no-new-privileges:true" in each["security_opt"], name
 
 
+def test_no_container_has_more_rights_than_it_needs():
+    """Those that only run once neither; `folders` may give folders to their owners, and has no network."""
+    for name, each in read()["services"].items():
+        assert each["cap_drop"] == ["ALL"] and "no-new-privileges:true" in each["security_opt"], name
+        assert not each.keys() & {"privileged", "devices", "pid", "ipc", "userns_mode", "group_add", "cgroup"}, name
+        assert each.get("network_mode", "none") == "none", name
+        assert not any("docker.sock" in volume or volume.startswith("/") for volume in each.get("volumes", ())), name
+    added = {name: each["cap_add"] for name, each in read()["services"].items() if "cap_add" in each}
+    assert added == {"folders": ["CHOWN", "DAC_OVERRIDE"]}
+    assert {name for name, each in read()["services"].items() if each.get("read_only")} == {"folders", "postgres"}
+
+
+def test_nothing_but_airflows_pages_can_be_reached_from_the_host_and_those_from_this_machine_alone():
+    """A port without an address would be open to everybody, past the host's firewall."""
+    assert {name: each["ports"] for name, each in read()["services"].items() if "ports" in each} == {
+        "airflow-api-server": ["127.0.0.1:8080:8080"]
+    }
+    assert not re.search(r"^(EXPOSE|VOLUME|ADD)\b", (DOCKER / "Dockerfile").read_text(), flags=re.MULTILINE)
+
+
+def test_each_secret_goes_only_where_it_is_used():
+    """Spark runs operations of anybody's: it knows neither the catalog's password nor Airflow's keys."""
+    where = {secret: set() for secret in SECRETS}
+    for name, each in read()["services"].items():
+        told = yaml.safe_dump(each)
+        for secret in SECRETS:
+            if f"${{{secret}" in told:
+                where[secret].add(name)
+        assert not any(f"${{{secret}" in yaml.safe_dump(each.get("command", "")) for secret in SECRETS), name
+    parts = {name for name in read()["services"] if name.startswith("airflow-")}
+    assert where == {**dict.fromkeys(SECRETS, parts), "POSTGRES_PASSWORD": parts | {"postgres"}}
+
+
+def test_no_file_of_secrets_is_kept_with_the_code():
+    """Neither by git nor in the image."""
+    assert ".env" in (checkout() / ".gitignore").read_text().splitlines()
+    let_in = (DOCKER / "Dockerfile.dockerignore").read_text().splitlines()
+    assert let_in[0] == "*" and not any("env" in line for line in let_in)
+    assert "ARG" not in (DOCKER / "Dockerfile").read_text() and "SECRET" not in (DOCKER / "Dockerfile").read_text()
+
+
+def test_the_password_of_airflow_is_in_a_file_of_its_owner_and_in_no_environment_that_goes_on(tmp_path):
+    """The part that is started does not know it any more."""
+    (tmp_path / "airflow").write_text('#!/bin/sh\nenv > "$TOLD"\n')
+    (tmp_path / "airflow").chmod(0o755)
+    file = tmp_path / "passwords.json"
+    environment = {
+        "PATH": f"{tmp_path}:{Path(sys.executable).parent}:/usr/bin:/bin", "TOLD": str(tmp_path / "told"),
+        "AIRFLOW_ADMIN_PASSWORD": "hunter2", "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(file),
+    }  # fmt: skip
+    subprocess.run([DOCKER / "airflow-part", "scheduler"], env=environment, check=True)
+    assert file.stat().st_mode & 0o777 == 0o600 and file.read_text() == '{"admin": "hunter2"}'
+    assert "hunter2" not in (tmp_path / "told").read_text()
+
+
 def test_every_image_has_a_version():
     """None is `latest`, in the file of the image neither."""
     for name, each in read()["services"].items():

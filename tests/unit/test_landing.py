@@ -43,13 +43,13 @@ def test_a_day_outside_2013_has_a_header_and_no_rows(landed: Path) -> None:
     """It is a landing file like any other, and passes."""
     path = landed / "2014-01-01" / "flights.csv"
     assert path.read_text().count("\n") == 1
-    checked(path, FLIGHTS.columns)
+    checked(path, FLIGHTS.columns, path.parent.parent)
 
 
 def test_what_was_landed_passes(landed: Path) -> None:
     """Both feeds of the day are whole and have their columns."""
-    checked(landed / "2013-01-05" / "flights.csv", FLIGHTS.columns)
-    checked(landed / "2013-01-05" / "weather.csv", WEATHER.columns)
+    checked(landed / "2013-01-05" / "flights.csv", FLIGHTS.columns, landed)
+    checked(landed / "2013-01-05" / "weather.csv", WEATHER.columns, landed)
 
 
 def test_landing_a_day_again_changes_nothing(flights: Path) -> None:
@@ -64,8 +64,8 @@ def test_landing_a_day_again_mends_a_file_and_a_manifest(flights: Path) -> None:
     flights.write_text("spoilt")
     flights.with_name("weather.csv.manifest.json").write_text(json.dumps({"rows": 1, "size": 1, "xxh3_128": "x"}))
     assert [one.fresh for one in land([DAY], flights.parent.parent)] == [True, True]
-    checked(flights, FLIGHTS.columns)
-    checked(flights.with_name("weather.csv"), WEATHER.columns)
+    checked(flights, FLIGHTS.columns, flights.parent.parent)
+    checked(flights.with_name("weather.csv"), WEATHER.columns, flights.parent.parent)
 
 
 def test_nothing_unfinished_is_left_beside_a_landing_file(landed: Path) -> None:
@@ -81,14 +81,14 @@ def test_copies_make_more_flights_each_with_its_own_number(tmp_path: Path) -> No
         keys = [(row["carrier"], row["flight"], row["origin"], row["time_hour"]) for row in csv.DictReader(file)]
     assert len(keys) == len(set(keys)) == 3 * 720
     assert (tmp_path / "2013-01-05" / "weather.csv").read_text().count("\n") == 73
-    checked(tmp_path / "2013-01-05" / "flights.csv", FLIGHTS.columns)
+    checked(tmp_path / "2013-01-05" / "flights.csv", FLIGHTS.columns, tmp_path)
 
 
 def test_a_file_cut_within_a_line_is_refused(flights: Path) -> None:
     """The error names the file, and what it has against what it should have."""
     flights.write_bytes(flights.read_bytes()[:-40])
     with pytest.raises(BadLanding, match=r"flights\.csv: is cut short: 65,744 bytes and 719 rows, .* 65,784 .* 720"):
-        checked(flights, FLIGHTS.columns)
+        checked(flights, FLIGHTS.columns, flights.parent.parent)
 
 
 def test_a_file_cut_between_lines_is_refused(flights: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_file_cut_between_lines_is_refused(flights: Path) -> None:
     lines = flights.read_bytes().splitlines(keepends=True)
     flights.write_bytes(b"".join(lines[:-100]))
     with pytest.raises(BadLanding, match="is cut short"):
-        checked(flights, FLIGHTS.columns)
+        checked(flights, FLIGHTS.columns, flights.parent.parent)
 
 
 def test_a_file_cut_within_a_line_is_refused_without_a_manifest(flights: Path) -> None:
@@ -104,20 +104,20 @@ def test_a_file_cut_within_a_line_is_refused_without_a_manifest(flights: Path) -
     flights.with_name("flights.csv.manifest.json").unlink()
     flights.write_bytes(flights.read_bytes()[:-40])
     with pytest.raises(BadLanding, match=r"its last line .* is not whole"):
-        checked(flights, FLIGHTS.columns)
+        checked(flights, FLIGHTS.columns, flights.parent.parent)
 
 
 def test_a_whole_file_without_a_manifest_is_taken(flights: Path) -> None:
     """People may put files there by hand."""
     flights.with_name("flights.csv.manifest.json").unlink()
-    checked(flights, FLIGHTS.columns)
+    checked(flights, FLIGHTS.columns, flights.parent.parent)
 
 
 def test_a_file_that_was_altered_is_refused(flights: Path) -> None:
     """As many bytes, but others."""
     flights.write_bytes(flights.read_bytes().replace(b"2013,1,5,", b"2013,1,6,", 1))
     with pytest.raises(BadLanding, match="is not what was sent"):
-        checked(flights, FLIGHTS.columns)
+        checked(flights, FLIGHTS.columns, flights.parent.parent)
 
 
 def test_wrong_columns_are_named(flights: Path) -> None:
@@ -126,14 +126,14 @@ def test_wrong_columns_are_named(flights: Path) -> None:
     with pytest.raises(
         BadLanding, match=r"flights\.csv: wrong columns \(missing: dep_delay; not expected: delay_of_dep"
     ):
-        checked(flights, FLIGHTS.columns)
+        checked(flights, FLIGHTS.columns, flights.parent.parent)
 
 
 def test_columns_in_another_order_are_refused(flights: Path) -> None:
     """They would be read as each other."""
     flights.write_bytes(flights.read_bytes().replace(b"year,month,day", b"month,year,day", 1))
     with pytest.raises(BadLanding, match="another order"):
-        checked(flights, FLIGHTS.columns)
+        checked(flights, FLIGHTS.columns, flights.parent.parent)
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe\x00bad\n"], ids=["empty", "blank", "no text"])
@@ -141,7 +141,7 @@ def test_a_file_without_a_header_is_refused(flights: Path, content: bytes) -> No
     """An empty file is not an empty day."""
     flights.write_bytes(content)
     with pytest.raises(BadLanding, match=r"flights\.csv"):
-        checked(flights, FLIGHTS.columns)
+        checked(flights, FLIGHTS.columns, flights.parent.parent)
 
 
 def test_a_file_that_is_not_utf_8_is_refused(flights: Path) -> None:
@@ -149,20 +149,20 @@ def test_a_file_that_is_not_utf_8_is_refused(flights: Path) -> None:
     flights.with_name("flights.csv.manifest.json").unlink()
     flights.write_bytes(flights.read_bytes().replace(b"UA", b"\xdcA", 1))
     with pytest.raises(BadLanding, match="not UTF-8"):
-        checked(flights, FLIGHTS.columns)
+        checked(flights, FLIGHTS.columns, flights.parent.parent)
 
 
 def test_a_missing_file_is_told_with_what_makes_it(tmp_path: Path) -> None:
     """The error says the command."""
     with pytest.raises(BadLanding, match="python -m spark_jobs landing --days 2013-01-05"):
-        checked(tmp_path / "2013-01-05" / "flights.csv", FLIGHTS.columns)
+        checked(tmp_path / "2013-01-05" / "flights.csv", FLIGHTS.columns, tmp_path)
 
 
 def test_a_manifest_that_cannot_be_read_is_told(flights: Path) -> None:
     """Rather than passed over."""
     flights.with_name("flights.csv.manifest.json").write_text("{")
     with pytest.raises(BadLanding, match="not a manifest"):
-        checked(flights, FLIGHTS.columns)
+        checked(flights, FLIGHTS.columns, flights.parent.parent)
 
 
 def test_days_are_read_alone_in_a_row_and_in_a_list() -> None:
@@ -179,4 +179,33 @@ def test_days_are_read_alone_in_a_row_and_in_a_list() -> None:
 def test_days_that_are_none_are_refused(text: str) -> None:
     """A slip is an error, not an empty list."""
     with pytest.raises(ValueError, match=r"\w"):
+        parse_days(text)
+
+
+@pytest.mark.parametrize("which", ["flights.csv", "flights.csv.manifest.json"])
+def test_a_link_that_leads_out_of_the_landing_folder_is_not_looked_into(
+    flights: Path, tmp_path_factory: pytest.TempPathFactory, which: str
+) -> None:
+    """An error about wrong columns would tell the first line of any file, such as a key's."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "token.key"
+    elsewhere.write_text("hunter2\n")
+    (flights.parent / which).unlink()
+    (flights.parent / which).symlink_to(elsewhere)
+    with pytest.raises(BadLanding, match="leads out of the landing folder") as refused:
+        checked(flights, FLIGHTS.columns, flights.parent.parent)
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("day", ["..", "../..", "/etc", "../landing/2013-01-05"])
+def test_a_day_that_leads_out_of_the_landing_folder_is_not_looked_for(flights: Path, day: str) -> None:
+    """Whatever asks for it."""
+    folder = flights.parent.parent
+    with pytest.raises(BadLanding, match="leads out of the landing folder"):
+        checked(folder / day / "flights.csv", FLIGHTS.columns, folder)
+
+
+@pytest.mark.parametrize("text", ["", "..", "/etc", "2013-01-05/..", "2013-01-05\0", "x" * 1000, "2013-01-05..\n"])
+def test_days_are_dates_and_nothing_else(text: str) -> None:
+    """They become names of folders."""
+    with pytest.raises(ValueError):
         parse_days(text)

@@ -15,12 +15,13 @@ from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.models.dag import DagModel
-from fastapi import Depends, HTTPException, status
+from fastapi import Depends, HTTPException, Path, status
 
 from persistence.model import Dataset
 from springline_airflow.streams import dag_of
 
 Method = Literal["GET", "PUT"]
+JobName = Annotated[str, Path(pattern=r"^[^\x00]{1,200}$")]  # no database takes a zero
 
 
 def may(user: BaseUser, method: Method, job: str) -> bool:
@@ -96,12 +97,12 @@ def readable(user: BaseUser, jobs: Iterable[str]) -> list[str]:
     return [job for job in jobs if may(user, "GET", job)]
 
 
-def reads(job: str, user: GetUserDep) -> None:
+def reads(job: JobName, user: GetUserDep) -> None:
     """Lets those through who may read the job that the path names."""
     _require("GET", job, user)
 
 
-def changes(job: str, user: GetUserDep) -> None:
+def changes(job: JobName, user: GetUserDep) -> None:
     """Lets those through who may change the job that the path names."""
     _require("PUT", job, user)
 

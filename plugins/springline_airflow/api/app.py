@@ -9,6 +9,7 @@ from fastapi import Depends, FastAPI, Request
 
 from spark_jobs.streaming.asking import Planners
 from springline_airflow.api import backpressure, datasets, joins, recovering, streams, tracking
+from springline_airflow.api.gate import Gate
 from springline_airflow.api.problems import PROBLEMS, tell_problems
 from springline_airflow.opening import Platforms
 from springline_airflow.pages import serving
@@ -17,7 +18,11 @@ VERSIONED = "/api/v1"
 
 
 def make_app() -> FastAPI:
-    """The app, to be mounted in Airflow's; every route needs a user, whatever else it asks for."""
+    """The app, to be mounted in Airflow's; every route needs a user, whatever else it asks for.
+
+    The gate lets nobody in without one, before anything of what was sent is looked at; each route asks again, so that
+    the schema tells it.
+    """
     app = FastAPI(
         title="Springline",
         description="Datasets and their lineage, streams and their queries. Who may read or change a DAG may read or "
@@ -27,6 +32,7 @@ def make_app() -> FastAPI:
         responses=PROBLEMS,
         openapi_url=None, docs_url=None, redoc_url=None,  # FastAPI's own would be open to everybody
     )  # fmt: skip
+    app.add_middleware(Gate)
     app.state.planners = Planners()
     tell_problems(app)
     app.state.platforms = Platforms()

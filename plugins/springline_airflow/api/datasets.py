@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, StringConstraints
 
 from persistence import planning
 from persistence.byhand import Wish, carry_out, decide
@@ -29,7 +29,10 @@ _MOST_DRAWN = 2000
 _DRAWN = 500  # unless more are asked for
 _MOST_NAMED = 500
 
+_MOST_GENERATIONS = 999_999_999  # of a path; what the catalog counts in holds more
+
 router = APIRouter(tags=["datasets"])
+Name = Annotated[str, StringConstraints(pattern=r"^[^\x00]{0,1000}$")]  # no database takes a zero
 
 
 def platform_now(request: Request) -> Platform:
@@ -65,7 +68,7 @@ class Queued:
 class Asked(BaseModel):
     """Which generation is meant, the newest if none is given; `dry`: only tell what would be done."""
 
-    generation: int | None = Field(None, ge=1)
+    generation: int | None = Field(None, ge=1, le=_MOST_GENERATIONS)
     dry: bool = False
 
 
@@ -85,10 +88,10 @@ class Granted:
 def lineage(
     reading: ReadingDep,
     platform: PlatformDep,
-    prefix: Annotated[str, Query(description="Only paths that begin so")] = "",
-    dag_id: str = "",
-    run_id: str = "",
-    task_id: str = "",
+    prefix: Annotated[Name, Query(description="Only paths that begin so")] = "",
+    dag_id: Name = "",
+    run_id: Name = "",
+    task_id: Name = "",
     fold: Annotated[Fold | None, Query(description="What becomes one node; none given: what suits the number")] = None,
     most: Annotated[int, Query(ge=1, le=_MOST_DRAWN, description="So many datasets, the newest")] = _DRAWN,
 ) -> Picture:
@@ -164,7 +167,7 @@ def dataset(
     path: str,
     reading: ReadingDep,
     platform: PlatformDep,
-    generation: Annotated[int | None, Query(ge=1, description="None given: the newest")] = None,
+    generation: Annotated[int | None, Query(ge=1, le=_MOST_GENERATIONS, description="None given: the newest")] = None,
 ) -> About:
     """Everything about one generation of a dataset."""
     catalog = platform.catalog

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from persistence.errors import CatalogUnavailable, InvalidPath, PersistenceError, RefusedTransition, UnknownDataset
+from persistence.redacting import redacted
 from spark_jobs.streaming.errors import LogUnavailable, MissingVersion, NoTopic, StreamError, UnknownJob
 from spark_jobs.streaming.join.errors import NeverSteered
 from spark_jobs.streaming.tracking.completeness import NeverTracked
@@ -61,9 +62,9 @@ def status_of(error: _Known) -> HTTPStatus:
 def problem_of(error: Exception) -> Problem:
     """What is told of an error: of one that nobody foresaw, no more than that."""
     if isinstance(error, BadQuery):
-        return Problem(error="BadQuery", detail=str(error), line=error.line, column=error.column)
+        return Problem(error="BadQuery", detail=redacted(str(error)), line=error.line, column=error.column)
     if isinstance(error, _Known):
-        return Problem(error=type(error).__name__, detail=str(error))
+        return Problem(error=type(error).__name__, detail=redacted(str(error)))
     if isinstance(error, HTTPException):
         return Problem(error=HTTPStatus(error.status_code).phrase.replace(" ", ""), detail=str(error.detail))
     if isinstance(error, RequestValidationError):

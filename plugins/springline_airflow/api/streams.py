@@ -91,7 +91,7 @@ class Found:
         return closing(Kafka(self.settings.cluster, patience=_KAFKA_SECONDS))
 
 
-def found(job: str, user: GetUserDep) -> Found:
+def found(job: access.JobName, user: GetUserDep) -> Found:
     """The job that a path names; raises `UnknownJob`, which names others only to those who may read them."""
     settings = StreamSettings()
     jobs = read_jobs(settings.declarations)

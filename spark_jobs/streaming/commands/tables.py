@@ -10,6 +10,7 @@ import pyarrow as pa
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 
 def plain_table(*columns: str) -> Table:
@@ -19,10 +20,17 @@ def plain_table(*columns: str) -> Table:
 
 def print_rows(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
     """Print rows below the names of their columns; an absent value is an empty field."""
-    table = plain_table(*columns)
+    table = plain_table()
+    for name in columns:
+        table.add_column(as_it_stands(name))
     for row in rows:
-        table.add_row(*("" if value is None else str(value) for value in row))
+        table.add_row(*(as_it_stands("" if value is None else str(value)) for value in row))
     Console().print(table)
+
+
+def as_it_stands(text: str, style: str = "") -> Text:
+    """A text that came from outside: nothing in it is markup, and what would steer a terminal is spelled out."""
+    return Text("".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text), style=style)
 
 
 def print_answer(found: pa.Table, as_json: bool) -> None:

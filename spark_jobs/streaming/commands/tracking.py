@@ -14,7 +14,7 @@ from rich.table import Table
 from persistence.wording import say_bytes
 from spark_jobs.streaming.commands.arguments import JobName, Json
 from spark_jobs.streaming.commands.live import show_live
-from spark_jobs.streaming.commands.tables import plain_table, print_rows
+from spark_jobs.streaming.commands.tables import as_it_stands, plain_table, print_rows
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import TrackedJob, tracked_job_of, tracked_jobs
@@ -183,7 +183,7 @@ def _table(jobs: list[Seen], settings: StreamSettings) -> Table:
         spans = (_seconds(told["seconds"][share]) for share in ("p50", "p99"))
         table.add_row(seen.job, seen.state, *numbers, *spans, say_bytes(told["bytes"]), marks)
         if why := _waits(told["waits"], told["still"]):
-            table.add_row("", f"[yellow]{why}[/yellow]")
+            table.add_row("", as_it_stands(why, style="yellow"))
     table.caption_justify = "left"
     if not jobs:
         table.caption = f"no tracked jobs are declared in {settings.declarations}"

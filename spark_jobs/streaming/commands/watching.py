@@ -13,7 +13,7 @@ from rich.table import Table
 from persistence.wording import say_bytes
 from spark_jobs.streaming.commands.arguments import Json
 from spark_jobs.streaming.commands.live import show_live
-from spark_jobs.streaming.commands.tables import plain_table
+from spark_jobs.streaming.commands.tables import as_it_stands, plain_table
 from spark_jobs.streaming.jobs import read_jobs
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.watching import Seen, look
@@ -52,7 +52,7 @@ def _table(jobs: list[Seen], settings: StreamSettings) -> Table:
         if not seen.stages:
             table.add_row(*first)
         if seen.error:
-            table.add_row("", f"[red]{seen.error}[/red]")
+            table.add_row("", as_it_stands(seen.error, style="red"))
     if not jobs:
         table.caption = f"no jobs are declared in {settings.declarations}"
     return table

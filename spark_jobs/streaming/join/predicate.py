@@ -17,8 +17,10 @@ from sqlglot.errors import SqlglotError
 
 from spark_jobs.streaming.join.errors import BadCondition, BadRelation
 from spark_jobs.streaming.join.forms import Side
+from spark_jobs.streaming.windows.clause import unfit
 from spark_jobs.streaming.windows.errors import BadQuery
 from spark_jobs.streaming.windows.expressions import Expression, Scope, Type, checked
+from spark_jobs.streaming.windows.nesting import too_deep, too_long
 from spark_jobs.streaming.windows.values import is_int
 
 _MOST = (1 << 63) - 1
@@ -89,6 +91,16 @@ class Names:
     def parsed(self, text: str, what: str) -> exp.Expr:
         """The one expression of a text, its columns under their full names; raises `BadCondition`."""
         try:
+            return self._parsed(text, what)
+        except RecursionError as error:  # what `nesting` has let pass, and the parser has not
+            raise BadCondition(text[:200], "it is nested too deeply") from error
+
+    def _parsed(self, text: str, what: str) -> exp.Expr:
+        if odd := unfit(text):
+            raise BadCondition(text[:200], odd)
+        try:
+            if deep := too_deep(sqlglot.tokenize(text, read="duckdb")):
+                raise BadCondition(text[:200], deep)
             found = [each for each in sqlglot.parse(text, read="duckdb") if each is not None]
         except SqlglotError as error:
             first = (getattr(error, "errors", None) or [{}])[0]
@@ -100,13 +112,17 @@ class Names:
         if len(found) != 1 or isinstance(found[0], exp.Query | exp.Command):
             raise BadCondition(text, f"write {what}")
         node: exp.Expr = found[0]
+        if long := too_long(node):
+            raise BadCondition(text[:200], long)
         return node.transform(lambda part: self._resolved(part, text) if isinstance(part, exp.Column) else part)
 
     def checked(self, node: exp.Expr, text: str) -> Expression:
         """Check the types of what was parsed; raises `BadCondition`."""
         for literal in node.find_all(exp.Literal):
-            if not literal.is_string and is_int(literal.this) and int(literal.this) > _MOST:
-                raise BadCondition(text, f"{literal.this} does not fit 64 bits; write it with a decimal point")
+            if not literal.is_string and is_int(literal.this) and not _fits(literal.this):
+                raise BadCondition(
+                    text[:200], f"{literal.this[:40]} does not fit 64 bits; write it with a decimal point"
+                )
         try:
             return checked(node, Scope("", tuple(text.split("\n")), self.types, "the join"))
         except BadQuery as error:
@@ -136,6 +152,10 @@ class Names:
     def _unknown(self, column: exp.Column, text: str, message: str) -> BadCondition:
         error = Scope("", tuple(text.split("\n")), {}).bad(column, message)
         return BadCondition(text, message, line=error.line, column=error.column)
+
+
+def _fits(digits: str) -> bool:
+    return len(digits) <= len(str(_MOST)) and int(digits) <= _MOST
 
 
 def conjuncts(names: Names, text: str) -> tuple[Expression, ...]:

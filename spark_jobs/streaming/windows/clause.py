@@ -22,6 +22,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 from spark_jobs.streaming.windows.errors import BadQuery
+from spark_jobs.streaming.windows.nesting import too_deep, word_of
 from spark_jobs.streaming.windows.stream import MICROS
 
 _UNITS = {
@@ -29,6 +30,8 @@ _UNITS = {
     "min": 60 * MICROS, "minute": 60 * MICROS, "h": 3600 * MICROS, "hour": 3600 * MICROS, "d": 86400 * MICROS,
     "day": 86400 * MICROS,
 }  # fmt: skip
+_LONGEST = 100 * 366 * 86400 * MICROS
+_DIGITS = 15  # of a number of rows
 _FORMS = "write WINDOWING 60 s, TUMBLE(size), HOP(size, slide), LANDMARK('since', every) or ROWS(size, slide)"
 
 
@@ -104,19 +107,34 @@ class Clause:
 
 def split(name: str, sql: str) -> Clause:
     """Part the clause from the query `name`; positions in the rest stay as they are. Raises `BadQuery`."""
+    if odd := unfit(sql):
+        raise BadQuery(name, odd)
     try:
         tokens = tokenize(sql, read="duckdb")
     except TokenError as error:
         raise BadQuery(name, f"cannot be read: {str(error).splitlines()[0]}") from error
+    if deep := too_deep(tokens):
+        raise BadQuery(name, deep)
     depth = 0
     for index, token in enumerate(tokens):
-        depth += {"(": 1, ")": -1}.get(token.text, 0)
-        if depth == 0 and token.text.upper() == "WINDOWING":
+        depth += {"(": 1, ")": -1}.get(word_of(token), 0)
+        if depth == 0 and word_of(token) == "WINDOWING":
             reader = _Reader(name, sql, tokens[index + 1 :], token)
             window, late = reader.window(), reader.late()
             reader.end()
             return Clause(sql[: token.start] + " " * (len(sql) - token.start), window, late)
     return Clause(sql, None, None)
+
+
+def unfit(text: str) -> str:
+    """Why a text cannot go where it must: into files, messages and columns, all of them UTF-8; empty if it can."""
+    if "\0" in text:
+        return "it holds a zero character"
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return f"character {error.start + 1} is half a character (a lone surrogate)"
+    return ""
 
 
 def instant(text: str) -> int:
@@ -182,7 +200,10 @@ class _Reader:
         unit = unit if unit in _UNITS else unit.removesuffix("s")
         if found is None or unit not in _UNITS:
             raise self._bad(f"{text!r} is no duration: write a number and one of us, ms, s, min, h, d")
-        micros = round(float(found[1]) * _UNITS[unit])
+        length = float(found[1]) * _UNITS[unit]
+        if not length <= _LONGEST:
+            raise self._bad(f"a duration of {text[:40]!r} is too long; 100 years at most")
+        micros = round(length)
         if micros <= 0 and not zero:
             raise self._bad("a duration must be positive")
         return micros
@@ -198,8 +219,8 @@ class _Reader:
 
     def _count(self) -> int:
         text = self._take()
-        if not text.isdecimal() or int(text) < 1:
-            raise self._bad(f"{text!r} is no number of rows")
+        if not text.isdecimal() or len(text) > _DIGITS or int(text) < 1:
+            raise self._bad(f"{text[:40]!r} is no number of rows, which has {_DIGITS} digits at most")
         return int(text)
 
     def _peek(self) -> str:

@@ -14,6 +14,9 @@ from spark_jobs.streaming.windows.clause import instant, position
 from spark_jobs.streaming.windows.errors import BadQuery
 from spark_jobs.streaming.windows.values import COMPARISONS, is_int, parts_of, value
 
+_MOST = (1 << 63) - 1
+_DIGITS = len(str(_MOST))
+_ROUNDED = 18  # digits behind the point
 Type = Literal["int", "float", "text", "bool", "time", "null"]
 ARROW: Mapping[str, pa.DataType] = {
     "int": pa.int64(), "float": pa.float64(), "text": pa.string(), "bool": pa.bool_(), "null": pa.null(),
@@ -91,7 +94,7 @@ def _type(node: exp.Expr, scope: Scope) -> Type:
             raise scope.bad(node, f"{scope.of} has no column {node.sql()!r}; it has {known}")
         return scope.types[node.name]
     if isinstance(node, exp.Literal):
-        return "text" if node.is_string else "int" if is_int(node.this) else "float"
+        return _type_of_literal(node, scope)
     if isinstance(node, exp.Null | exp.Boolean):
         return "null" if isinstance(node, exp.Null) else "bool"
     if isinstance(node, exp.Case):
@@ -102,6 +105,16 @@ def _type(node: exp.Expr, scope: Scope) -> Type:
         if isinstance(node, kinds):
             return rule(node, [_type(part, scope) for part in parts_of(node)], scope)
     raise scope.bad(node, f"{node.sql(dialect='duckdb')!r} is not known here; {_KNOWN}")
+
+
+def _type_of_literal(node: exp.Literal, scope: Scope) -> Type:
+    if node.is_string:
+        return "text"
+    if not is_int(node.this):
+        return "float"
+    if len(node.this) > _DIGITS or int(node.this) > _MOST:
+        raise scope.bad(node, f"{node.this[:40]} does not fit 64 bits; write it with a decimal point")
+    return "int"
 
 
 def _numbers(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
@@ -118,8 +131,8 @@ def _quotient(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
 def _rounded(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
     if len(types) > 1:
         digits = node.args.get("decimals")
-        if not (isinstance(digits, exp.Literal) and is_int(digits.this)):
-            raise scope.bad(node, "round() takes the number of digits as it is")
+        if not (isinstance(digits, exp.Literal) and is_int(digits.this)) or int(digits.this) > _ROUNDED:
+            raise scope.bad(node, f"round() takes the number of digits as it is, {_ROUNDED} at most")
     return _numbers(node, types, scope)
 
 

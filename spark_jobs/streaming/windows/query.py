@@ -26,9 +26,11 @@ from spark_jobs.streaming.windows.clause import Rows, Window, split
 from spark_jobs.streaming.windows.errors import BadQuery
 from spark_jobs.streaming.windows.expressions import Expression, Scope, Type, checked, plain_text
 from spark_jobs.streaming.windows.measures import Aggregate, AggregateKind
+from spark_jobs.streaming.windows.nesting import too_long
 from spark_jobs.streaming.windows.stream import Stream, to_micros
 
 RESERVED = ("query", "window_start", "window_end")  # columns that every result has
+_LONGEST_NAME = 200  # characters of a column's name
 _ALLOWED = {"expressions", "from_", "where", "group", "having"}
 _KINDS: Mapping[type[exp.Expr], AggregateKind] = {
     exp.Count: "count",
@@ -68,6 +70,13 @@ class Query:
 
 def read(name: str, sql: str, streams: Mapping[str, Stream], *, ad_hoc: bool = False) -> Query:
     """Read a query and check it against the streams; raises `BadQuery`, which says where."""
+    try:
+        return _read(name, sql, streams, ad_hoc)
+    except RecursionError as error:  # what `nesting` has let pass, and the parser has not
+        raise BadQuery(name, "it is nested too deeply") from error
+
+
+def _read(name: str, sql: str, streams: Mapping[str, Stream], ad_hoc: bool) -> Query:
     clause = split(name, sql)
     if clause.window is None and not ad_hoc:
         raise BadQuery(name, "it has no WINDOWING clause, such as WINDOWING 60 s")
@@ -107,6 +116,8 @@ def _parsed(name: str, sql: str) -> exp.Select:
         raise BadQuery(name, message, line=first.get("line"), column=first.get("col")) from error
     if len(statements) != 1 or not isinstance(statements[0], exp.Select):
         raise BadQuery(name, "write one SELECT")
+    if long := too_long(statements[0]):
+        raise BadQuery(name, long)
     return statements[0]
 
 
@@ -117,8 +128,8 @@ def _stream(name: str, lines: tuple[str, ...], select: exp.Select, streams: Mapp
             raise scope.bad(select, f"{part.rstrip('_').upper()} cannot be used here")
     source = select.args.get("from_")
     table = source.this if source is not None else None
-    if not isinstance(table, exp.Table) or table.args.get("db"):
-        raise scope.bad(source or select, f"FROM takes one of the streams {', '.join(sorted(streams))}")
+    if not isinstance(table, exp.Table) or any(said for part, said in table.args.items() if part != "this"):
+        raise scope.bad(source or select, f"FROM takes one of the streams {', '.join(sorted(streams))}, and no more")
     if table.name not in streams:
         raise scope.bad(table, f"there is no stream {table.name!r}; there is {', '.join(sorted(streams)) or 'none'}")
     return streams[table.name]
@@ -163,8 +174,8 @@ class _Reader:
         """What `GROUP BY 1`, or GROUP BY a name given in SELECT, stands for."""
         selected = self.select.expressions
         if isinstance(node, exp.Literal) and not node.is_string:
-            if not 1 <= int(node.this) <= len(selected):
-                raise self.scope.bad(node, f"there is no column {node.this} in SELECT")
+            if not re.fullmatch(r"[0-9]{1,4}", node.this) or not 1 <= int(node.this) <= len(selected):
+                raise self.scope.bad(node, f"there is no column {node.this[:40]} in SELECT")
             return selected[int(node.this) - 1].unalias()
         if isinstance(node, exp.Column) and node.name not in self.scope.types:
             for item in selected:
@@ -180,6 +191,8 @@ class _Reader:
             name = item.alias if isinstance(item, exp.Alias) else _name(item)
             if name in RESERVED:
                 raise self.scope.bad(item, f"{name} is a column that every result has: choose another name")
+            if not name.isprintable() or len(name) > _LONGEST_NAME:
+                raise self.scope.bad(item, f"{name[:40]!r} is no name of a column: printable, {_LONGEST_NAME} at most")
             if name in found:
                 raise self.scope.bad(item, f"two columns are named {name}: name one otherwise, with AS")
             found[name] = Column(name, self._over_groups(item.unalias()))

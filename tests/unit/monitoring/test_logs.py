@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from persistence.model import Strategy
-from persistence.monitoring.logs import about, redacted, start_logging
+from persistence.monitoring.logs import about, start_logging
 from persistence.monitoring.settings import MonitoringSettings
 from persistence.platform import Platform
+from persistence.redacting import redacted
 from tests.support.lines import make
 
 ROOT = Path(__file__).parents[3]

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from persistence.errors import InvalidPath
 from persistence.model import Phase
 from persistence.platform import Platform
 from persistence.sending import Sender
 from persistence.store import Store
+from spark_jobs.streaming import kept
 from spark_jobs.streaming.errors import BadSql, Fenced, MessagesGone, NothingKept
 from spark_jobs.streaming.keeping import KeptResults, folder_of, keeping_stage, table_of
 from spark_jobs.streaming.kept import ask_kept
@@ -253,3 +256,74 @@ def test_an_error_in_sql_is_told_with_the_queries_that_there_are(world: World, s
     world.application().keep()
     with pytest.raises(BadSql, match=rf"(?s)job: .*{told}.*of:? sums"):
         ask_kept(world.platform, JOB, sql)
+
+
+@pytest.fixture
+def around(world: World, tmp_path: Path) -> dict[str, Path]:
+    """Kept results; beside them a file that is none of theirs, a folder to be left alone, and another parquet file."""
+    world.tell(1)
+    world.application().keep()
+    places = {name: tmp_path / name for name in ("secret.csv", "made", "other.parquet")}
+    places["secret.csv"].write_text("word\nhunter2\n")
+    pq.write_table(pa.table({"word": ["hunter2"]}), places["other.parquet"])
+    return places
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM read_csv('{secret.csv}')",
+        "SELECT * FROM read_text('{secret.csv}')",
+        "SELECT * FROM read_blob('file://{secret.csv}')",
+        "SELECT * FROM read_csv('/proc/self/environ')",
+        "SELECT * FROM '{secret.csv}'",
+        "SELECT * FROM '{other.parquet}'",
+        "SELECT * FROM read_parquet('{other.parquet}')",
+        "SELECT * FROM glob('/etc/*')",
+        "SELECT (SELECT word FROM read_csv('{secret.csv}')) AS word FROM sums",
+        "COPY sums TO '{made}' (FORMAT csv)",
+        "COPY (SELECT 1) TO '{made}'",
+        "EXPORT DATABASE '{made}'",
+        "IMPORT DATABASE '{made}'",
+        "ATTACH '{made}' AS other",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SELECT * FROM read_csv('http://127.0.0.1:9/words.csv')",
+        "SET enable_external_access = true",
+        "RESET enable_external_access",
+        "SET allowed_directories = ['/']",
+        "SET lock_configuration = false",
+        "SET temp_directory = '{made}'",
+        "PRAGMA enable_profiling = 'json'",
+        "CREATE PERSISTENT SECRET held (TYPE s3, KEY_ID 'a', SECRET 'b')",
+        "SELECT 1; SELECT * FROM read_text('{secret.csv}')",
+    ],
+)
+def test_sql_over_kept_results_reaches_nothing_else(world: World, around: dict[str, Path], sql: str) -> None:
+    """No file, no folder, no address, no extension and no setting; the error names the job."""
+    for name, place in around.items():
+        sql = sql.replace("{" + name + "}", str(place))
+    with pytest.raises(BadSql, match=r"^job: ") as refused:
+        ask_kept(world.platform, JOB, sql)
+    assert "hunter2" not in str(refused.value)
+    assert not around["made"].exists()
+
+
+def test_what_sql_does_to_the_views_is_gone_with_the_answer(world: World) -> None:
+    """The kept files are as they were."""
+    world.tell(2)
+    world.application().keep()
+    ask_kept(world.platform, JOB, "DROP VIEW sums; CREATE TABLE sums AS SELECT 7 AS n; SELECT n FROM sums")
+    assert world.kept() == world.once()
+
+
+@pytest.mark.parametrize("name", ["../../secret.csv", "/etc/passwd"])
+def test_a_report_that_names_a_file_elsewhere_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As one could that was written into the under-store by somebody else, and found there by `rebuild`."""
+    world.tell(1)
+    world.application().keep()
+    monkeypatch.setattr(kept, "_files_of", lambda reading: {"sums": [name]})
+    with pytest.raises(InvalidPath, match="is no place below it"):
+        ask_kept(world.platform, JOB, "SELECT * FROM sums")

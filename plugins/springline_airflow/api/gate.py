@@ -1,0 +1,58 @@
+"""The gate before all routes: nobody passes without a user, nothing that is too large, and no websocket."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from airflow.api_fastapi.core_api.security import bearer_scheme, get_user
+from fastapi import HTTPException, Request
+from fastapi.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from springline_airflow.api.problems import problem_of
+
+MOST = 256 << 10  # bytes of a request's body; the longest query is 20,000 letters
+
+
+class Gate:
+    """Asks Airflow who it is before FastAPI reads a body, which it would do for anybody."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer it."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": "there are no websockets here"})
+            return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        try:
+            await get_user(request, None, await bearer_scheme(request))
+            if int(request.headers.get("content-length") or 0) > MOST:
+                raise _too_large()
+        except HTTPException as error:
+            await JSONResponse(problem_of(error).model_dump(), error.status_code, error.headers)(scope, receive, send)
+            return
+        await self._app(scope, _limited(receive), send)
+
+
+def _limited(receive: Receive) -> Receive:
+    """What is sent in pieces has no length beforehand."""
+    left = MOST
+
+    async def limited() -> Message:
+        nonlocal left
+        message = await receive()
+        left -= len(message.get("body", b""))
+        if left < 0:
+            raise _too_large()
+        return message
+
+    return limited
+
+
+def _too_large() -> HTTPException:
+    return HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request has {MOST:,} bytes at most")

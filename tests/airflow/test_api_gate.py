@@ -1,0 +1,202 @@
+"""The gate of the API: nobody gets in without a user whatever is sent, and hostile names lead nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from fastapi.testclient import TestClient
+from starlette.routing import Mount
+from starlette.websockets import WebSocketDisconnect
+
+from persistence.errors import CatalogUnavailable
+from persistence.model import Origin, Strategy
+from persistence.platform import open_platform
+from persistence.runner import NoRunner
+from spark_jobs.streaming.folder import JobFolder
+from springline_airflow.api import access, datasets, gate
+from springline_airflow.api.mounting import PREFIX
+from springline_airflow.opening import Platforms
+from tests.support.lines import make
+
+ROOT = f"{PREFIX}/api/v1"
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND")
+NOWHERE = ("", "/", "/nothing", "/docs", "/redoc", "/openapi.json", "/api/v1", "/pages", "/pages/static/..%2fviews.py")
+SENT = (b"", b"{", b"[]", b"\xff", b"x" * 1000)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: JobFolder) -> Iterator[None]:
+    """A platform with one dataset, and the stream `words`."""
+    monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
+    with closing(open_platform(runner=NoRunner())) as platform:
+        make(platform, "etl/a", lines=["x"], origin=Origin("etl", "run 1", "a"), strategy=Strategy.CACHE_THROUGH)
+        yield
+
+
+def places(api: FastAPI) -> list[str]:
+    """A path for every route, and some for none."""
+    found = []
+    for route in api.routes:
+        assert isinstance(route, APIRoute), f"{route} is no route that this walk knows: ask for it here too"
+        names = {
+            name: "2" if name == "acker" else "pin" if name == "wish" else "words" for name in route.param_convertors
+        }
+        found.append(route.path_format.format(**names))
+    return [*dict.fromkeys(found), *NOWHERE]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_without_a_user_nothing_is_answered_whatever_is_sent(
+    api: FastAPI, clients: dict[str, TestClient], method: str
+) -> None:
+    """Neither a route nor what is none, with a body that is none either; only that a token is needed."""
+    for path in places(api):
+        for body in SENT:
+            told = clients["nobody"].request(
+                method, PREFIX + path, content=body, headers={"Content-Type": "application/json"}
+            )
+            assert told.status_code == 401, (method, path, body[:10])
+            assert not told.content or told.json()["error"] == "Unauthorized"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Authorization": "Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJ1bGxhIn0."},
+        {"Authorization": "Bearer x"},
+        {"Authorization": "Bearer "},
+        {"Authorization": "Basic dWxsYTp1bGxh"},
+        {"Cookie": "_token=x"},
+        {"Cookie": "_token="},
+        {"X-Forwarded-User": "ulla", "X-Remote-User": "ulla"},
+    ],
+)
+def test_no_other_header_makes_a_user(api: FastAPI, root: FastAPI, headers: dict[str, str]) -> None:
+    """A token that Airflow did not sign, a password, somebody else's word."""
+    stranger = TestClient(root, headers=headers)
+    assert {stranger.get(PREFIX + path).status_code for path in places(api)} <= {401, 403}
+
+
+def test_every_route_asks_who_it_is_and_those_that_change_who_may(api: FastAPI) -> None:
+    """By what each declares: a route that is added without is seen here, though the gate would hold for it."""
+    for route in api.routes:
+        assert isinstance(route, APIRoute)
+        asked, waiting = set(), [route.dependant]
+        while waiting:
+            each = waiting.pop()
+            asked.add(each.call)
+            waiting += each.dependencies
+        assert gate.get_user in asked, route.path
+        if "{job}" in route.path:
+            reading = route.methods == {"GET"} or route.path.endswith("/ask")
+            assert (access.reads if reading else access.changes) in asked, route.path
+        elif "/pages" not in route.path and route.path not in ("/api/v1/streams", "/api/v1/openapi.json"):
+            assert access.Reading in asked, route.path
+
+
+def test_nothing_is_mounted_beside_the_app_that_serves_files(root: FastAPI) -> None:
+    """What the plugin brings is one app, with the gate before it."""
+    (ours,) = (each for each in root.routes if isinstance(each, Mount) and each.path.startswith(PREFIX))
+    assert isinstance(ours.app, FastAPI)
+    assert [middleware.cls for middleware in ours.app.user_middleware] == [gate.Gate]
+
+
+def test_there_is_no_websocket(clients: dict[str, TestClient]) -> None:
+    """With a user or without."""
+    for client in clients.values():
+        with pytest.raises(WebSocketDisconnect), client.websocket_connect(f"{ROOT}/streams"):
+            pass
+
+
+@pytest.mark.parametrize("pieces", [False, True])
+def test_more_than_a_request_may_have_is_not_read(ulla: TestClient, pieces: bool) -> None:
+    """Told beforehand, or found as it comes."""
+    body = b'{"mode": "' + b"x" * gate.MOST + b'"}'
+    sent = iter([body[:1000], body[1000:]]) if pieces else body
+    told = ulla.put(f"{ROOT}/streams/words/backpressure", content=sent, headers={"Content-Type": "application/json"})  # type: ignore[arg-type]
+    assert (told.status_code, "bytes at most" in told.json()["detail"]) == (413, True)
+
+
+# ---- names
+
+OUTSIDE = [
+    "../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "..%2f..%2fetc%2fpasswd", "/etc/passwd", "%2fetc%2fpasswd",
+    "etl/..%2fa", "etl/%00a", "etl/a%00", "etl/a%0Ab", "etl/a%5c..%5cb", "etl/a%c2%85b", "etl/a%e2%80%a8b", "etl/.a",
+    "etl/_a", "etl/a@1", "etl/a*", "etl/%7Ba%7D", "hdfs:%2f%2fhost%2fa", "a" * 201, "a/" * 600 + "a",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("generation", ["", "?generation=1"])
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_a_path_that_leads_out_is_no_dataset(vera: TestClient, ulla: TestClient, path: str, generation: str) -> None:
+    """As it is, or percent-encoded: refused, or not found; never an error of the server's."""
+    told = vera.get(f"{ROOT}/datasets/{path}{generation}")
+    assert told.status_code in (404, 422), told.text
+    for wish in ("pin", "recover", "evict"):
+        asked = ulla.post(f"{ROOT}/datasets/{path}/{wish}", json={"generation": 1} if generation else {})
+        assert asked.status_code in (404, 422), asked.text
+
+
+@pytest.mark.parametrize(
+    "text", ["etl/a' OR '1'='1", "etl/%25", "%25", "_", "etl/_", 'etl/a"; DROP TABLE generation; --']
+)
+def test_a_name_is_no_sql_and_no_pattern(vera: TestClient, text: str) -> None:
+    """Nothing else is found by it, and the dataset is there afterwards."""
+    assert vera.get(f"{ROOT}/datasets/{text}").status_code in (404, 422)
+    for key in ("prefix", "dag_id", "run_id", "task_id"):
+        told = vera.get(f"{ROOT}/lineage?{key}={text}")
+        assert (told.status_code, told.json()["nodes"]) == (200, []), key
+    assert vera.get(f"{ROOT}/datasets/etl/a").status_code == 200
+
+
+@pytest.mark.parametrize("number", [0, -1, 10**9, 10**30, "x", "1e3", "NaN", ""])
+def test_a_generation_is_a_number_that_fits(vera: TestClient, ulla: TestClient, number: object) -> None:
+    """In the address and in what is sent."""
+    assert vera.get(f"{ROOT}/datasets/etl/a?generation={number}").status_code == 422
+    assert ulla.post(f"{ROOT}/datasets/etl/a/pin", json={"generation": number}).status_code == 422
+
+
+@pytest.mark.parametrize("key", ["prefix", "dag_id", "run_id", "task_id"])
+@pytest.mark.parametrize("value", ["%00", "a" * 1001])
+def test_what_no_database_takes_is_refused_before_it_is_asked(vera: TestClient, key: str, value: str) -> None:
+    """PostgreSQL would answer a zero with an error."""
+    told = vera.get(f"{ROOT}/lineage?{key}={value}")
+    assert (told.status_code, told.json()["error"]) == (422, "BadRequest")
+
+
+@pytest.mark.parametrize(
+    "job", ["..%2f..", "%2e%2e", "words%00", "%00", "words%2f..%2fwords", "'", "%3Cb%3E", "x" * 201]
+)
+def test_a_job_is_one_that_is_declared(ulla: TestClient, words: JobFolder, job: str) -> None:
+    """Another name makes no folder, and ends nothing."""
+    before = sorted(words.path.parent.rglob("*"))
+    for method, below in (("GET", ""), ("POST", "/stop"), ("GET", "/queries/a"), ("PUT", "/tracking/ackers/1")):
+        assert ulla.request(method, f"{ROOT}/streams/{job}{below}").status_code in (404, 405, 422), below
+    assert sorted(words.path.parent.rglob("*")) == before
+
+
+# ---- secrets
+
+
+def test_an_answer_tells_no_secret_of_an_error(vera: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the error holds one."""
+
+    def away(self: Platforms) -> None:
+        raise CatalogUnavailable("postgresql://ann:hunter2@db does not answer: password=hunter2")
+
+    monkeypatch.setattr(Platforms, "now", away)
+    told = vera.get(f"{ROOT}/queue")
+    assert told.status_code == 503 and "hunter2" not in told.text and "ann:***@db" in told.json()["detail"]
+
+
+def test_names_are_checked_where_they_come_in() -> None:
+    """The pattern is one that a zero does not pass, at its end neither."""
+    from pydantic import TypeAdapter, ValidationError
+
+    with pytest.raises(ValidationError):
+        TypeAdapter(datasets.Name).validate_python("a\0")

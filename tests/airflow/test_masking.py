@@ -1,0 +1,42 @@
+"""Airflow's logs of tasks: what the settings keep secret is masked, as what Connections hold is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from airflow.sdk._shared.secrets_masker import redact
+
+from persistence.monitoring.settings import MonitoringSettings
+from persistence.settings import Settings
+from springline_airflow import opening
+from springline_airflow.masking import mask, secrets_of
+
+
+def test_every_secret_of_the_settings_is_known_and_nothing_else(tmp_path: Path) -> None:
+    """As it is, and as it stands in an address."""
+    settings = Settings(
+        home=tmp_path, catalog_url="postgresql+psycopg://ann:hunter%402@db/catalog?sslpassword=hunter3",
+        hdfs_token="hunter4",
+    )  # type: ignore[arg-type]  # fmt: skip
+    monitoring = MonitoringSettings(home=tmp_path, openlineage_key="hunter5")  # type: ignore[arg-type]
+    found = secrets_of(settings, monitoring, "sc://host:15002/;token=hunter6;user_id=ann")
+    assert found == {"hunter@2", "hunter%402", "hunter3", "hunter4", "hunter5", "hunter6"}
+    assert secrets_of(Settings(home=tmp_path), MonitoringSettings(home=tmp_path), "sc://host:15002") == set()
+
+
+def test_what_opens_the_platform_masks_its_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything can be logged of it."""
+    monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
+    monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
+    monkeypatch.setenv("SPRINGLINE_HDFS_TOKEN", "a-token-of-webhdfs")
+    monkeypatch.setattr(opening, "overrides", lambda lookup: {})
+    with opening.opened_catalog("test"):
+        told = str(redact("GET /webhdfs/v1/a?delegation=a-token-of-webhdfs"))
+    assert "a-token-of-webhdfs" not in told
+
+
+def test_a_word_that_is_too_short_is_not_masked_everywhere(tmp_path: Path) -> None:
+    """A password of three letters is no secret worth an unreadable log."""
+    mask(Settings(home=tmp_path, hdfs_token="aro"))  # type: ignore[arg-type]
+    assert redact("carousel") == "carousel"

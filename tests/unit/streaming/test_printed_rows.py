@@ -1,0 +1,40 @@
+"""Rows as commands print them: what came from a stream is shown as text, and steers nothing."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from spark_jobs.streaming.commands.tables import print_answer, print_rows
+from spark_jobs.streaming.commands.watching import _table
+from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.watching import look
+
+STEERING = ["\x1b]0;owned\x07", "\x1b[2J", "\x9b31m", "\r\x08\x00", "\u202e", "[/red]", "[bold]x[/bold]", "[link=x]y"]
+
+
+@pytest.mark.parametrize("text", STEERING)
+def test_a_value_is_shown_as_it_stands(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Markup is text, and what would steer a terminal is spelled out; in the names of columns too."""
+    print_rows(["word"], [[text]])
+    print_answer(pa.table({text: [text]}), as_json=False)
+    told = capsys.readouterr().out
+    assert all(letter.isprintable() or letter == "\n" for letter in told)
+    assert told.count(text if text.isprintable() else ascii(text)[1:-1]) == 3
+
+
+def test_an_error_of_a_job_is_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Though it holds what looks like markup that ends nothing."""
+    from rich.console import Console
+
+    settings = StreamSettings(home=tmp_path)
+    folder = settings.folder("job")
+    folder.path.mkdir(parents=True)
+    folder.beat(
+        {"state": "failed", "error": "no [/red] \x1b[2J", "at": time.time(), "began": 1.0, "pid": 7, "stages": {}}
+    )
+    Console(width=400).print(_table([look("job", folder, time.time())], settings))
+    assert r"no [/red] \x1b[2J" in capsys.readouterr().out

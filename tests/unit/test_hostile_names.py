@@ -1,0 +1,253 @@
+"""Hostile names: none of them leads out of a store, into SQL, or to another address than the one that is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import requests
+from typer.testing import CliRunner
+
+from persistence import sidecar
+from persistence.backends.alluxio import AlluxioBackend
+from persistence.backends.alluxio_proxy import AlluxioProxy
+from persistence.backends.hdfs import HdfsBackend
+from persistence.backends.hdfs_bytes import HdfsBytes
+from persistence.backends.local import LocalBackend
+from persistence.backends.spec import Backend
+from persistence.backends.webhdfs import WebHdfs
+from persistence.cli import app
+from persistence.errors import InvalidPath, PersistenceError, UnknownDataset
+from persistence.explain import find
+from persistence.model import Origin, Ref, Strategy, checked_path
+from persistence.platform import Platform
+from persistence.sidecar import read
+from spark_jobs.errors import BadParameter
+from spark_jobs.operations import load_operations
+from spark_jobs.streaming.errors import BadJob
+from spark_jobs.streaming.jobs import read_jobs
+from spark_jobs.templates import fill
+from tests.support.lines import make
+
+OUTSIDE = [
+    "", "/", "/etc/passwd", "..", "../a", "a/..", "a/../../b", "./a", "a/./b", "a//b", "a/", ".a", "_a", "a/.b", "a/_b",
+    "a\0", "\0", "a\nb", "a\rb", "a\tb", "a\x1b[2J", "a\x7f", "a\x85b", "a\u2028b", "a\u2029b", "a\ud800", "a@1",
+    "a:b",
+    "hdfs://host/a", "file:///etc", "a*", "a?b", "a[1]", "{a,b}", "a\\..\\b", "C:\\a", "x" * 201, "é" * 101,
+    "a/" * 600 + "a",
+]  # fmt: skip
+ODD = [
+    "%2e%2e/%2e%2e", "a%00", "a%2fb", "a b", " ", "a;b", "a&b=c", "a#b", "a=b", "a+b", "a'b", 'a"b', "a`b`", "$(a)",
+    "a|b", "a%", "~", "~root", "-rf", "--", "<b>", "a..b", "...", "a'; DROP TABLE generation; --", "données/größe",
+    "表",
+]  # fmt: skip
+WELL = [name for name in ODD if not name.startswith(".")]
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_a_path_that_leads_out_is_no_dataset(path: str, platform: Platform) -> None:
+    """Wherever one is given: to be read, written, explained, found in a sidecar, or taken in; in few words."""
+    asked: list[Callable[[], Any]] = [
+        lambda: checked_path(path),
+        lambda: Ref.parse(f"{path}@1"),
+        lambda: platform.catalog.resolve(path),
+        lambda: find(platform, path),
+        lambda: find(platform, path, 1),
+        lambda: platform.store.write(path, strategy=Strategy.CACHE_ONLY).__enter__(),
+        lambda: platform.store.read(path).__enter__(),
+        lambda: platform.maintenance.adopt(path, "a"),
+    ]
+    for ask in asked:
+        with pytest.raises(InvalidPath) as refused:
+            ask()
+        assert len(str(refused.value)) < 700 and "\n" not in str(refused.value)
+    assert platform.catalog.find() == []
+
+
+@pytest.mark.parametrize("text", ["a", "a@", "a@x", "a@-1", "a@1e3", "a@٣", "a@" + "9" * 30, "@1", "a@1@2"])
+def test_a_generation_is_written_in_plain_digits(text: str) -> None:
+    """So many as the catalog can count."""
+    with pytest.raises(InvalidPath):
+        Ref.parse(text)
+
+
+@pytest.mark.parametrize("path", [*OUTSIDE, *ODD])
+@pytest.mark.parametrize("command", ["explain", "pin", "evict", "recover"])
+def test_a_command_names_what_is_wrong_with_a_path(
+    command: str, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or that there is no such dataset; no other error, and nothing is changed."""
+    monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
+    monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
+    done = CliRunner().invoke(app, [command, "--", path])
+    assert isinstance(done.exception, InvalidPath | UnknownDataset), done.output
+
+
+@pytest.mark.parametrize("path", WELL)
+def test_an_odd_name_is_itself_in_every_query(path: str, platform: Platform) -> None:
+    """As a path, a prefix, a DAG, a run and a task: found by itself alone, and no pattern for others."""
+    make(platform, "other/a%b_c", lines=["x"])
+    made = make(platform, path, lines=["x"], origin=Origin(path, path, path))
+    catalog = platform.catalog
+    assert [each.ref for each in catalog.find(path=path)] == [made.ref]
+    assert [each.ref for each in catalog.find(prefix=path)] == [made.ref]
+    assert [each.ref for each in catalog.find(origin=Origin(path, path, path))] == [made.ref]
+    assert [each.ref for each in catalog.find(dag_ids=[path], run_ids=[path])] == [made.ref]
+    assert catalog.resolve(path, Origin(path, path)).ref == made.ref
+    assert catalog.find(prefix="other/%") == [] and len(catalog.find(prefix="other/a%b_")) == 1
+    assert path in catalog.dag_ids()
+
+
+# ---- parameters
+
+
+@pytest.mark.parametrize(
+    "value", ["", "..", "/etc", "a/b", "../../etc", ".", "_", "a\0", "a\n", "a@1", "{ds}", "a\ud800"]
+)
+def test_a_parameter_is_one_part_of_a_path(value: str) -> None:
+    """A day, say; also where an operation is called by hand, with what it reads from outside below it."""
+    with pytest.raises((BadParameter, InvalidPath)):
+        fill("etl/{ds}/clean", {"ds": value})
+    with pytest.raises((BadParameter, InvalidPath)):
+        load_operations().get("etl.load_flights").paths({"ds": value})
+
+
+def test_a_parameter_is_no_template() -> None:
+    """Nothing of Python is reached through it."""
+    with pytest.raises(InvalidPath):
+        fill("etl/{ds}/clean", {"ds": "{ds.__class__}"})
+
+
+@pytest.mark.parametrize(
+    "name", ["..", ".", "A", "a b", "-a", "_a", "a'b", "a\\u0000", "a\\n", "a.b", "a" * 42, "ä", ""]
+)
+def test_a_job_is_called_by_a_plain_name(name: str, tmp_path: Path) -> None:
+    """It stands in paths, topics, and the ids of DAGs."""
+    file = tmp_path / "streams.toml"
+    file.write_text(
+        f'["{name}"]\ntopic = "t"\n'
+        if "\\" in name
+        else f"[{name!r}]\ntopic = 't'\n"
+        if "'" not in name
+        else f'["{name}"]\n'
+    )
+    with pytest.raises(BadJob):
+        read_jobs(file)
+
+
+# ---- stores
+
+
+class Asked(Exception):
+    """A request would be sent."""
+
+
+@pytest.fixture
+def urls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The addresses that would be asked."""
+    found: list[str] = []
+
+    def send(self: requests.Session, request: requests.PreparedRequest, **_: Any) -> None:
+        found.append(str(request.url))
+        raise Asked
+
+    monkeypatch.setattr(requests.Session, "send", send)
+    return found
+
+
+def hdfs() -> HdfsBackend:
+    """A store whose NameNode nobody asks."""
+    return HdfsBackend(
+        "hdfs://host:8020/springline", WebHdfs("http://host:9870", server="hdfs://host:8020", user="ann"),
+        HdfsBytes("hdfs://host:8020"),
+    )  # fmt: skip
+
+
+def alluxio() -> AlluxioBackend:
+    """One whose proxy nobody asks."""
+    return AlluxioBackend(
+        "alluxio://host:19998/springline", [AlluxioProxy("http://host:39999", server="alluxio://host:19998")]
+    )
+
+
+@pytest.mark.parametrize("name", WELL)
+def test_webhdfs_is_asked_for_the_name_as_it_stands(name: str, urls: list[str]) -> None:
+    """Not for another path, another host or another operation."""
+    with pytest.raises(Asked):
+        hdfs().exists(name)
+    (asked,) = (urlsplit(url) for url in urls)
+    assert (asked.scheme, asked.netloc, asked.fragment) == ("http", "host:9870", "")
+    assert unquote(asked.path) == f"/webhdfs/v1/springline/{name}"
+    assert sorted(part.partition("=")[0] for part in asked.query.split("&")) == ["op", "user.name"]
+
+
+@pytest.mark.parametrize("name", WELL)
+def test_alluxio_is_asked_for_the_name_as_it_stands(name: str, urls: list[str]) -> None:
+    """Not for another path, another host or another action."""
+    with pytest.raises(Asked):
+        alluxio().exists(name)
+    (asked,) = (urlsplit(url) for url in urls)
+    assert (asked.scheme, asked.netloc, asked.query, asked.fragment) == ("http", "host:39999", "", "")
+    assert unquote(asked.path) == f"/api/v1/paths//springline/{name}/get-status"
+
+
+@pytest.mark.parametrize("store", ["local", "hdfs", "alluxio"])
+@pytest.mark.parametrize("name", ["", "/etc/passwd", "..", "../a", "a/..", "a/../../b", "a\0"])
+def test_no_store_goes_out_of_its_root(store: str, name: str, tmp_path: Path, urls: list[str]) -> None:
+    """For any of its calls: nobody is asked, nothing is made."""
+    backends: dict[str, Callable[[], Backend]] = {
+        "local": lambda: LocalBackend(tmp_path / "root"),
+        "hdfs": hdfs,
+        "alluxio": alluxio,
+    }
+    backend = backends[store]()
+    (tmp_path / "a").write_text("hunter2")
+    calls: list[Callable[[], Any]] = [
+        lambda: backend.uri(name),
+        lambda: backend.exists(name),
+        lambda: backend.files(name),
+        lambda: backend.manifest(name),
+        lambda: list(backend.chunks(name, "f")),
+        lambda: list(backend.chunks("d", name)),
+        lambda: backend.create(name, "f", 1),
+        lambda: backend.create("d", name, 1),
+        lambda: backend.rename(name, "b"),
+        lambda: backend.rename("b", name),
+        lambda: backend.delete(name),
+        lambda: backend.names(name),
+        lambda: backend.read_small("d", name),
+        lambda: backend.write_small("d", name, b""),
+    ]
+    for number, call in enumerate(calls):
+        with pytest.raises(InvalidPath):
+            call()
+            pytest.fail(f"call {number} went through")
+    assert urls == [] and sorted(path.name for path in tmp_path.rglob("*")) == ["a"]
+
+
+@pytest.mark.parametrize("location", ["/etc", "..", "a/../..", "a\0"])
+def test_files_outside_the_under_store_are_not_taken_in(location: str, platform: Platform) -> None:
+    """By `adopt`."""
+    with pytest.raises(InvalidPath):
+        platform.maintenance.adopt("a", location)
+    assert platform.catalog.find() == []
+
+
+@pytest.mark.parametrize("key", ["path", "sources"])
+@pytest.mark.parametrize("path", ["../a", "/etc/passwd", "a\0", "a@1"])
+def test_a_sidecar_that_names_a_place_elsewhere_is_not_read(key: str, path: str, platform: Platform) -> None:
+    """It lies in the under-store, where others may write."""
+    made = make(platform, "a", lines=["x"])
+    told = sidecar.write(made, under_checksum="").decode()
+    given = path.replace("\0", "\\u0000")
+    wrong = (
+        told.replace('"path": "a"', f'"path": "{given}"')
+        if key == "path"
+        else told.replace('"sources": []', f'"sources": ["{given}@1"]')
+    )
+    assert wrong != told
+    with pytest.raises(PersistenceError, match="cannot be read"):
+        read(wrong.encode(), where="hdfs://host/a")

@@ -1,0 +1,192 @@
+"""Who can reach what without containers: servers on this machine alone, files for their owner, no code from data."""
+
+from __future__ import annotations
+
+import ast
+import ipaddress
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from persistence.errors import StorageUnavailable
+from persistence.platform import default_cache, open_platform
+from persistence.profile import checkout
+from persistence.runner import NoRunner
+from persistence.settings import Settings
+from services.known import SERVERS, make_servers
+from services.settings import ServiceSettings
+from spark_jobs.streaming.settings import StreamSettings
+
+CODE = ("persistence", "spark_jobs", "plugins", "services", "dags")
+ADDRESS = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
+HERE = "127.0.0.1"
+# What each server is told where to listen; without one of these it would choose by itself.
+TOLD = {
+    "airflow": ("AIRFLOW__API__HOST=127.0.0.1", "--skip-serve-logs"),
+    "alluxio": tuple(
+        f"-Dalluxio.{part}.bind.host=127.0.0.1"
+        for part in ("master", "master.web", "job.master", "worker", "worker.web", "job.worker", "proxy.web")
+    ),
+    "hdfs": ("NAMENODE_HOST=127.0.0.1", "DATANODE_HOST=127.0.0.1"),
+    "kafka": ("BROKER_BIND=127.0.0.1", "BROKER_HOST=127.0.0.1"),
+    "postgres": ("listen_addresses=127.0.0.1", "unix_socket_directories="),
+    "spark": ("--host 127.0.0.1", "SPARK_LOCAL_IP=127.0.0.1"),
+    "spark-connect": ("spark.connect.grpc.binding.address=127.0.0.1", "spark.driver.bindAddress=127.0.0.1"),
+    "zookeeper": (),
+}
+
+
+def words(name: str, home: Path) -> str:
+    """All that a server is told: its commands and its environment."""
+    (server,) = make_servers([name], ServiceSettings(home=home))
+    environment = {**server.environment, **{k: v for each in server.processes for k, v in each.environment.items()}}
+    commands = [word for each in (*server.processes, *server.once) for word in each.command]
+    return " ".join([server.address, *commands, *(f"{key}={value}" for key, value in environment.items())])
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_server_listens_on_this_machine_alone(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told so, and no other address is among what it is told."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    told = words(name, tmp_path)
+    assert all(each in told for each in TOLD[name])
+    assert all(ipaddress.ip_address(each).is_loopback for each in ADDRESS.findall(told)), told
+    assert "0.0.0.0" not in told and "::" not in told.replace("alluxio::", "")
+
+
+def test_zookeeper_listens_on_this_machine_alone(tmp_path: Path) -> None:
+    """By the file that is written for it; it has no page for who looks after it."""
+    (server,) = make_servers(["zookeeper"], ServiceSettings(home=tmp_path))
+    server.folder.mkdir(parents=True)
+    server.prepare()
+    written = (server.folder / "zoo.cfg").read_text()
+    assert "clientPortAddress=127.0.0.1\n" in written and "admin.enableServer=false" in written
+
+
+def test_no_configuration_file_names_another_address() -> None:
+    """Where a file says where to listen, what it says comes from the environment."""
+    for file in (checkout() / "services" / "conf").rglob("*.*"):
+        text = file.read_text()
+        assert {each for each in ADDRESS.findall(text) if not each.startswith("127.")} == set(), file
+        assert "0.0.0.0" not in text and "listeners=PLAINTEXT://:" not in text, file
+
+
+def test_clients_ask_this_machine_alone_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no setting names is not asked."""
+    for name in list(os.environ):
+        if name.startswith("SPRINGLINE_"):
+            monkeypatch.delenv(name)
+    settings = StreamSettings()
+    assert (settings.kafka, settings.zookeeper) == (f"{HERE}:9092", f"{HERE}:2181")
+    for file in (checkout() / "profiles").glob("*.env"):
+        assert all(ipaddress.ip_address(each).is_loopback for each in ADDRESS.findall(file.read_text())), file
+
+
+def test_a_sparks_own_session_listens_on_this_machine_alone() -> None:
+    """Both kinds that run in a process of ours."""
+    for file in ("spark_jobs/session.py", "spark_jobs/streaming/session.py"):
+        text = (checkout() / file).read_text()
+        assert '"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"' in text
+        assert '"spark.ui.enabled": "false"' in text
+
+
+# ---- files
+
+
+def test_what_holds_secrets_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the mask of the process is: passwords, keys, Airflow's database, and the folder around them."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    before = os.umask(0)
+    try:
+        for server in make_servers(["airflow", "postgres"], ServiceSettings(home=tmp_path)):
+            server.folder.mkdir(parents=True, exist_ok=True)
+            server.prepare()
+            assert stat.S_IMODE(server.folder.stat().st_mode) == 0o700, server.name
+    finally:
+        os.umask(before)
+    secret = [path for path in tmp_path.rglob("*") if path.is_file() and path.parent.name != "conf"]
+    assert len(secret) >= 5
+    assert {path: oct(stat.S_IMODE(path.stat().st_mode)) for path in secret} == dict.fromkeys(secret, "0o600")
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The default cache of a home, in a folder where everybody may make folders."""
+    folder = tmp_path / "shared" / "springline-1"
+    folder.parent.mkdir()
+    monkeypatch.setattr("persistence.platform.default_cache", lambda home: folder)
+    yield folder
+
+
+def test_the_cache_in_memory_is_for_its_owner_alone(shared: Path, tmp_path: Path) -> None:
+    """Everybody may look into /dev/shm; one that was made with other rights before is mended."""
+    for mode in (None, 0o777):
+        if mode is not None:
+            shared.chmod(mode)
+        open_platform(Settings(home=tmp_path / "home", cache_uri="", under_uri=""), runner=NoRunner()).close()
+        assert stat.S_IMODE(shared.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("how", ["link", "owner"])
+def test_a_cache_that_somebody_else_made_is_not_used(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Its name can be guessed, and whoever made it could read and change what lies in it."""
+    if how == "link":
+        (tmp_path / "theirs").mkdir()
+        shared.symlink_to(tmp_path / "theirs")
+    else:
+        shared.mkdir()
+        monkeypatch.setattr("persistence.platform.os.geteuid", lambda: 12345)
+        monkeypatch.setattr("persistence.platform._owner", lambda path: 0 if path == shared else 12345)
+    with pytest.raises(StorageUnavailable, match=r"somebody else's.*SPRINGLINE_CACHE_URI"):
+        open_platform(Settings(home=tmp_path / "home", cache_uri="", under_uri=""), runner=NoRunner())
+
+
+def test_two_homes_have_two_caches(tmp_path: Path) -> None:
+    """None is another's."""
+    assert default_cache(tmp_path / "a") != default_cache(tmp_path / "b")
+
+
+# ---- code
+
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "os.system", "os.popen", "yaml.load", "marshal.loads"}
+FORBIDDEN_MODULES = {"pickle", "cloudpickle", "dill", "shelve", "marshal", "telnetlib", "ftplib"}
+
+
+def called(node: ast.Call) -> str:
+    """What is called, as it is written."""
+    return ast.unparse(node.func)
+
+
+@pytest.mark.parametrize("folder", CODE)
+def test_no_data_becomes_code(folder: str) -> None:
+    """Nothing is unpickled or evaluated, no shell is started, and no certificate goes unchecked."""
+    for file in (checkout() / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            where = f"{file}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                named = {node.module or ""} if isinstance(node, ast.ImportFrom) else {each.name for each in node.names}
+                assert not {name.partition(".")[0] for name in named} & FORBIDDEN_MODULES, where
+            if isinstance(node, ast.Call):
+                assert called(node) not in FORBIDDEN_CALLS, where
+                given = {each.arg: ast.unparse(each.value) for each in node.keywords}
+                assert given.get("shell") != "True" and given.get("verify") != "False", where
+                assert given.get("allow_pickle") != "True", where
+
+
+@pytest.mark.parametrize("folder", CODE)
+def test_no_sql_is_put_together_from_what_is_given(folder: str) -> None:
+    """The catalog is asked by SQLAlchemy's expressions; text is a constant. Two places build SQL, of quoted names."""
+    known = {"spark_jobs/streaming/kept.py", "services/servers/postgres.py"}
+    for file in (checkout() / folder).rglob("*.py"):
+        if file.relative_to(checkout()).as_posix() in known:
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and called(node).rpartition(".")[2] in ("text", "exec_driver_sql", "sql"):
+                built = [each for each in node.args if isinstance(each, ast.JoinedStr | ast.BinOp)]
+                assert not built, f"{file}:{node.lineno}"

@@ -1,0 +1,333 @@
+"""Secrets are told to nobody: not in logs, errors, the catalog, heartbeats, lists of processes or of settings."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import requests
+import urllib3
+
+from persistence import cli as persistence_cli
+from persistence.backends.webhdfs import WebHdfs
+from persistence.database import open_database
+from persistence.errors import PersistenceError, StorageUnavailable
+from persistence.model import Strategy
+from persistence.monitoring.settings import MonitoringSettings
+from persistence.platform import Platform
+from persistence.profile import ProfiledSettings
+from persistence.redacting import redacted, traceback_without_secrets
+from persistence.settings import Settings
+from services import __main__ as services_cli
+from services.errors import ServiceError
+from services.jars import Jars
+from services.java import Java
+from services.known import SERVERS, make_servers
+from services.ports import free_port, holder
+from services.settings import ServiceSettings
+from spark_jobs import cli as jobs_cli
+from spark_jobs.errors import NoSpark
+from spark_jobs.session import Address
+from spark_jobs.settings import JobSettings
+from spark_jobs.streaming.application import Beats
+from spark_jobs.streaming.errors import LogUnavailable
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.settings import StreamSettings
+from tests.support.lines import make
+
+SECRET = "hunter2"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql+psycopg://ann:hunter2@db:5432/catalog",
+        "postgresql+psycopg://ann:hunter2/or@hunter2@db/catalog",
+        "postgresql+psycopg://:hunter2@db/catalog",
+        "postgresql+psycopg://ann@db/catalog?password=hunter2&sslmode=require",
+        "postgresql+psycopg://ann@db/catalog?sslpassword=hunter2",
+        "sc://host:15002/;token=hunter2;user_id=ann",
+        "/webhdfs/v1/a?op=GETFILESTATUS&delegation=hunter2",
+        "{'sasl.username': 'ann', 'sasl.password': 'hunter2, and more hunter2'}",
+        '{"sasl.password": "hunter2", "ssl.key.password": "hunter2"}',
+        r"{\"sasl.password\": \"hunter2 hunter2\"}",
+        "sasl.jaas.config=x.PlainLoginModule required username='ann' password='hunter2 hunter2';",
+        "SPRINGLINE_HDFS_TOKEN=hunter2",
+        "spark.hadoop.fs.s3a.access.key=hunter2 spark.hadoop.fs.s3a.secret.key=hunter2",
+        "AWS_SECRET_ACCESS_KEY=hunter2",
+        "fernet_key = hunter2",
+        "Authorization: Bearer hunter2hunter2",
+        "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----",
+        "-----BEGIN RSA PRIVATE KEY-----\nhunter2",
+        "DSN password=hunter2\nhost=db",
+    ],
+)
+def test_a_secret_is_left_out(text: str) -> None:
+    """However it is written."""
+    assert SECRET not in redacted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hdfs://127.0.0.1:8020/springline/etl/2013-01-05/clean/@3-1",
+        "alluxio://host:19998/springline/a/@3, hdfs://host:8020/springline/a/@3-1",
+        '{"url": "http://127.0.0.1:8080", "dataset": "a@1"}',
+        "http://127.0.0.1:4318, a@1",
+        "postgresql://springline@127.0.0.1:5432/springline?passfile=/home/.pgpass",
+        "tokens: many; a key of 64 bits; 12:30 a@1",
+        "SPRINGLINE_KAFKA=127.0.0.1:9092",
+        "key=flights, round=3",
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    """Places of copies look nearly like a login."""
+    assert redacted(text) == text
+
+
+# ---- addresses with secrets in them
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql+psycopg://ann:hunter2@db:port/catalog",
+        "postgresql+psycopg://ann:x@hunter2:hunter2/catalog",
+        "hunter2",
+        "postgresql+psycopg://ann:hunter2@127.0.0.1:1/catalog?connect_timeout=1",
+        "postgresql+psycopg://ann@127.0.0.1:1/catalog?password=hunter2&connect_timeout=1",
+        "nosuch://ann:hunter2@db/catalog",
+    ],
+)
+def test_a_catalog_that_cannot_be_opened_does_not_tell_its_password(url: str) -> None:
+    """What is wrong is told; nothing that was given."""
+    with pytest.raises(Exception) as refused:
+        open_database(url)
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "remote",
+    [
+        "http://host:15002/;token=hunter2",
+        "sc://host:15002;token=hunter2",
+        "sc://host:port/;token=hunter2",
+        "sc:///;token=hunter2",
+        "sc://[;token=hunter2",
+        "sc://ann:hunter2@/",
+        "token=hunter2",
+    ],
+)
+def test_an_address_of_spark_that_is_wrong_does_not_tell_its_token(remote: str) -> None:
+    """The error says how an address is written."""
+    with pytest.raises(NoSpark, match="give the address as sc://host:port") as refused:
+        Address.parse(remote)
+    assert SECRET not in str(refused.value)
+
+
+def test_the_token_of_webhdfs_is_in_no_log_and_no_error(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is part of every address that is asked, and libraries log those."""
+    monkeypatch.setattr(urllib3.Retry, "sleep", lambda *_: None)
+    web = WebHdfs(f"http://127.0.0.1:{free_port()}", server="hdfs://host:8020", token=SECRET)
+    with caplog.at_level(logging.DEBUG), pytest.raises(StorageUnavailable, match="does not answer") as refused:
+        web.is_there("/a")
+    assert SECRET not in str(refused.value)
+    assert any(record.name.startswith("urllib3") for record in caplog.records), "nothing was logged that could tell it"
+    assert SECRET not in caplog.text
+
+
+def test_the_token_of_webhdfs_stays_in_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error does not repeat what it was asked for."""
+    web = WebHdfs("http://127.0.0.1:1", server="hdfs://host:8020", token=SECRET)
+
+    def broken(*_: Any, **__: Any) -> Any:
+        raise requests.ConnectionError(f"Max retries exceeded with url: /webhdfs/v1/a?delegation={SECRET}")
+
+    monkeypatch.setattr(web._session, "request", broken)
+    told = io.StringIO()
+    try:
+        web.is_there("/a")
+    except StorageUnavailable as error:
+        told.write(str(error))
+    assert "hdfs://host:8020/a" in told.getvalue() and SECRET not in told.getvalue()
+
+
+def test_kafkas_password_is_in_no_error_and_no_name() -> None:
+    """Neither where the broker is away nor where an option is wrong."""
+    options = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "ann"}
+    cluster = Cluster(f"127.0.0.1:{free_port()}", {**options, "sasl.password": SECRET})
+    log = Kafka(cluster, patience=0.2)
+    with pytest.raises(LogUnavailable) as refused:
+        log.extents("topic")
+    log.close()
+    assert SECRET not in str(refused.value) + repr(cluster)
+
+
+# ---- settings
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        (Settings, {"SPRINGLINE_POLICY": "none", "SPRINGLINE_CATALOG_URL": f"postgresql://a:{SECRET}@b/c"}),
+        (Settings, {"SPRINGLINE_WEIGHTS": SECRET}),
+        (Settings, {"SPRINGLINE_REPLACEMENT": SECRET}),
+        (ServiceSettings, {"SPRINGLINE_HDFS_DATANODES": "1", "SPRINGLINE_AIRFLOW_DATABASE": f"p://a:{SECRET}@b/c"}),
+        (ServiceSettings, {"SPRINGLINE_KAFKA_PORT": f"http://a:{SECRET}@b"}),
+        (JobSettings, {"SPRINGLINE_SPARK_CONF": f'{{"spark.ssl.keyPassword": "{SECRET}"'}),
+        (StreamSettings, {"SPRINGLINE_KAFKA_OPTIONS": f'{{"sasl.password": ["{SECRET}"]}}'}),
+        (StreamSettings, {"SPRINGLINE_STREAM_TASKS": "0", "SPRINGLINE_KAFKA_OPTIONS": f'{{"password": "{SECRET}"}}'}),
+        (MonitoringSettings, {"SPRINGLINE_METRICS": f"ftp://a:{SECRET}@b"}),
+    ],
+)
+def test_a_wrong_setting_is_named_and_not_repeated(
+    kind: type[ProfiledSettings], wrong: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nor are those beside it that are right."""
+    monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
+    for name, value in wrong.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError) as refused:
+        kind()
+    assert SECRET not in str(refused.value)
+
+
+def test_the_tokens_among_the_settings_are_not_shown() -> None:
+    """Nor anything of the kind that is added later: a setting of such a name hides its value."""
+    for kind in (Settings, JobSettings, StreamSettings, MonitoringSettings, ServiceSettings):
+        for name, field in kind.model_fields.items():
+            if any(word in name.split("_") for word in ("password", "token", "key", "secret")):
+                assert "SecretStr" in str(field.annotation), name
+
+
+# ---- what ends a command
+
+
+@pytest.mark.parametrize(
+    ("module", "foreseen"),
+    [(persistence_cli, PersistenceError), (jobs_cli, PersistenceError), (services_cli, ServiceError)],
+)
+@pytest.mark.parametrize("unforeseen", [False, True])
+def test_what_ends_a_command_is_told_without_secrets(
+    module: Any, foreseen: type[Exception], unforeseen: bool, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """In a line where it was foreseen, else in a traceback."""
+
+    def broken(**_: Any) -> None:
+        raise (RuntimeError if unforeseen else foreseen)("postgresql://ann:hunter2@db is away; token=hunter2")
+
+    monkeypatch.setattr(module, "app", broken)
+    with pytest.raises(SystemExit) as ended:
+        module.main()
+    told = capsys.readouterr()
+    assert ended.value.code and SECRET not in told.out + told.err
+    assert "postgresql://ann:***@db is away" in told.err
+    assert ("Traceback" in told.err) is unforeseen
+
+
+def test_only_what_was_not_foreseen_is_told_as_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    """The other goes on to whoever foresaw it."""
+    with pytest.raises(KeyError), traceback_without_secrets(KeyError):
+        raise KeyError
+    assert capsys.readouterr().err == ""
+
+
+# ---- what is kept
+
+
+def test_the_catalog_keeps_no_secret_of_an_error(platform: Platform) -> None:
+    """Neither as the reason of a change nor as the error of a dataset; the pages tell both."""
+    with pytest.raises(RuntimeError), platform.store.write("a", strategy=Strategy.CACHE_ONLY) as writing:
+        raise RuntimeError("s3a://ann:hunter2@bucket is away")
+    made = make(platform, "b", lines=["x"], strategy=Strategy.ASYNC_STORE)
+    (choice,) = platform.persister.choices()
+    lease = platform.claims.claim(made.ref, "somebody", choice.plan.method, None)
+    assert lease is not None
+    platform.claims.release(lease, "delegation=hunter2 has expired")
+    told = json.dumps([str(moment) for moment in platform.catalog.history()])
+    told += "".join(platform.catalog.get(ref).error for ref in (writing.ref, made.ref))
+    assert SECRET not in told and "ann:***@bucket" in told and "delegation=***" in told
+
+
+def test_a_heartbeat_tells_no_secret(tmp_path: Path) -> None:
+    """The API and the pages show its error."""
+    folder = JobFolder(tmp_path)
+    folder.path.mkdir(exist_ok=True)
+    Beats("job", folder).beat("failed", "sasl.password=hunter2 was refused")
+    assert (folder.heartbeat() or {})["error"] == "sasl.password=*** was refused"
+
+
+# ---- processes
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_no_secret_is_among_the_arguments_of_a_server(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everybody on the machine can list them; what is told of a server has none either."""
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    database = f"postgresql+psycopg://ann:{SECRET}@db/airflow"
+    (server,) = make_servers([name], ServiceSettings(home=tmp_path, airflow_database=database))
+    words = [server.address, *(word for each in (*server.processes, *server.once) for word in each.command)]
+    assert SECRET not in " ".join(words)
+    assert not any(word.lower().startswith(("-dpassword", "--password")) for word in words)
+
+
+def test_who_has_a_port_is_told_without_its_secrets() -> None:
+    """A stranger's process may have one among its arguments."""
+    port = free_port()
+    script = (
+        f"import socket, time; s = socket.create_server(('127.0.0.1', {port})); print(1, flush=True); time.sleep(600)"
+    )
+    stranger = subprocess.Popen([sys.executable, "-c", script, "--password=hunter2"], stdout=subprocess.PIPE)
+    try:
+        assert stranger.stdout is not None and stranger.stdout.readline()
+        assert SECRET in " ".join(psutil.Process(stranger.pid).cmdline())
+        told = holder(port)
+    finally:
+        stranger.kill()
+        stranger.wait()
+    assert f"process {stranger.pid}" in told and SECRET not in told
+
+
+def test_the_repositorys_password_is_in_no_log_and_in_no_file_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ivy prints the address that it asks; its settings are gone once the jars are there."""
+    address = f"https://ann:{SECRET}@repository/maven"
+    found = Jars(ServiceSettings(home=tmp_path, jars=str(tmp_path / "jars"), maven=address), say=lambda _: None)
+    ran: list[list[str]] = []
+
+    class Ivy:
+        """Prints what it asks, and fetches nothing."""
+
+        returncode = 1
+
+        def __init__(self, command: list[str], **_: Any) -> None:
+            ran.append(command)
+            self.stdout = iter([f":: problems :: {address}/kafka.pom: unauthorised\n"])
+
+        def __enter__(self) -> Ivy:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+    monkeypatch.setattr("services.jars.find_java", lambda *_: Java(tmp_path, 17, "none"))
+    monkeypatch.setattr("services.jars.subprocess.Popen", Ivy)
+    with pytest.raises(ServiceError) as refused:
+        found.folder("kafka")
+    assert SECRET not in str(refused.value) + " ".join(ran[0])
+    assert SECRET not in (tmp_path / "jars" / "kafka.log").read_text()
+    settings = tmp_path / "jars" / "kafka.half" / "ivysettings.xml"
+    assert SECRET in settings.read_text() and settings.stat().st_mode & 0o077 == 0
