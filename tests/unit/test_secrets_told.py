@@ -30,16 +30,17 @@ from services.errors import ServiceError
 from services.jars import Jars
 from services.java import Java
 from services.known import SERVERS, make_servers
-from services.ports import free_port, holder
+from services.ports import free_ports, holder
 from services.settings import ServiceSettings
 from spark_jobs import cli as jobs_cli
 from spark_jobs.errors import NoSpark
 from spark_jobs.session import Address
 from spark_jobs.settings import JobSettings
 from spark_jobs.streaming.application import Beats
+from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.errors import LogUnavailable
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.kafka import Cluster, Kafka
+from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.settings import StreamSettings
 from tests.support.lines import make
 
@@ -138,7 +139,7 @@ def test_the_token_of_webhdfs_is_in_no_log_and_no_error(
 ) -> None:
     """It is part of every address that is asked, and libraries log those."""
     monkeypatch.setattr(urllib3.Retry, "sleep", lambda *_: None)
-    web = WebHdfs(f"http://127.0.0.1:{free_port()}", server="hdfs://host:8020", token=SECRET)
+    web = WebHdfs(f"http://127.0.0.1:{free_ports()}", server="hdfs://host:8020", token=SECRET)
     with caplog.at_level(logging.DEBUG), pytest.raises(StorageUnavailable, match="does not answer") as refused:
         web.is_there("/a")
     assert SECRET not in str(refused.value)
@@ -165,7 +166,7 @@ def test_the_token_of_webhdfs_stays_in_its_address(monkeypatch: pytest.MonkeyPat
 def test_kafkas_password_is_in_no_error_and_no_name() -> None:
     """Neither where the broker is away nor where an option is wrong."""
     options = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "ann"}
-    cluster = Cluster(f"127.0.0.1:{free_port()}", {**options, "sasl.password": SECRET})
+    cluster = Cluster(f"127.0.0.1:{free_ports()}", {**options, "sasl.password": SECRET})
     log = Kafka(cluster, patience=0.2)
     with pytest.raises(LogUnavailable) as refused:
         log.extents("topic")
@@ -286,7 +287,7 @@ def test_no_secret_is_among_the_arguments_of_a_server(
 
 def test_who_has_a_port_is_told_without_its_secrets() -> None:
     """A stranger's process may have one among its arguments."""
-    port = free_port()
+    port = free_ports()
     script = (
         f"import socket, time; s = socket.create_server(('127.0.0.1', {port})); print(1, flush=True); time.sleep(600)"
     )
