@@ -33,7 +33,9 @@ def kept_from_arguments(conf: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         file = Path(folder) / "secret.properties"
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as out:
             out.writelines(f"{_escaped(name)}={_escaped(value)}\n" for name, value in secret.items())
-        os.environ[_ARGUMENTS] = f"--properties-file {shlex.quote(str(file))} {before or 'pyspark-shell'}"
+        # Given a file, it would leave out the one that it reads by itself.
+        ours = f"--load-spark-defaults --properties-file {shlex.quote(str(file))}"
+        os.environ[_ARGUMENTS] = f"{ours} {before or 'pyspark-shell'}"
         try:
             yield {name: value for name, value in conf.items() if name not in secret}
         finally:

@@ -74,8 +74,16 @@ def test_a_generation_is_written_in_plain_digits(text: str) -> None:
         Ref.parse(text)
 
 
-@pytest.mark.parametrize("path", [*OUTSIDE, *ODD])
-@pytest.mark.parametrize("command", ["explain", "pin", "evict", "recover"])
+SOME = ["", "/etc/passwd", "../a", "a\0", "a\ud800", "a'; DROP TABLE generation; --", "%2e%2e/%2e%2e"]
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        *(("explain", path) for path in (*OUTSIDE, *ODD)),
+        *((command, path) for command in ("pin", "evict", "recover") for path in SOME),
+    ],
+)
 def test_a_command_names_what_is_wrong_with_a_path(
     command: str, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

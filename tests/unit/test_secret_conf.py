@@ -71,8 +71,8 @@ def test_the_file_says_what_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--verbose pyspark-shell")
     with kept_from_arguments(CONF) as shown:
         arguments = os.environ["PYSPARK_SUBMIT_ARGS"].split()
-        lines = Path(arguments[1]).read_text(encoding="ascii").splitlines()
-    assert shown == {"spark.a": "b"} and arguments[2:] == ["--verbose", "pyspark-shell"]
+        lines = Path(arguments[2]).read_text(encoding="ascii").splitlines()
+    assert shown == {"spark.a": "b"} and arguments[3:] == ["--verbose", "pyspark-shell"]
     told = dict(line.split("=") for line in lines)
     assert {k.encode().decode("unicode_escape"): v.encode().decode("unicode_escape") for k, v in told.items()} == {
         name: value for name, value in CONF.items() if name != "spark.a"
