@@ -30,7 +30,7 @@ from services.errors import ServiceError
 from services.jars import Jars
 from services.java import Java
 from services.known import SERVERS, make_servers
-from services.ports import free_ports, holder
+from services.ports import free_ports, holder, told
 from services.settings import ServiceSettings
 from spark_jobs import cli as jobs_cli
 from spark_jobs.errors import NoSpark
@@ -295,11 +295,13 @@ def test_who_has_a_port_is_told_without_its_secrets() -> None:
     try:
         assert stranger.stdout is not None and stranger.stdout.readline()
         assert SECRET in " ".join(psutil.Process(stranger.pid).cmdline())
-        told = holder(port)
+        pid = holder(port)
+        assert pid == stranger.pid
+        words = told(pid)
     finally:
         stranger.kill()
         stranger.wait()
-    assert f"process {stranger.pid}" in told and SECRET not in told
+    assert f"process {stranger.pid}" in words and SECRET not in words
 
 
 def test_the_repositorys_password_is_in_no_log_and_in_no_file_for_others(
