@@ -16,6 +16,7 @@ import psutil
 
 from benchmarks.soaking.diary import Diary
 from persistence.platform import Platform, default_cache, open_platform
+from persistence.profile import checkout
 from persistence.runner import NoRunner
 from services.airflow_api import AirflowApi
 from services.errors import ServiceError
@@ -25,6 +26,7 @@ from services.servers.airflow import USER, password
 from services.servers.alluxio import ramdisk
 from services.settings import ServiceSettings
 from services.supervisor import Supervisor
+from spark_jobs.streaming.folder import LOG
 from spark_jobs.streaming.settings import StreamSettings
 
 _PATIENCE = 300.0  # seconds for a server to be ready
@@ -103,6 +105,7 @@ def world(declared: str, diary: Diary) -> Iterator[World]:
         home = Path(tempfile.mkdtemp(prefix="springline-soak-", dir="/tmp"))
         home.chmod(0o711)  # PostgreSQL, started by root, runs as another user
         leaving.callback(shutil.rmtree, home, ignore_errors=True)
+        leaving.callback(_keep_logs, home, diary)
         (home / "streams.toml").write_text(declared)
         os.environ.update(_OWN, SPRINGLINE_HOME=str(home), SPRINGLINE_STREAMS=str(home / "streams.toml"))
         settings = ServiceSettings()
@@ -121,6 +124,18 @@ def world(declared: str, diary: Diary) -> Iterator[World]:
             yield made
         finally:
             made.over.set()
+
+
+def _keep_logs(home: Path, diary: Diary) -> None:
+    """All that was logged stays in `var/soak`, until the next one."""
+    kept = checkout() / "var" / "soak"
+    shutil.rmtree(kept, ignore_errors=True)
+    for file in (*home.rglob("*.log"), *home.glob(f"streams/*/{LOG}"), *home.glob("streams/*/*.json")):
+        with suppress(OSError):
+            to = kept / file.relative_to(home)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, to)
+    diary.note(f"logs are in {kept}")
 
 
 def _end(supervisor: Supervisor) -> None:
