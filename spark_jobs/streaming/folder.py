@@ -6,6 +6,7 @@ stop               present: the application ends at a round's boundary
 hold               present: the first stage waits, so that the others come up with it
 savepoint.json     a savepoint that is asked for, and what became of it
 lease              touched by who supervises the application
+launched.json      the process that was started last to be the application
 starts.json        when it was started for which DAG run
 lock               held by the application as long as it lives
 log                what the application prints
@@ -16,9 +17,12 @@ from __future__ import annotations
 import fcntl
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
+
+import psutil
 
 from spark_jobs.streaming.errors import AlreadyRuns, NoSavepoint
 from spark_jobs.streaming.json_files import read_json, write_json
@@ -29,6 +33,22 @@ LOCK, LOG = "lock", "log"
 _REGISTRY_LOCK = "registry.lock"
 QUERIES = (REGISTRY, _REGISTRY_LOCK)  # the files of the queries
 _LOOKERS_SECONDS = 1.0  # who only looks whether a job runs holds its lock for a moment
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A process that was started to be a job's application: its id, and when, in seconds since 1970."""
+
+    pid: int
+    at: float
+
+    @property
+    def lives(self) -> bool:
+        """Whether it does; another process that has its id by now is not it."""
+        with suppress(psutil.Error):
+            process = psutil.Process(self.pid)
+            return bool(process.create_time() == self.at and process.status() != psutil.STATUS_ZOMBIE)
+        return False
 
 
 class JobFolder:
@@ -43,6 +63,7 @@ class JobFolder:
         self.log_file = path / LOG
         self.lease_file = path / "lease"
         self.starts_file = path / "starts.json"
+        self._launched_file = path / "launched.json"
 
     def registry(self) -> Registry | None:
         """The queries as they are now; None before the job first started."""
@@ -110,6 +131,20 @@ class JobFolder:
                 return False
             time.sleep(0.1)
         return True
+
+    def note_launch(self, pid: int) -> None:
+        """A process was started that is to be the application."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with suppress(psutil.Error):  # it has ended already
+            write_json(self._launched_file, asdict(Launched(pid, psutil.Process(pid).create_time())))
+
+    def coming(self) -> Launched | None:
+        """The process that was started and is not the application yet: to load its code takes some seconds."""
+        told, beat = read_json(self._launched_file), self.heartbeat()
+        launched = None if told is None else Launched(**told)
+        if launched is None or (beat is not None and beat["began"] >= launched.at):
+            return None
+        return launched if launched.lives else None
 
     def runs(self) -> bool:
         """Whether an application of this job lives on this machine."""

@@ -81,7 +81,7 @@ def launch(
     folder.path.mkdir(parents=True, exist_ok=True)
     renew(folder)
     with folder.log_file.open("ab") as log:
-        return subprocess.Popen(
+        application = subprocess.Popen(
             [sys.executable, "-m", "spark_jobs", "streams", "run", job],
             env={**environment, **({LEASE: str(lease)} if lease else {})},
             stdin=subprocess.DEVNULL,
@@ -89,11 +89,13 @@ def launch(
             stderr=log,
             start_new_session=True,
         )
+    folder.note_launch(application.pid)
+    return application
 
 
 def end(seen: Seen, folder: JobFolder, *, patience: float = 20.0) -> None:
     """Kill an application that hangs, with all that it started."""
-    if seen.pid is not None and folder.runs():
+    if seen.pid is not None and (folder.runs() or folder.coming() is not None):
         with suppress(ProcessLookupError):
             os.killpg(os.getpgid(seen.pid), signal.SIGKILL)
     folder.await_end(patience)

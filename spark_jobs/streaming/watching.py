@@ -45,6 +45,8 @@ def look(job: str, folder: JobFolder, now: float) -> Seen:
     """Look at a job; `now` in seconds since 1970."""
     beat = folder.heartbeat()
     lives = folder.runs()
+    if not lives and (coming := folder.coming()) is not None:
+        return Seen(job, "starting", began=coming.at, stages=beat["stages"] if beat else {}, pid=coming.pid)
     if beat is None:
         return Seen(job, "starting" if lives else "never started")
     state = beat["state"]

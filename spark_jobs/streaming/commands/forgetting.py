@@ -30,7 +30,7 @@ def forget(
     """Delete all that a stopped job keeps, its results too, so that it begins anew; what it reads stays."""
     settings = StreamSettings()
     declared, folder = job_named(job)
-    if folder.runs():
+    if folder.runs() or folder.coming() is not None:
         raise AlreadyRuns(f"{job}: it runs; stop it first: python -m spark_jobs streams stop {job}")
     with (
         closing(open_platform(Settings(), runner=NoRunner(), who="command line")) as platform,

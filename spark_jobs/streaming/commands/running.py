@@ -47,7 +47,7 @@ def run(
 def start(job: JobName, patience: Annotated[float, typer.Option(help="Seconds to wait until it runs")] = 120.0) -> None:
     """Start a job's application in the background, without a DAG; returns when every stage has ended a round."""
     _, folder = job_named(job)
-    if not folder.runs():
+    if not folder.runs() and folder.coming() is None:
         launch(job, folder)
     until = time.monotonic() + patience
     while not (seen := look(job, folder, time.time())).works:

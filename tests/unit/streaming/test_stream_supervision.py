@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from spark_jobs.streaming.errors import AlreadyRuns
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.supervision import LEASE, Limits, Verdict, abandoned, decide, note_start, renew, starts_of
+from spark_jobs.streaming.supervision import (
+    LEASE,
+    Limits,
+    Verdict,
+    abandoned,
+    decide,
+    end,
+    note_start,
+    renew,
+    starts_of,
+)
 from spark_jobs.streaming.watching import SILENT_SECONDS, Seen, look
 
 LIMITS = Limits(restarts=2, within=100.0, silent=30.0)
@@ -67,6 +82,41 @@ def test_one_application_holds_a_job(tmp_path: Path) -> None:
         with pytest.raises(AlreadyRuns, match="job"), JobFolder(tmp_path / "job").held():
             pass
     assert not folder.runs()
+
+
+def test_an_application_that_loads_its_code_is_starting_and_can_be_ended(tmp_path: Path) -> None:
+    """It holds no lock yet, and has told nothing: what the one before has told says nothing of it."""
+    folder = JobFolder(tmp_path / "job")
+    with folder.held():
+        told = {"state": "running", "error": "", "at": 10.0, "began": 5.0, "pid": 1, "stages": {"map": {"at": 9.0}}}
+        folder.beat(told)
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    try:
+        folder.note_launch(process.pid)
+        now = time.time()
+        seen = look("job", folder, now)
+        assert (seen.state, seen.pid) == ("starting", process.pid) and abs((seen.began or 0.0) - now) < 60
+        assert decide(seen, (), now, LIMITS).verdict is Verdict.WAIT
+        assert decide(seen, (), now + 100, LIMITS).verdict is Verdict.RESTART
+        folder.beat({**told, "began": now + 1})
+        assert look("job", folder, now).state == "dead"
+        folder.beat(told)
+        end(seen, folder)
+        assert process.wait(timeout=10) == -signal.SIGKILL
+        assert look("job", folder, now).state == "dead"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_another_process_with_the_same_id_is_not_the_one_that_was_started(tmp_path: Path) -> None:
+    """Ids come again, after a restart of the machine above all."""
+    folder = JobFolder(tmp_path / "job")
+    folder.note_launch(os.getpid())
+    assert folder.coming() is not None
+    told = json.loads((folder.path / "launched.json").read_text())
+    (folder.path / "launched.json").write_text(json.dumps({**told, "at": told["at"] - 1}))
+    assert folder.coming() is None and look("job", folder, 0.0).state == "never started"
 
 
 def test_what_a_job_said_last_counts_only_while_it_lives(tmp_path: Path) -> None:
