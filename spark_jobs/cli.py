@@ -10,14 +10,13 @@ from typing import Annotated, Any
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from persistence.errors import PersistenceError
 from persistence.model import Dataset, Strategy
 from persistence.platform import open_platform
 from persistence.redacting import redacted, traceback_without_secrets
-from persistence.telling import print_json
+from persistence.telling import console, print_json
 from persistence.wording import say_bytes, say_seconds
 from spark_jobs.errors import SparkJobsError
 from spark_jobs.landing import land, parse_days
@@ -54,7 +53,7 @@ def operations(
     for declared in listed:
         sources = "\n".join(declared.sources.values()) or "(from outside)"
         table.add_row(declared.name, sources, declared.output, "\n".join(_marks(declared)))
-    Console().print(table)
+    console().print(table)
     if name:
         print(f"{listed[0].doc}\nCode version {listed[0].version}; parameters: {', '.join(listed[0].parameters)}.")
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from persistence.telling import console
 from persistence.wording import say_bytes, say_seconds
 from spark_jobs.streaming.backpressure.admission import Mode
 from spark_jobs.streaming.backpressure.choosing import Choice, Control, choice_of, choose
@@ -31,14 +31,14 @@ def show(job: JobName, as_json: Json = False) -> None:
         chosen = {"mode": choice.mode, "control": choice.control}
         print(json.dumps({"job": job, "state": seen.state, **seen.backpressure, **chosen}, indent=2))
         return
-    console = Console()
-    console.print(f"{job}: {seen.state}, {_said(choice)}")
+    out = console()
+    out.print(f"{job}: {seen.state}, {_said(choice)}")
     stages = seen.backpressure.get("stages", {})
     if stages:
-        console.print(_table(stages))
+        out.print(_table(stages))
     for stage in stages.values():
         for each in stage["throttles"]:
-            console.print(_throttle(each), highlight=False)
+            out.print(_throttle(each), highlight=False)
 
 
 @app.command("set")

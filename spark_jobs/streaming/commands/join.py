@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from persistence.telling import console
 from spark_jobs.streaming.commands.arguments import JobName, Json, job_named
 from spark_jobs.streaming.commands.tables import plain_table
 from spark_jobs.streaming.folder import JobFolder
@@ -30,23 +31,23 @@ def explain(job: JobName, as_json: Json = False) -> None:
     if as_json:
         print(json.dumps(told, indent=2))
         return
-    console = Console()
+    out = console()
     messages = f"{told['messages']:.2f} messages a tuple" if told["messages"] else "no tuples yet"
     wanted = f", {told['wanted']} are wanted" if told["wanted"] != told["units"] else ""
-    console.print(
+    out.print(
         f"{job}: epoch {told['epoch']}, {told['strategy']}, {told['units']} units{wanted}, {messages}, "
         f"imbalance in tuples {told['imbalance']:.1%} "
         f"(bound of what is made level: {told['bound']:.1%}), {time.time() - told['at']:.0f} s ago\n"
     )
-    _loads(console, told["loads"])
-    _heavy(console, told["heavy"])
-    _entries(console, told["entries"])
-    _pieces(console, told["under_way"])
-    console.print("now: " + _some(told["reasons"]))
-    console.print("next: " + _some(told["would"]))
+    _loads(out, told["loads"])
+    _heavy(out, told["heavy"])
+    _entries(out, told["entries"])
+    _pieces(out, told["under_way"])
+    out.print("now: " + _some(told["reasons"]))
+    out.print("next: " + _some(told["would"]))
     for each in told["history"][-_SHOWN:]:
         at = time.strftime("%H:%M:%S", time.localtime(each["at"]))
-        console.print(f"{at}  epoch {each['epoch']}: {_some(each['reasons'])}", highlight=False)
+        out.print(f"{at}  epoch {each['epoch']}: {_some(each['reasons'])}", highlight=False)
 
 
 def _some(reasons: Sequence[str]) -> str:
@@ -68,42 +69,42 @@ def _named(name: str) -> tuple[JoinJob, JobFolder]:
     return as_join(job), folder
 
 
-def _loads(console: Console, loads: Mapping[str, Sequence[int]]) -> None:
+def _loads(out: Console, loads: Mapping[str, Sequence[int]]) -> None:
     most = max((sum(two) for two in loads.values()), default=0)
     table = plain_table("unit", "left", "right", "stored", "")
     for unit, (left, right) in loads.items():
         bar = "█" * round(30 * (left + right) / most) if most else ""
         table.add_row(unit, f"{left:,}", f"{right:,}", f"{left + right:,}", bar)
-    console.print(table)
+    out.print(table)
 
 
-def _heavy(console: Console, heavy: Sequence[Mapping[str, Any]]) -> None:
+def _heavy(out: Console, heavy: Sequence[Mapping[str, Any]]) -> None:
     if not heavy:
         return
     table = plain_table("heavy key", "side", "tuples", "probes", "on units")
     for each in heavy[:_SHOWN]:
         parts = ", ".join(f"{unit}: {tuples:,}" for unit, tuples in each["parts"].items())
         table.add_row(str(each["key"]), each["side"], f"{each['tuples']:,}", f"{each['probes']:,}", parts)
-    console.print(table)
+    out.print(table)
 
 
-def _entries(console: Console, entries: Sequence[Mapping[str, Any]]) -> None:
+def _entries(out: Console, entries: Sequence[Mapping[str, Any]]) -> None:
     if not entries:
         return
     table = plain_table("key with a place of its own", "side", "stored on", "probed on")
     for each in entries[:_SHOWN]:
         stores = ", ".join(f"{unit}: {share:.0%}" for unit, share in each["stores"].items())
         table.add_row(str(each["key"]), each["side"], stores, ", ".join(map(str, each["holds"])))
-    console.print(table)
+    out.print(table)
     if len(entries) > _SHOWN:
-        console.print(f"and {len(entries) - _SHOWN} more\n")
+        out.print(f"and {len(entries) - _SHOWN} more\n")
 
 
-def _pieces(console: Console, pieces: Sequence[Mapping[str, Any]]) -> None:
+def _pieces(out: Console, pieces: Sequence[Mapping[str, Any]]) -> None:
     if not pieces:
         return
     table = plain_table("piece", "", "tuples", "cost", "what and why")
     for each in pieces[:_SHOWN]:
         state = "being copied" if each["copying"] else "waits"
         table.add_row(str(each["piece"]), state, f"{each['tuples']:,}", f"{each['cost']:.4f}", each["words"])
-    console.print(table)
+    out.print(table)

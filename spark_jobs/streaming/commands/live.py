@@ -5,19 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+
+from persistence.telling import console
 
 _REFRESH_SECONDS = 1.0
 
 
 def show_live(table: Callable[[], Table], once: bool) -> None:
     """Print a table, and again every second until Ctrl-C; only once where asked to, or where nobody watches."""
-    if once or not Console().is_terminal:
-        Console().print(table())
+    out = console()
+    if once or not out.is_terminal:
+        out.print(table())
         return
-    with Live(table(), screen=False) as live:
+    with Live(table(), console=out, screen=False) as live:
         try:
             while True:
                 time.sleep(_REFRESH_SECONDS)

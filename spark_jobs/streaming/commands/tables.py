@@ -8,9 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from persistence.telling import console
 
 
 def plain_table(*columns: str) -> Table:
@@ -25,7 +26,7 @@ def print_rows(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
         table.add_column(as_it_stands(name))
     for row in rows:
         table.add_row(*(as_it_stands("" if value is None else str(value)) for value in row))
-    Console().print(table)
+    console().print(table)
 
 
 def as_it_stands(text: str, style: str = "") -> Text:
