@@ -113,6 +113,26 @@ def test_there_is_no_websocket(clients: dict[str, TestClient]) -> None:
             pass
 
 
+FOREIGN = [
+    {"Sec-Fetch-Site": "same-site"},
+    {"Sec-Fetch-Site": "cross-site", "Origin": "http://testserver"},
+    {"Origin": "http://testserver:8081"},
+    {"Origin": "null"},
+]
+
+
+@pytest.mark.parametrize("headers", FOREIGN)
+def test_a_page_of_another_site_changes_nothing(
+    ulla: TestClient, words: JobFolder, api: FastAPI, headers: dict[str, str]
+) -> None:
+    """Whoever is logged in, and though a stop needs no body: a form on another port could send it."""
+    for path in places(api):
+        assert ulla.post(PREFIX + path, headers=headers).status_code == 403, path
+    assert ulla.get(f"{ROOT}/streams/words", headers=headers).status_code == 200
+    own = {"Sec-Fetch-Site": "same-origin"}, {"Origin": "http://testserver"}, {}
+    assert {ulla.post(f"{ROOT}/streams/words/stop", headers=each).status_code for each in own} <= {200, 202, 204, 409}
+
+
 @pytest.mark.parametrize("pieces", [False, True])
 def test_more_than_a_request_may_have_is_not_read(ulla: TestClient, pieces: bool) -> None:
     """Told beforehand, or found as it comes."""

@@ -58,13 +58,13 @@ SEND = """([address, type]) => fetch(address, {
 
 
 def test_what_another_origin_posts_is_refused_though_the_browser_sends_the_login_along(page, live, port, target):
-    """A site on another port of this machine counts as the same site for cookies: the type of what is sent decides."""
+    """A site on another port of this machine counts as the same site for cookies, yet is another origin."""
     page.goto(f"http://127.0.0.1:{port}/")
     seen = []
     page.on("response", lambda answer: answer.url == target and seen.append((answer.request.method, answer.status)))
     for kind in ("text/plain", "application/x-www-form-urlencoded"):
         assert page.evaluate(SEND, [target, kind]) == "opaque"
-    assert seen == [("POST", 422), ("POST", 422)], "the login came along, else it would be 401"
+    assert seen == [("POST", 403), ("POST", 403)], "the login came along, else it would be 401"
     assert page.evaluate(SEND, [target, "application/json"]) == "TypeError", "the browser asks first, and is refused"
     assert not live.platform.catalog.resolve(PATH).pinned
     page.goto(f"{live.address}{PREFIX}/pages/queue")

@@ -1,8 +1,9 @@
-"""The gate before all routes: nobody passes without a user, nothing that is too large, and no websocket."""
+"""The gate before all routes: nobody passes without a user, nothing of another site, too large, or by a websocket."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
+from urllib.parse import urlsplit
 
 from airflow.api_fastapi.core_api.security import bearer_scheme, get_user
 from fastapi import HTTPException, Request
@@ -12,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from springline_airflow.api.problems import problem_of
 
 MOST = 256 << 10  # bytes of a request's body; the longest query is 20,000 letters
+_READING = ("GET", "HEAD", "OPTIONS")
 
 
 class Gate:
@@ -31,12 +33,22 @@ class Gate:
         request = Request(scope)
         try:
             await get_user(request, None, await bearer_scheme(request))
+            if request.method not in _READING and _of_another_site(request):
+                raise HTTPException(HTTPStatus.FORBIDDEN, "a page of another site may change nothing here")
             if int(request.headers.get("content-length") or 0) > MOST:
                 raise _too_large()
         except HTTPException as error:
             await JSONResponse(problem_of(error).model_dump(), error.status_code, error.headers)(scope, receive, send)
             return
         await self._app(scope, _limited(receive), send)
+
+
+def _of_another_site(request: Request) -> bool:
+    """Whether a browser sends this for a page that is not Airflow's: it sends the login along, to other ports too."""
+    if told := request.headers.get("sec-fetch-site"):
+        return told not in ("same-origin", "none")
+    origin = request.headers.get("origin")
+    return origin is not None and urlsplit(origin).netloc != request.headers.get("host")
 
 
 def _limited(receive: Receive) -> Receive:
