@@ -16,39 +16,52 @@ from benchmarks.everything import run_all
 from benchmarks.report import RESULTS, keep, show
 from persistence.profile import checkout
 
-NAMES = {
-    "acker": "tuple tracking on one core: acks a second, memory a root in flight, balance of the ring",
-    "alluxio": "beside Alluxio's own write types on real servers: run time, what is at risk, recovery",
-    "backpressure": "the same under the platform's own modes on Kafka and Spark (full: 45 minutes)",
-    "backpressure_simulation": "queue, latency and throughput under every mode of back-pressure, by simulation",
-    "backpressure_stop": "what waits, and memory, while the consumer of a stream stands still for ten minutes",
-    "catalog": "what single calls take with a million datasets recorded",
-    "dataset_calls": "what the API's calls about datasets take with 100,000 of them recorded",
-    "join": "a join of skewed streams from Kafka to Kafka: every strategy, Spark's own join, DuckDB",
-    "join_moves": "rounds of a unit of a join while a quarter of its state leaves it",
-    "join_unit": "one unit of a join on one core: what a tuple costs as its state grows from 1 to 30 M tuples",
-    "join_routing": "messages a tuple, load and migration of every strategy of the join, by simulation on counts",
-    "links": "the same over a slow and a fast link",
-    "persistence": "the paper's workload under each strategy: run time, bytes, memory",
-    "services": "what every server of the cluster takes: seconds until it is ready, and memory",
-    "soak": "everything on the cluster profile with a random fault a minute: what comes out, memory (full: 75 minutes)",
-    "stores": "bytes a second to and from HDFS and Alluxio, by each of the ways that there are",
-    "tracking": "what tracking costs windows and the word count, and acks a second through Kafka and Spark",
-    "tracking_latency": "from the last ack of a root until it is known to be complete",
-    "window_kernels": "the steps of windowed statistics on one core, without broker and Spark",
-    "window_latency": "from the row that closes a window to the result that can be read, by load",
-    "window_scale": "what a row costs, and what is held in memory, by units and by groups",
-    "windows": "windowed statistics from Kafka to Kafka, beside DuckDB, Polars, PySpark and PyFlink",
-    "wipes": "what each strategy loses when the cache is wiped, and how long recovery takes",
-    "policies": "the orders of persisting compared on the same lineages, by simulation with many faults",
+BENCHMARKS = {  # by folder, what each measures
+    "datasets": {
+        "alluxio": "beside Alluxio's own write types on real servers: run time, what is at risk, recovery",
+        "catalog": "what single calls take with a million datasets recorded",
+        "dataset_calls": "what the API's calls about datasets take with 100,000 of them recorded",
+        "links": "the same over a slow and a fast link",
+        "persistence": "the paper's workload under each strategy: run time, bytes, memory",
+        "policies": "the orders of persisting compared on the same lineages, by simulation with many faults",
+        "stores": "bytes a second to and from HDFS and Alluxio, by each of the ways that there are",
+        "wipes": "what each strategy loses when the cache is wiped, and how long recovery takes",
+    },
+    "tracking": {
+        "acker": "tuple tracking on one core: acks a second, memory a root in flight, balance of the ring",
+        "tracking": "what tracking costs windows and the word count, and acks a second through Kafka and Spark",
+        "tracking_latency": "from the last ack of a root until it is known to be complete",
+    },
+    "windows": {
+        "window_kernels": "the steps of windowed statistics on one core, without broker and Spark",
+        "window_latency": "from the row that closes a window to the result that can be read, by load",
+        "window_scale": "what a row costs, and what is held in memory, by units and by groups",
+        "windows": "windowed statistics from Kafka to Kafka, beside DuckDB, Polars, PySpark and PyFlink",
+    },
+    "join": {
+        "join": "a join of skewed streams from Kafka to Kafka: every strategy, Spark's own join, DuckDB",
+        "join_moves": "rounds of a unit of a join while a quarter of its state leaves it",
+        "join_routing": "messages a tuple, load and migration of every strategy of the join, by simulation on counts",
+        "join_unit": "one unit of a join on one core: what a tuple costs as its state grows from 1 to 30 M tuples",
+    },
+    "backpressure": {
+        "backpressure": "the same under the platform's own modes on Kafka and Spark (full: 45 minutes)",
+        "backpressure_simulation": "queue, latency and throughput under every mode of back-pressure, by simulation",
+        "backpressure_stop": "what waits, and memory, while the consumer of a stream stands still for ten minutes",
+    },
+    "cluster": {
+        "services": "what every server of the cluster takes: seconds until it is ready, and memory",
+        "soak": "everything on the cluster profile, a random fault a minute: what comes out, memory (full: 75 minutes)",
+    },
 }
+NAMES = {name: what for folder in BENCHMARKS.values() for name, what in folder.items()}
 ALL = "all"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the benchmark that was named; 1 if it missed a goal, of all: if one did not come to its end.
 
-    A benchmark is a module here with `run(size) -> Report`.
+    A benchmark is a module of its name, in one of these folders, with `run(size) -> Report`.
     """
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
@@ -61,10 +74,11 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 160)
     if chosen.name == ALL:
-        folder = chosen.into or checkout() / "var" / "benchmarks"  # quick ones are not for the documents
-        folder.mkdir(parents=True, exist_ok=True)
-        return 0 if run_all(sorted(NAMES), folder, console) else 1
-    report = import_module(f"benchmarks.{chosen.name}").run(chosen.size)
+        into = chosen.into or checkout() / "var" / "benchmarks"  # quick ones are not for the documents
+        into.mkdir(parents=True, exist_ok=True)
+        return 0 if run_all(sorted(NAMES), into, console) else 1
+    folder = next(folder for folder, names in BENCHMARKS.items() if chosen.name in names)
+    report = import_module(f"benchmarks.{folder}.{chosen.name}").run(chosen.size)
     console.print(f"kept in {keep(report, chosen.into or RESULTS)}", markup=False, highlight=False)
     show(report, console)
     return 0 if all(goal.met for goal in report.goals) else 1

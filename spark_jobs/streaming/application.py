@@ -29,10 +29,10 @@ from spark_jobs.streaming.jobs import is_tracked
 from spark_jobs.streaming.join.job import JoinJob
 from spark_jobs.streaming.join.steering import Steering
 from spark_jobs.streaming.kafka import Kafka
-from spark_jobs.streaming.keeping import Keeper
 from spark_jobs.streaming.monitoring import Monitor
 from spark_jobs.streaming.parts import Job, Part
-from spark_jobs.streaming.saving import SavedStates
+from spark_jobs.streaming.result_keeper import Keeper
+from spark_jobs.streaming.saved_states import SavedStates
 from spark_jobs.streaming.session import has_slots, session_of
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.spark import Watched, start

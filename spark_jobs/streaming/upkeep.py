@@ -13,8 +13,8 @@ from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.parts import Part
+from spark_jobs.streaming.saved_states import SavedStates, told_needed_from
 from spark_jobs.streaming.savepoints import Savepoints, make_asked
-from spark_jobs.streaming.saving import SavedStates, told_needed_from
 from spark_jobs.streaming.unitlog.planner import cut_before
 from spark_jobs.streaming.unitlog.stage import Stage
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.backpressure_world import Faults, Station, Wire, World
+from benchmarks.backpressure.simulator import Faults, Station, Wire, World
 from spark_jobs.streaming.backpressure.admission import MINIMUM, Admission, Admitted, Mode, Seen
 from spark_jobs.streaming.backpressure.modes import make_admission
 from spark_jobs.streaming.backpressure.queue import Measured

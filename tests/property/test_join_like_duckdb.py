@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks.join_inputs import Roads, Tpch, fields_of
-from benchmarks.join_job import message_of
+from benchmarks.join.inputs import Roads, Tpch, fields_of
+from benchmarks.join.job import message_of
 from spark_jobs.streaming.join.condition import Condition
 from spark_jobs.streaming.join.job import JoinJob
 from spark_jobs.streaming.join.predicate import Relation

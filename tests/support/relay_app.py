@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from benchmarks.relay_job import allow, numbered
+from benchmarks.backpressure.relay_job import allow, numbered
 from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.kafka import Kafka
 from spark_jobs.streaming.unitlog.log import Letter
@@ -42,7 +42,15 @@ class RelayApp(Application):
         """Start the application, unless it lives."""
         if self._application is None or self._application.poll() is not None:
             self.folder.path.mkdir(parents=True, exist_ok=True)
-            command = [sys.executable, "-m", "benchmarks.relay_job", self.name, self._mode, self.name, str(self._slow)]
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.backpressure.relay_job",
+                self.name,
+                self._mode,
+                self.name,
+                str(self._slow),
+            ]
             with self.folder.log_file.open("ab") as log:
                 self._application = subprocess.Popen(
                     command, env=self._environment, cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,

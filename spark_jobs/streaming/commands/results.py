@@ -13,7 +13,7 @@ from persistence.runner import NoRunner
 from spark_jobs.streaming.commands.arguments import JobName, Json, job_named, windows_job_named
 from spark_jobs.streaming.commands.tables import print_answer
 from spark_jobs.streaming.kafka import Kafka
-from spark_jobs.streaming.kept import ask_kept
+from spark_jobs.streaming.kept_results import ask_kept
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.tailing import newest
 

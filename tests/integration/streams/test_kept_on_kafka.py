@@ -17,7 +17,7 @@ from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.inputs.flows import Flows
 from spark_jobs.streaming.jobs import job_of
 from spark_jobs.streaming.kafka import Kafka
-from spark_jobs.streaming.kept import ask_kept
+from spark_jobs.streaming.kept_results import ask_kept
 from spark_jobs.streaming.ranges import Span, asked_of, write_range
 from tests.support.servers import Running
 from tests.support.stream_job import StreamJob, expected

@@ -18,11 +18,11 @@ from persistence.model import Phase
 from persistence.platform import Platform
 from persistence.sending import Sender
 from persistence.store import Store
-from spark_jobs.streaming import kept
+from spark_jobs.streaming import kept_results
 from spark_jobs.streaming.errors import BadSql, Fenced, MessagesGone, NothingKept
-from spark_jobs.streaming.keeping import KeptResults, folder_of, keeping_stage, table_of
-from spark_jobs.streaming.kept import ask_kept
+from spark_jobs.streaming.kept_results import ask_kept
 from spark_jobs.streaming.result_files import schema_of
+from spark_jobs.streaming.result_keeper import KeptResults, folder_of, keeping_stage, table_of
 from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.unitlog.planner import read_line
 from spark_jobs.streaming.unitlog.rounds import Plan
@@ -324,6 +324,6 @@ def test_a_report_that_names_a_file_elsewhere_is_refused(
     """As one could that was written into the under-store by somebody else, and found there by `rebuild`."""
     world.tell(1)
     world.application().keep()
-    monkeypatch.setattr(kept, "_files_of", lambda reading: {"sums": [name]})
+    monkeypatch.setattr(kept_results, "_files_of", lambda reading: {"sums": [name]})
     with pytest.raises(InvalidPath, match="is no place below it"):
         ask_kept(world.platform, JOB, "SELECT * FROM sums")

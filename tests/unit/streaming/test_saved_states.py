@@ -14,7 +14,7 @@ from persistence.platform import Platform
 from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.parts import Part
-from spark_jobs.streaming.saving import SavedStates
+from spark_jobs.streaming.saved_states import SavedStates
 from spark_jobs.streaming.unitlog.planner import CONTENTS_EVERY, cut_before
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.stage import Stage

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.relay_job import RelayJob
+from benchmarks.backpressure.relay_job import RelayJob
 from spark_jobs.streaming.backpressure.counting import Counting, upstreams_of
 from spark_jobs.streaming.backpressure.pacing import Planned
 from spark_jobs.streaming.backpressure.queue import Counted

@@ -1,0 +1,44 @@
+"""A consumer that stops for ten minutes, on Kafka and Spark: what waits before each stage, and memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.backpressure.backpressure_simulation import STAGES, Scenario
+from benchmarks.backpressure.path import course
+from benchmarks.report import Goal, Report, Row
+from benchmarks.streams.broker import place
+from spark_jobs.streaming.backpressure.modes import RECOMMENDED
+
+_OFFERED = 5e6  # bytes a second
+_BEFORE, _AFTER = 10.0, 30.0  # seconds
+_MOST_WAITING = 8.0  # MB before a stage, as before one of which nothing is known
+_MOST_MEMORY = 4.0  # GB of JVM and workers
+
+
+def run(size: str) -> Report:
+    """The slow stage stands still for ten minutes (quick: one), under the recommended mode."""
+    still = 600.0 if size == "full" else 60.0
+    scenario = Scenario(
+        "long stop", _BEFORE + still + _AFTER, lambda at: np.where((at >= _BEFORE) & (at < _BEFORE + still), 0.0, 25e6)
+    )
+    with place() as where:
+        seen = course(where, scenario, RECOMMENDED, offered=_OFFERED)
+    waiting = {stage: round(max(seen.trace.waiting[stage]) / 1e6, 1) for stage in STAGES[1:]}
+    most, memory, wrong = max(waiting.values()), round(seen.memory / 1e9, 2), seen.lost + seen.doubled
+    row: Row = {
+        **{f"before_{stage}_mb": many for stage, many in waiting.items()}, "memory_gb": memory,
+        "messages": seen.sent, "lost": seen.lost, "doubled": seen.doubled,
+    }  # fmt: skip
+    goals = [
+        Goal("bytes that wait before a stage at most, MB", most, f"at most {_MOST_WAITING:g}", most <= _MOST_WAITING),
+        Goal("memory of JVM and workers at most, GB", memory, f"at most {_MOST_MEMORY:g}", memory <= _MOST_MEMORY),
+        Goal("messages lost or doubled", wrong, "0", wrong == 0),
+    ]  # fmt: skip
+    return Report("backpressure_stop", size, [row], goals, [_REMARK.format(still=still)])
+
+
+_REMARK = (
+    f"{_OFFERED / 1e6:g} MB/s into the first topic; the stage `count` stands still for {{still:g}} s. By stage: the "
+    "most bytes that waited before it, in its topic; what the first one does not admit waits in the topic it reads."
+)

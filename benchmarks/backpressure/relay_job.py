@@ -1,0 +1,179 @@
+"""A job that hands messages on through stages of which one can be slowed down while it runs.
+
+    topic -> take -> parse -+-> count   as slow as a file says, tells the number of each message
+                            +-> keep    the sibling branch
+
+`python -m benchmarks.backpressure.relay_job NAME MODE TOPIC FILE` is its application.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from spark_jobs.streaming.backpressure.admission import Mode
+from spark_jobs.streaming.backpressure.choosing import USUAL, Choice
+from spark_jobs.streaming.folder import HOLD, STOP, JobFolder
+from spark_jobs.streaming.parts import OwnTopics, Part
+from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.tracking.tracked import Tracked
+from spark_jobs.streaming.unitlog.stage import Stage, register_step
+from spark_jobs.streaming.unitlog.step import Input, Message, Output, State, Step
+
+_STEPS = ("benchmarks.backpressure.relay_job",)
+_DIGITS = 12  # with which a message begins
+_TURN = 0.02  # seconds after which a capacity is looked at again
+
+
+@dataclass(frozen=True)
+class RelayJob(OwnTopics):
+    """Four stages of `units` units; each of `count` can do as many bytes a second as the file `slow` says."""
+
+    name: str
+    topic: str
+    slow: str = ""
+    units: int = 1
+    admitted: int = 1_000
+    latest: bool = False
+    backpressure: Choice = USUAL
+    tracked: Tracked | None = None
+
+    @property
+    def dead(self) -> str:
+        """Nothing comes there."""
+        return ""
+
+    def topics(self, units: int) -> Mapping[str, int]:
+        """The topics that the job makes for itself, with their units."""
+        own = {f"{self.name}.{stage}": self.units for stage in ("parse", "count", "keep")}
+        return {**own, self.results: self.units, **{part.stage.rounds: 1 for part in self.parts(units, Path())}}
+
+    def parts(self, units: int, state: Path) -> tuple[Part, ...]:
+        """Take, parse, and the two branches."""
+        folder = str(state / self.name)
+        own = {"parse": f"{self.name}.parse", "count": f"{self.name}.count", "keep": f"{self.name}.keep"}
+        take = Stage(
+            self.name, "take", "relay.take", self.topic, folder, arguments={"units": self.units}, modules=_STEPS,
+            downstream=own["parse"], units=self.units, admitted=self.admitted,
+        )  # fmt: skip
+        parse = Stage(
+            self.name, "parse", "relay.parse", own["parse"], folder, modules=_STEPS, stamped=True,
+            downstream=own["count"], units=self.units, acks=own["keep"], ackers=self.units, admitted=10_000,
+        )  # fmt: skip
+        count = Stage(
+            self.name, "count", "relay.count", own["count"], folder, arguments={"slow": self.slow}, modules=_STEPS,
+            stamped=True, results=self.results, admitted=10_000,
+        )  # fmt: skip
+        keep = Stage(
+            self.name, "keep", "relay.count", own["keep"], folder, arguments={"slow": ""}, modules=_STEPS,
+            stamped=True, admitted=10_000,
+        )  # fmt: skip
+        holds = {"take": (STOP, HOLD)}
+        stages = ((take, units), (parse, self.units), (count, self.units), (keep, self.units))
+        return tuple(Part(stage, many, {}, holds.get(stage.name, (STOP,))) for stage, many in stages)
+
+    def prepare(self, folder: JobFolder) -> None:
+        """Nothing to make."""
+
+
+def _take(units: int) -> Step:
+    def take(state: State, given: Input) -> Output:
+        """Each message as a row: its bytes, and when it was admitted."""
+        rows, now = list(given.messages), time.time()
+        to = given.unit % units
+        batches = [
+            pa.record_batch({"value": pa.array([bytes(row.value)], pa.binary()), "at": pa.array([now])}) for row in rows
+        ]
+        return Output(state, {to: batches} if batches else {}, counts={"messages": len(rows)})
+
+    return take
+
+
+def _parse() -> Step:
+    def parse(state: State, given: Input) -> Output:
+        """All rows to `count`, every second one to `keep` too."""
+        batches = [_batch(message) for message in given.messages]
+        halves = batches[::2]
+        return Output(
+            state, {given.unit: batches} if batches else {}, acks={given.unit: halves} if halves else {},
+            counts={"messages": len(batches)},
+        )  # fmt: skip
+
+    return parse
+
+
+def _count(slow: str) -> Step:
+    def count(state: State, given: Input) -> Output:
+        """The number that each message begins with, when it was through, and how long that took from its admission."""
+        rows = [_batch(message) for message in given.messages]
+        many = sum(row.nbytes for row in rows)
+        if slow:
+            _work(many, Path(slow))
+        if not rows:
+            return Output(state)
+        table = pa.Table.from_batches(rows)
+        numbers = [int(value[:_DIGITS]) for value in table["value"].to_pylist()]
+        now = time.time()
+        late = [now - at for at in table["at"].to_pylist()]
+        found = pa.record_batch({"number": numbers, "at": [now] * len(numbers), "seconds": late})
+        results = [found.replace_schema_metadata({"query": "numbers"})] if slow else []
+        return Output(state, results=results, counts={"messages": len(numbers), "bytes": many})
+
+    return count
+
+
+def numbered(number: int, size: int) -> bytes:
+    """A message of so many bytes, of which `count` tells the number."""
+    return b"%0*d" % (_DIGITS, number) + b"x" * (size - _DIGITS)
+
+
+def allow(slow: Path, capacity: float) -> None:
+    """Let `count` do so many bytes a second from now on."""
+    half = slow.with_suffix(".half")
+    half.write_text(f"{capacity:.1f}")
+    half.replace(slow)
+
+
+def _work(many: int, slow: Path) -> None:
+    """Take as long as so many bytes take, though the capacity changes meanwhile."""
+    left, at = float(many), time.monotonic()
+    while left > 0 and (capacity := _capacity(slow)) is not None:
+        time.sleep(min(left / capacity, _TURN) if capacity else _TURN)
+        at, before = time.monotonic(), at
+        left -= capacity * (at - before)
+
+
+def _capacity(slow: Path) -> float | None:
+    """Bytes a second; None: without bound."""
+    with suppress(FileNotFoundError):
+        return float(slow.read_text())
+    return None
+
+
+def _batch(message: Message) -> pa.RecordBatch:
+    with pa.ipc.open_stream(message.value) as reader:
+        return reader.read_next_batch()
+
+
+register_step("relay.take", _take)
+register_step("relay.parse", _parse)
+register_step("relay.count", _count)
+
+
+def main(name: str, mode: str, topic: str, slow: str) -> None:
+    """Be the job's application until it is asked to stop."""
+    from spark_jobs.streaming.application import run_job  # starts with Spark
+
+    settings: Any = StreamSettings()
+    run_job(RelayJob(name, topic, slow, backpressure=Choice(Mode(mode))), settings)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,1 @@
+"""The whole cluster: what its servers take, and everything at once on it under faults."""

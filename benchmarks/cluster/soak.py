@@ -1,0 +1,145 @@
+"""Everything at once on the cluster profile, with a random fault a minute; what comes out is compared with no fault."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+
+from benchmarks.cluster.soaking import streams
+from benchmarks.cluster.soaking.diary import Diary
+from benchmarks.cluster.soaking.faults import Struck, draw
+from benchmarks.cluster.soaking.watching import Sample, Watch, growth, zombies
+from benchmarks.cluster.soaking.workflow import Workflow
+from benchmarks.cluster.soaking.world import World, world
+from benchmarks.report import Goal, Report, Row
+
+_SEED = 20130105
+_EVERY = 60.0  # seconds between two faults
+_MOST = 12.0  # GiB that all may hold
+_GROWTH = 0.1  # by which what levels off may still grow
+_PATIENCE = 300.0  # seconds for the last faults to heal
+_LOOK_SECONDS = 1.0
+
+
+def run(size: str) -> Report:
+    """An hour (quick: six minutes) under three streams and the workflow; a seed, the same faults in the same order."""
+    seconds = 3600.0 if size == "full" else 360.0
+    diary, drawn = Diary(), random.Random(_SEED)
+    with world(streams.DECLARED, diary) as place:
+        workflow = Workflow(place)
+        streams.begin(place)
+        place.keep_up()
+        watch = Watch(place)
+        diary.note("all is at work; the faults begin")
+        feeding = streams.Feeding(place.streams.cluster, seconds + 600)
+        faults = _harm(place, drawn, int(seconds / _EVERY))
+        diary.note("no more faults")
+        feeding.end()
+        streams.await_through(place)
+        workflow.end()
+        left = workflow.await_persisted()
+        wrong = streams.wrong(place)
+        dead = zombies(place)
+    goals = [
+        *(Goal(f"results of the stream {job} that are missing, doubled or wrong", many, "0", many == 0)
+          for job, many in wrong.items()),
+        Goal(f"datasets of {workflow.runs} backfills that differ", workflow.wrong, "0", workflow.wrong == 0),
+        Goal("datasets that are not persisted in the end", left, "0", left == 0),
+        Goal("faults that did not heal", sum(each.healed is None for each in faults), "0",
+             all(each.healed is not None for each in faults)),
+        Goal("DAG runs started again by hand", diary.count("by hand"), "0", not diary.count("by hand")),
+        *_level(watch.samples),
+        Goal("zombies in the end", dead, "0", not dead),
+    ]  # fmt: skip
+    rows: list[Row] = [
+        {"at_s": round(each.at), "fault": each.struck.what, "healed_s": each.healed and round(each.healed)}
+        for each in faults
+    ]
+    return Report("soak", size, rows, goals, [*_REMARKS, _course(watch.samples)])
+
+
+_REMARKS = (
+    f"A fault every {_EVERY:.0f} s, seed {_SEED}: PostgreSQL, Kafka, HDFS, Alluxio, Spark Connect, Airflow, three days "
+    "of the workflow as backfills without end, streams of windows, of tracked words, of a join, each under its DAG.",
+    "healed: all servers serve, and each stream has read on; faults do not wait for it. A server that died is started "
+    "again after 3 s, as an init would; all else heals by itself.",
+    "Memory and open files: the mean of the last quarter against that of the second.",
+)
+
+
+@dataclass
+class _Fault:
+    """One that was struck: since when, what the streams had read by then, and after how many seconds all was well."""
+
+    at: float  # of the diary
+    struck: Struck
+    before: dict[str, int]
+    begun: float = field(default_factory=time.monotonic)
+    healed: float | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether it has lasted as long as it was to."""
+        return time.monotonic() >= self.begun + self.struck.seconds
+
+
+def _harm(place: World, drawn: random.Random, many: int) -> list[_Fault]:
+    """A fault a minute, whether or not the one before has healed; then wait for what has not."""
+    begun, faults = time.monotonic(), list[_Fault]()
+    while True:
+        if len(faults) < many and time.monotonic() >= begun + len(faults) * _EVERY:
+            faults.append(_strike(place, drawn, len(faults) + 1))
+        open_ = [each for each in faults if each.healed is None and each.over]
+        missing = place.missing() or _behind(place, faults[-1].before)
+        if not missing:
+            for each in open_:
+                each.healed = time.monotonic() - each.begun - each.struck.seconds
+                place.diary.note(f"fault {faults.index(each) + 1} has healed, {each.healed:.0f} s after it")
+        if len(faults) == many and all(each.healed is not None for each in faults):
+            return faults
+        if time.monotonic() > faults[-1].begun + _PATIENCE:
+            place.diary.note(f"after {_PATIENCE:.0f} s still: {missing}")
+            return faults
+        time.sleep(_LOOK_SECONDS)
+
+
+def _strike(place: World, drawn: random.Random, number: int) -> _Fault:
+    before = {job: streams.rows_of(place, job) for job in streams.JOBS}
+    at = place.diary.now
+    struck = draw(drawn)(place, drawn)
+    place.diary.note(f"fault {number}: {struck.what}")
+    if struck.seconds:
+        threading.Timer(struck.seconds, struck.undo).start()
+    return _Fault(at, struck, before)
+
+
+def _behind(place: World, before: dict[str, int]) -> str:
+    """The first stream that does not work, or has read nothing since."""
+    for job, rows in before.items():
+        seen = streams.seen(place, job)
+        if not seen.works:
+            return f"stream {job} is {seen.state} {seen.error}"
+        if streams.rows_of(place, job) <= rows:
+            return f"stream {job} has read nothing"
+    return ""
+
+
+def _level(samples: Sequence[Sample]) -> list[Goal]:
+    most = max(each.memory + each.files_in_memory for each in samples) / 2**30
+    memory = growth([each.memory for each in samples])
+    files = growth([each.open_files for each in samples])
+    return [
+        Goal("memory at most, with files in memory, GiB", round(most, 1), f"at most {_MOST:g}", most <= _MOST),
+        Goal("memory grows by, %", round(memory * 100, 1), f"at most {_GROWTH:.0%}", memory <= _GROWTH),
+        Goal("open files grow by, %", round(files * 100, 1), f"at most {_GROWTH:.0%}", files <= _GROWTH),
+    ]
+
+
+def _course(samples: Sequence[Sample]) -> str:
+    """Ten moments of the course, in one line."""
+    chosen = [asdict(each) for each in samples[:: max(len(samples) // 10, 1)]]
+    told = (f"{each['at'] / 60:.0f} min {each['memory'] / 1e9:.1f} GB, {each['open_files']:,}" for each in chosen)
+    return f"Memory of processes, and open files: {'; '.join(told)}."

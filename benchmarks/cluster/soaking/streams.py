@@ -1,0 +1,267 @@
+"""The streams of a soak: what is declared, what feeds them, and what must have come out, from the topics themselves."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+import duckdb
+import pandas as pd
+
+from benchmarks.cluster.soaking.world import World
+from services.airflow_api import AirflowRefused
+from services.demo.streams import caught_up, dag_of
+from spark_jobs.streaming.cluster import Cluster
+from spark_jobs.streaming.errors import StreamError
+from spark_jobs.streaming.inputs.feeding import Source, messages_of
+from spark_jobs.streaming.inputs.flows import FIELDS
+from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.unitlog.log import Letter, Log
+from spark_jobs.streaming.watching import Seen, look
+
+FLOWS, WORDS, ORDERS = "flows", "words", "orders"
+JOBS = {FLOWS: "map", WORDS: "split", ORDERS: "route"}  # each with its first stage
+_UNITS = 2
+_LOOK_SECONDS = 2.0
+_PATIENCE = 600.0  # seconds for a stream to work at first, and for all to be through in the end
+_FAR = 86_400.0  # seconds of event time after the last row: every window closes
+
+DECLARED = f"""
+[{FLOWS}]
+topic = "flows"
+reducers = 2
+[{FLOWS}.stream]
+time = "timestamp"
+lateness = 5.0
+idle = 1e9  # no unit is passed over: what is late would depend on the clock, and on the faults
+fields = {json.dumps([[each.name, each.type] for each in FIELDS])}
+[{FLOWS}.queries]
+sums = "SELECT sip, type, count(*) AS rows, sum(bytes) AS bytes FROM flows GROUP BY sip, type WINDOWING 10 s"
+
+[{WORDS}]
+kind = "wordcount"
+topic = "lines"
+[{WORDS}.tracking]
+timeout = 60.0
+
+[{ORDERS}]
+kind = "join"
+on = "l.orderkey = r.orderkey AND l.priority = '1-URGENT' AND r.quantity > 45"
+select = ["l.orderkey", "l.customer", "r.quantity", "r.price"]
+units = 2
+room = 4
+[{ORDERS}.left]
+topic = "orders"
+fields = [["orderkey", "int"], ["customer", "int"], ["priority", "text"]]
+[{ORDERS}.right]
+topic = "items"
+fields = [["orderkey", "int"], ["quantity", "int"], ["price", "float"], ["shipmode", "text"]]
+"""
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Rows of a source for a topic: so many a second, so many a message."""
+
+    topic: str
+    source: Source
+    speed: float
+    size: int
+
+
+FEEDS = (
+    Feed("flows", Source.FLOWS, 500, 50),
+    Feed("lines", Source.LINES, 200, 20),
+    Feed("orders", Source.ORDERS, 50, 10),
+    Feed("items", Source.ITEMS, 100, 20),
+)
+
+
+def begin(world: World) -> None:
+    """Make the topics, and start one stream after another, each under its DAG."""
+    with closing(Kafka(world.streams.cluster)) as log:
+        log.create({feed.topic: _UNITS for feed in FEEDS})
+    for job in JOBS:
+        world.api.pause(dag_of(job), False)
+        world.api.trigger(dag_of(job), {})
+        until = time.monotonic() + _PATIENCE
+        while not seen(world, job).stages:
+            if time.monotonic() > until:
+                raise StreamError(f"{job} does not come to work: {seen(world, job)}")
+            time.sleep(_LOOK_SECONDS)
+    threading.Thread(target=_keep, args=(world,), daemon=True).start()
+
+
+def seen(world: World, job: str) -> Seen:
+    """How a stream is."""
+    return look(job, world.streams.folder(job), time.time())
+
+
+def rows_of(world: World, job: str) -> int:
+    """The rows that its first stage has read."""
+    return int(seen(world, job).stages.get(JOBS[job], {}).get("counts", {}).get("rows", 0))
+
+
+def _keep(world: World) -> None:
+    """Trigger the DAG of a stream whose run has ended, as a person would have to."""
+    while not world.over.wait(_LOOK_SECONDS):
+        for job in JOBS:
+            try:
+                if not world.api.living(dag_of(job)):
+                    world.diary.note(f"the run of {dag_of(job)} has ended: triggered again by hand", "by hand")
+                    world.api.trigger(dag_of(job), {})
+            except AirflowRefused:
+                continue  # it is away at the moment
+
+
+class Feeding:
+    """Sends rows as they are due until it is ended; what a broker did not take is sent again."""
+
+    def __init__(self, cluster: Cluster, seconds: float) -> None:
+        self._cluster = cluster
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._feed, args=(feed, seconds), daemon=True) for feed in FEEDS]
+        for thread in self._threads:
+            thread.start()
+
+    def end(self) -> None:
+        """Stop, and send a row to each unit of the flows that lets all windows close."""
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+        with closing(Kafka(self._cluster)) as log:
+            last = max(_rows(log, FLOWS), key=_time)
+        end = f"{_time(last) + _FAR},{last.partition(',')[2]}\n".encode()
+        with closing(_Patient(self._cluster)) as log:
+            for unit in range(_UNITS):
+                log.send(Letter(FLOWS, unit, end))
+
+    def _feed(self, feed: Feed, seconds: float) -> None:
+        messages = messages_of(feed.source, rows=int(seconds * feed.speed), size=feed.size, speed=feed.speed)
+        begun = time.monotonic()
+        with closing(_Patient(self._cluster)) as log:
+            for number, due in enumerate(messages):
+                if self._over.wait(max(0.0, due.seconds - (time.monotonic() - begun))):
+                    return
+                log.send(Letter(feed.topic, number % _UNITS, due.value))
+
+
+class _Patient:
+    """Sends messages until the broker has them; one may then be there twice, and is looked for twice in results."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._log = Kafka(cluster)
+
+    def send(self, letter: Letter) -> None:
+        """Send one, and again while that fails."""
+        while True:
+            try:
+                with self._log.sending() as sending:
+                    sending.send(letter)
+                return
+            except StreamError:
+                self._log.close()
+                time.sleep(1)
+                self._log = Kafka(self._cluster)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._log.close()
+
+
+def await_through(world: World) -> None:
+    """Wait until the streams have taken all that was sent; raises `StreamError`."""
+    until = time.monotonic() + _PATIENCE
+    level = 0
+    while level < 3:
+        late = [each for each in (seen(world, job) for job in JOBS) if not caught_up(each)]
+        level = 0 if late else level + 1
+        if time.monotonic() > until:
+            raise StreamError(f"not through after {_PATIENCE:g} s: {late}")
+        time.sleep(_LOOK_SECONDS)
+
+
+def wrong(world: World) -> dict[str, int]:
+    """By stream, how many results are missing, doubled or others than they should be; of how many is noted."""
+    with closing(Kafka(world.streams.cluster)) as log:
+        found = compared(log)
+    for job, (wanted, told, other) in found.items():
+        world.diary.note(f"{job}: {told:,} told, {wanted:,} wanted, {other:,} wrong")
+    return {job: other for job, (_, _, other) in found.items()}
+
+
+def compared(log: Log) -> dict[str, tuple[int, int, int]]:
+    """By stream, how many results what was fed should give, how many were told, in how many they differ."""
+    results = {
+        FLOWS: (_sums_wanted(log), _told(log, FLOWS, ("window_start", "sip", "type", "rows", "bytes"))),
+        WORDS: (_words_wanted(log), _words_told(log)),
+        ORDERS: (_pairs_wanted(log), _told(log, ORDERS, ("orderkey", "customer", "quantity", "price"))),
+    }
+    return {
+        job: (wanted.total(), told.total(), (wanted - told).total() + (told - wanted).total())
+        for job, (wanted, told) in results.items()
+    }
+
+
+def _time(row: str) -> float:
+    return float(row.partition(",")[0])
+
+
+def _rows(log: Log, topic: str) -> Iterator[str]:
+    for unit, extent in log.extents(topic).items():
+        for message in log.fetch(topic, unit, extent.low, extent.high):
+            yield from bytes(message.value).decode().splitlines()
+
+
+def _told(log: Log, job: str, names: Iterable[str]) -> Counter[tuple[str, ...]]:
+    rows = (json.loads(line) for line in _rows(log, f"{job}.results"))
+    return Counter(tuple(_said(row[name]) for name in names) for row in rows)
+
+
+def _said(value: object) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)[:19]
+
+
+def _sums_wanted(log: Log) -> Counter[tuple[str, ...]]:
+    fed = pd.DataFrame(  # noqa: F841  (the query names it)
+        [(float(row[0]), row[1], row[2], int(row[6])) for row in (line.split(",") for line in _rows(log, FLOWS))],
+        columns=["seconds", "sip", "type", "bytes"],
+    )
+    found = duckdb.execute(
+        f"""SELECT strftime(make_timestamp((floor(seconds / 10) * 10000000)::BIGINT), '%Y-%m-%dT%H:%M:%S'),
+          sip, type, count(*), sum(bytes)::BIGINT FROM fed WHERE seconds < (SELECT max(seconds) FROM fed) - {_FAR / 2}
+          GROUP BY floor(seconds / 10), sip, type"""
+    ).fetchall()
+    return Counter(tuple(str(value) for value in row) for row in found)
+
+
+def _words_wanted(log: Log) -> Counter[tuple[str, ...]]:
+    return Counter((word,) for line in _rows(log, "lines") for word in line.split())
+
+
+def _words_told(log: Log) -> Counter[tuple[str, ...]]:
+    found: Counter[tuple[str, ...]] = Counter()
+    for line in _rows(log, f"{WORDS}.results"):
+        told = json.loads(line)
+        found[(told["word"],)] = max(found[(told["word"],)], told["count"])
+    return found
+
+
+def _pairs_wanted(log: Log) -> Counter[tuple[str, ...]]:
+    one = pd.DataFrame(  # noqa: F841
+        (line.split(",") for line in _rows(log, "orders")), columns=["orderkey", "customer", "priority"]
+    )
+    other = pd.DataFrame(  # noqa: F841
+        (line.split(",") for line in _rows(log, "items")), columns=["orderkey", "quantity", "price", "shipmode"]
+    )
+    found = duckdb.execute(
+        """SELECT orderkey, customer, quantity, price::DOUBLE FROM one JOIN other USING (orderkey)
+          WHERE priority = '1-URGENT' AND quantity::INT > 45"""
+    ).fetchall()
+    return Counter(tuple(_said(value) for value in row) for row in found)

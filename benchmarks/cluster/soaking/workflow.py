@@ -1,0 +1,104 @@
+"""The workflow of a soak: days are run again and again as backfills, and must give what they gave without a fault."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from benchmarks.cluster.soaking.world import World
+from services.airflow_api import AirflowRefused
+from services.demo.workflow import DAG_ID, DAYS, FILES, MAINTENANCE, PERSISTER, standing
+from services.errors import ServiceError
+from spark_jobs.landing import land
+from spark_jobs.settings import JobSettings
+
+_RANDOM = ("rotate", "accepted", "quarantine")  # made with a random salt, or from what was
+_LOOK_SECONDS = 2.0
+_PATIENCE = 900.0  # seconds for a backfill, with what is done to it
+_FINAL = {"success", "failed"}
+_T = TypeVar("_T")
+
+
+class Workflow:
+    """Runs the days, one backfill after another; the first one, before any fault, tells what they have to give."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._over = threading.Event()
+        self.runs = 0
+        self.wrong = 0
+        land(DAYS, JobSettings().landing_folder)
+        world.api.await_dags((DAG_ID, PERSISTER, MAINTENANCE))
+        for dag_id in (DAG_ID, PERSISTER, MAINTENANCE):
+            world.api.pause(dag_id, False)
+        self._run()
+        self._wanted = self._digests()
+        self._thread = threading.Thread(target=self._go_on, daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Let the backfill under way end, then run the days a last time, and compare what stands then."""
+        self._over.set()
+        self._thread.join()
+        self._run()
+        self._compare()
+
+    def await_persisted(self, patience: float = 600.0) -> int:
+        """Wait until nothing wants persisting; how many datasets of the days are not persisted then."""
+        until = time.monotonic() + patience
+        while self._world.platform.claims.depth() and time.monotonic() < until:
+            time.sleep(_LOOK_SECONDS)
+        return sum(not each.persisted for day in DAYS for each in standing(self._world.platform, f"{FILES}{day}/"))
+
+    def _go_on(self) -> None:
+        while not self._over.is_set():
+            self._run()
+            self._compare()
+
+    def _compare(self) -> None:
+        self.runs += 1
+        found = self._digests()
+        other = sorted(path for path, digest in self._wanted.items() if found.get(path) != digest)
+        self.wrong += len(other)
+        words = f"others than without a fault: {', '.join(other)}" if other else "all as without a fault"
+        self._world.diary.note(f"workflow: backfill {self.runs} has ended; {words}")
+
+    def _digests(self) -> Mapping[str, str]:
+        """By path, what the newest generation holds, in whatever order and encoding."""
+        found = (each for day in DAYS for each in standing(self._world.platform, f"{FILES}{day}/"))
+        return {each.ref.path: each.digest for each in found if each.ref.path.rpartition("/")[2] not in _RANDOM}
+
+    def _run(self) -> None:
+        """One backfill; failed days are run once more, as a person would."""
+        api, tries = self._world.api, 0
+        while True:
+            self._asked(lambda: api.end_backfills(DAG_ID))
+            self._asked(lambda: api.backfill(DAG_ID, DAYS[0], DAYS[-1], {}, runs_at_once=len(DAYS)))
+            states = self._await_runs()
+            if set(states.values()) == {"success"}:
+                return
+            self._world.diary.note(f"workflow: {states}: run again by hand", "by hand")
+            tries += 1
+            if tries > 5:
+                raise ServiceError(f"the workflow does not come to an end: {states}")
+
+    def _await_runs(self) -> dict[str, str]:
+        until = time.monotonic() + _PATIENCE
+        while True:
+            states = self._asked(lambda: self._world.api.runs(DAG_ID, DAYS[0], DAYS[-1]))
+            if (len(states) == len(DAYS) and set(states.values()) <= _FINAL) or time.monotonic() > until:
+                return states
+            time.sleep(_LOOK_SECONDS)
+
+    def _asked(self, call: Callable[[], _T]) -> _T:
+        """Ask Airflow, again while it is away; raises the last refusal after two minutes."""
+        until = time.monotonic() + 120
+        while True:
+            try:
+                return call()
+            except AirflowRefused:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(_LOOK_SECONDS)

@@ -1,0 +1,143 @@
+"""The cluster profile in a home that goes afterwards; servers that have died are started again, as an init would."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from benchmarks.cluster.soaking.diary import Diary
+from persistence.platform import Platform, default_cache, open_platform
+from persistence.profile import checkout
+from persistence.runner import NoRunner
+from services.airflow_api import AirflowApi
+from services.errors import ServiceError
+from services.known import make_servers
+from services.server import Server
+from services.servers.airflow import USER, password
+from services.servers.alluxio import ramdisk
+from services.settings import ServiceSettings
+from services.supervisor import Supervisor
+from spark_jobs.streaming.folder import LOG
+from spark_jobs.streaming.settings import StreamSettings
+
+_PATIENCE = 300.0  # seconds for a server to be ready
+_NOTICED = 3.0  # seconds until a process that has ended is started again
+_LOOK_SECONDS = 1.0
+_OWN = {
+    "SPRINGLINE_PROFILE": "cluster",
+    "SPRINGLINE_STREAM_SAVE": "15",  # seconds between two savings of states
+    "SPRINGLINE_STREAM_PACE": "0.2",  # seconds between two rounds
+    "SPRINGLINE_STREAM_TASKS": "1",  # three streams share few cores with all the rest
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """Servers that run, and the ends of them that a soak uses."""
+
+    settings: ServiceSettings
+    supervisor: Supervisor
+    api: AirflowApi
+    platform: Platform
+    streams: StreamSettings
+    diary: Diary
+    over: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def servers(self) -> Sequence[Server]:
+        """All of them."""
+        return make_servers(self.settings.servers, self.settings)
+
+    def missing(self) -> str:
+        """The first server that does not serve, and what is missing; empty if all do."""
+        for server in self.servers:
+            if not self.supervisor.state(server.name).running:
+                return f"{server.name} is {self.supervisor.state(server.name).words}"
+            if words := server.ready():
+                return f"{server.name}: {words}"
+        return ""
+
+    def processes(self) -> list[psutil.Process]:
+        """All that lives in this home: servers, tasks, streams and what they have started."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.environ().get("SPRINGLINE_HOME") == str(self.settings.home):
+                    found.append(process)
+        return found
+
+    def keep_up(self) -> None:
+        """Start again what has ended of the servers, each in a thread of its own, until it is over."""
+        for server in self.servers:
+            threading.Thread(target=self._keep_up, args=(server,), daemon=True).start()
+
+    def _keep_up(self, server: Server) -> None:
+        while not self.over.wait(_LOOK_SECONDS):
+            if self.supervisor.state(server.name).running:
+                continue
+            words = self.supervisor.state(server.name).words
+            time.sleep(_NOTICED)
+            begun = time.monotonic()
+            try:
+                self.supervisor.up([server], _PATIENCE)
+            except ServiceError as error:  # killed once more meanwhile, or without what it needs
+                self.diary.note(f"{server.name} does not come up yet: {str(error).partition(chr(10))[0]}")
+            else:
+                self.diary.note(f"{server.name} was {words}; serves again, {time.monotonic() - begun:.0f} s from start")
+
+
+@contextmanager
+def world(declared: str, diary: Diary) -> Iterator[World]:
+    """All servers of the cluster profile, on the ports that it has, with the streams that are declared.
+
+    Raises `ServiceError`: where the profile's own cluster runs, its ports are taken.
+    """
+    with ExitStack() as leaving:
+        home = Path(tempfile.mkdtemp(prefix="springline-soak-", dir="/tmp"))
+        home.chmod(0o711)  # PostgreSQL, started by root, runs as another user
+        leaving.callback(shutil.rmtree, home, ignore_errors=True)
+        leaving.callback(_keep_logs, home, diary)
+        (home / "streams.toml").write_text(declared)
+        os.environ.update(_OWN, SPRINGLINE_HOME=str(home), SPRINGLINE_STREAMS=str(home / "streams.toml"))
+        settings = ServiceSettings()
+        os.environ["SPRINGLINE_KAFKA"] = f"127.0.0.1:{settings.kafka_port}"
+        for folder in (default_cache(home), ramdisk(settings)):
+            leaving.callback(shutil.rmtree, folder, ignore_errors=True)
+        supervisor = Supervisor(home, say=diary.note)
+        servers = make_servers(settings.servers, settings)
+        leaving.callback(_end, supervisor)
+        supervisor.up(servers, _PATIENCE)
+        address = next(server.address for server in servers if server.name == "airflow")
+        api = leaving.enter_context(closing(AirflowApi(address, USER, password(home))))
+        platform = leaving.enter_context(closing(open_platform(runner=NoRunner())))
+        made = World(settings, supervisor, api, platform, StreamSettings(), diary)
+        try:
+            yield made
+        finally:
+            made.over.set()
+
+
+def _keep_logs(home: Path, diary: Diary) -> None:
+    """All that was logged stays in `var/soak`, until the next one."""
+    kept = checkout() / "var" / "soak"
+    shutil.rmtree(kept, ignore_errors=True)
+    for file in (*home.rglob("*.log"), *home.glob(f"streams/*/{LOG}"), *home.glob("streams/*/*.json")):
+        with suppress(OSError):
+            to = kept / file.relative_to(home)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, to)
+    diary.note(f"logs are in {kept}")
+
+
+def _end(supervisor: Supervisor) -> None:
+    for name in reversed(supervisor.recorded()):
+        supervisor.down(name, 10)

@@ -1,0 +1,256 @@
+"""One trial of a contest: the workload under one side's way of persisting, perhaps with the cache lost on the way."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from benchmarks.datasets.workload import IN_ORDER
+from persistence.errors import PersistenceError
+from spark_jobs.operations import Registry
+
+SAMPLE_SECONDS = 0.25
+_TRIES = 3  # of one operation around the loss, as Airflow would
+_PATIENCE = 300.0  # seconds for everything to be persisted once the run has ended
+
+
+class Side(Protocol):
+    """A way of writing and persisting the outputs of operations, which are called by the operations' names."""
+
+    name: str
+    persists: bool  # whether everything is in the under-store in the end
+
+    def make(self, operation: str) -> str:
+        """Run an operation on the outputs of others, in place of its earlier output; returns the rows' digest."""
+
+    def waiting(self) -> Mapping[str, int]:
+        """The bytes of each output that are not in the under-store yet; outputs that are left out have none."""
+
+    def lost(self) -> Collection[str]:
+        """The outputs of which some bytes are nowhere."""
+
+    def bring_back(self, lost: Sequence[str]) -> Collection[str]:
+        """Have lost outputs again, in order; returns those for which that cannot be done."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What decides whether an output can be made again."""
+
+    idempotent: bool
+    sources: tuple[str, ...]
+
+
+@dataclass
+class Seen:
+    """What a trial saw; bytes and seconds."""
+
+    side: str
+    run_seconds: float = 0.0
+    drain_seconds: float | None = None
+    at_risk: float = 0.0  # byte-seconds
+    gone_at_risk: float = 0.0  # of these, of what nothing could make again
+    most_at_risk: int = 0
+    struck_at: float | None = None
+    away_seconds: float = 0.0
+    finished: int = 0  # outputs, when the cache had come back
+    lost: list[str] = field(default_factory=list)
+    lost_for_good: list[str] = field(default_factory=list)
+    recovery_seconds: float = 0.0
+    digests: dict[str, str] = field(default_factory=dict)
+
+
+def recipes_of(registry: Registry) -> dict[str, Recipe]:
+    """How the workload's outputs are made, in order."""
+    declared = {name: registry.get(name) for name in IN_ORDER}
+    maker = {each.output: name for name, each in declared.items()}
+    return {
+        name: Recipe(each.idempotent, tuple(maker[source] for source in each.sources.values()))
+        for name, each in declared.items()
+    }
+
+
+def gone(lost: Collection[str], recipes: Mapping[str, Recipe]) -> list[str]:
+    """Those of the lost outputs that nothing could make again; pure.
+
+    Such is the output of an operation that is not idempotent, and what was made from such a one.
+    """
+    found: list[str] = []
+    for name, recipe in recipes.items():
+        if name in lost and (not recipe.idempotent or any(source in found for source in recipe.sources)):
+            found.append(name)
+    return found
+
+
+class Strike:
+    """The loss of the cache at a moment of the run, in a thread of its own: `kill`, then `start` again.
+
+    `pause` waits so many seconds and answers whether the strike is not wanted any more.
+    """
+
+    def __init__(
+        self,
+        at: float,
+        kill: Callable[[], None],
+        start: Callable[[], None],
+        pause: Callable[[float], bool] | None = None,
+    ) -> None:
+        self.at = at
+        self.happened = threading.Event()
+        self.away_seconds = 0.0
+        self._kill = kill
+        self._start = start
+        self._over = threading.Event()
+        self._cancelled = threading.Event()
+        self._pause = pause or self._cancelled.wait
+        self._failure: Exception | None = None
+
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        """It happens after so many seconds; outside it does not happen any more."""
+        thread = threading.Thread(target=self._run, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._cancelled.set()
+            thread.join()
+
+    def wait(self) -> None:
+        """Return when the cache is there again."""
+        self._over.wait()
+        if self._failure:
+            raise RuntimeError("the cache could not be killed and started again") from self._failure
+
+    def _run(self) -> None:
+        if self._pause(self.at):
+            return
+        begun = time.monotonic()
+        self.happened.set()
+        try:
+            self._kill()
+            self._start()
+        except Exception as error:
+            self._failure = error
+        self.away_seconds = time.monotonic() - begun
+        self._over.set()
+
+
+class Trial:
+    """The workload under one side, once.
+
+    Without a strike, what is at risk is sampled. After one nobody begins an operation until the cache is there
+    again and what was lost has been made again. What is gone for good is made again too, by operations that are
+    not to be run twice: so every run ends, and recoveries can be compared.
+    """
+
+    def __init__(self, side: Side, recipes: Mapping[str, Recipe], strike: Strike | None = None) -> None:
+        self._side = side
+        self._recipes = recipes
+        self._strike = strike
+        self._seen = Seen(side.name)
+
+    def run(self) -> Seen:
+        """Run all operations in order, then wait until all is persisted."""
+        seen, strike = self._seen, self._strike
+        begun = time.monotonic()
+        with strike.awaited() if strike else self._sampled():
+            for name in self._recipes:
+                self._make(name)
+            seen.run_seconds = time.monotonic() - begun
+            if self._strike:
+                self._recover(self._strike)
+            if self._side.persists:
+                ended = time.monotonic()
+                self._drain(ended + _PATIENCE)
+                seen.drain_seconds = time.monotonic() - ended
+        return seen
+
+    def _make(self, name: str) -> None:
+        for left in reversed(range(_TRIES)):
+            failed = False
+            try:
+                self._seen.digests[name] = self._side.make(name)
+            except (PersistenceError, FileNotFoundError):
+                failed = True
+                if not left or not (self._strike_happened() or self._seen.struck_at):
+                    raise
+            if self._strike and self._strike_happened():
+                self._recover(self._strike)
+            if not failed:
+                return
+
+    def _strike_happened(self) -> bool:
+        return self._strike is not None and self._strike.happened.is_set()
+
+    def _recover(self, strike: Strike) -> None:
+        strike.wait()
+        seen, self._strike = self._seen, None
+        seen.struck_at, seen.away_seconds, seen.finished = strike.at, strike.away_seconds, len(seen.digests)
+        begun = time.monotonic()
+        for left in reversed(range(_TRIES)):
+            try:
+                self._bring_back()
+                break
+            except (PersistenceError, FileNotFoundError):  # more was lost than the side knew of just after the strike
+                if not left:
+                    raise
+                time.sleep(SAMPLE_SECONDS)
+        seen.recovery_seconds = time.monotonic() - begun if seen.lost else 0.0
+
+    def _bring_back(self) -> None:
+        seen, lost = self._seen, set(self._side.lost())
+        lost_now = [name for name in seen.digests if name in lost]
+        gone_now = gone(lost_now, self._recipes)
+        seen.lost += [name for name in lost_now if name not in seen.lost]
+        seen.lost_for_good += [name for name in gone_now if name not in seen.lost_for_good]
+        for name in gone_now:
+            self._side.make(name)
+        for name in self._side.bring_back([name for name in lost_now if name not in gone_now]):
+            self._side.make(name)
+            seen.lost_for_good.append(name)
+
+    def _drain(self, until: float) -> None:
+        while waiting := self._side.waiting():
+            if time.monotonic() > until:
+                raise RuntimeError(f"{self._side.name}: not persisted after {_PATIENCE:.0f} s: {dict(waiting)}")
+            time.sleep(SAMPLE_SECONDS)
+
+    @contextmanager
+    def _sampled(self) -> Iterator[None]:
+        """Add up what is at risk while inside."""
+        done = threading.Event()
+        failures: list[Exception] = []
+
+        def sample() -> None:
+            at, sizes = time.monotonic(), dict[str, int]()
+            while not done.wait(SAMPLE_SECONDS):
+                try:
+                    found = {name: size for name, size in self._side.waiting().items() if name in self._seen.digests}
+                except Exception as error:
+                    failures.append(error)
+                    return
+                now = time.monotonic()
+                self._count(sizes, now - at)
+                at, sizes = now, found
+
+        thread = threading.Thread(target=sample, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+        if failures:
+            raise RuntimeError(f"{self._side.name}: what is at risk could not be sampled") from failures[0]
+
+    def _count(self, sizes: Mapping[str, int], seconds: float) -> None:
+        seen = self._seen
+        waiting = sum(sizes.values())
+        seen.at_risk += waiting * seconds
+        seen.gone_at_risk += sum(sizes[name] for name in gone(sizes, self._recipes)) * seconds
+        seen.most_at_risk = max(seen.most_at_risk, waiting)

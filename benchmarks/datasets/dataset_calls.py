@@ -1,0 +1,127 @@
+"""The API's calls about datasets with 100,000 of them recorded, while others are written and persisted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sqlalchemy import insert
+
+from benchmarks.datasets.catalog import fill, write_one
+from benchmarks.report import Goal, Report
+from persistence import schema
+from persistence.model import Cache, Method, Ref
+from persistence.platform import Platform, open_platform
+from persistence.runner import NoRunner
+from persistence.settings import Settings
+
+_DATASETS = 100_000
+_WANTED = 200.0  # milliseconds
+_CALLS = {"quick": 20, "full": 100}
+_REMARK = (
+    "SQLite; a tenth of the datasets is only in the cache. Before each call one is written, and another persisted."
+)
+_ASKED = {
+    "lineage, the newest": "lineage",
+    "lineage, 2,000 folded": "lineage?most=2000",
+    "lineage of a DAG run": "lineage?dag_id=bench&run_id=run {0}",
+    "queue": "queue",
+    "queue, another policy": "queue?policy=paper",
+    "at risk": "at-risk",
+    "the risk over time": "at-risk/history",
+    "a dataset": "datasets/bench/{0}/d5",
+}
+
+
+def run(size: str) -> Report:
+    """Measure each call, as a user who may read everything; whoever may not is told less."""
+    home = Path(tempfile.mkdtemp(prefix="springline-bench-"))
+    os.environ["AIRFLOW_HOME"] = str(home / "airflow")  # before anything imports Airflow
+    platform = open_platform(
+        Settings(home=home, cache_uri=f"file://{home}/cache", cache_capacity=1 << 60), runner=NoRunner()
+    )
+    try:
+        fill(platform, _DATASETS)
+        _sample(platform)
+        with _client(platform) as get:
+            rows = measure(get, _CALLS[size], lambda i: _stir(platform, i))
+    finally:
+        platform.close()
+        shutil.rmtree(home)
+    slowest = max(rows, key=lambda row: row["p95_ms"])
+    goal = Goal(
+        f"the slowest call, {slowest['call']}: 95th percentile", f"{slowest['p95_ms']} ms", "below 200 ms",
+        slowest["p95_ms"] < _WANTED,
+    )  # fmt: skip
+    return Report("dataset_calls", size, rows, [goal], [_REMARK])
+
+
+def measure(get: Callable[[str], Any], calls: int, change: Callable[[int], None]) -> list[dict[str, Any]]:
+    """Milliseconds of each call, from the request to the whole answer, one after another; between them `change`."""
+    rows = []
+    for n, (what, place) in enumerate(_ASKED.items()):
+        took, size = [], 0
+        for i in range(calls):
+            change(n * calls + i)
+            begun = time.perf_counter()
+            answer = get(place.format(i * (_DATASETS // 10 // calls)))
+            took.append((time.perf_counter() - begun) * 1000)
+            assert answer.status_code == 200, answer.text
+            size = len(answer.content)
+        p50, p95 = np.percentile(took, [50, 95])
+        rows.append({"call": what, "p50_ms": round(p50), "p95_ms": round(p95), "answer_bytes": size, "calls": calls})
+    return rows
+
+
+def _stir(platform: Platform, i: int) -> None:
+    """Commit one dataset more, and persist one of those that wait."""
+    write_one(platform, f"new/{i}")
+    waiting = platform.catalog.get(Ref(f"bench/{_DATASETS // 10 - 1 - i}/d{i % 10}", 1))
+    assert waiting.cache is Cache.PRESENT and not waiting.persisted
+    lease = platform.claims.claim(waiting.ref, "bench", Method.DATA, None)
+    assert lease is not None
+    platform.claims.settle(lease, method=Method.DATA, location="there", checksum="c", actual_seconds=1.0)
+
+
+def _sample(platform: Platform) -> None:
+    """Samples of the risk as they are after a month: a minute each for a day, and an hour each before."""
+    now = int(platform.catalog.now() // 60)
+    minutes = [*range(now - 30 * 1440, now - 1440, 60), *range(now - 1440, now)]
+    told = {"bytes": 1, "irrecoverable_bytes": 1, "recompute_seconds": 1.0}
+    rows = [{"minute": minute, "dag_id": dag_id, **told} for minute in minutes for dag_id in ("", "bench", "other")]
+    with platform.catalog.writing() as connection:
+        connection.execute(insert(schema.risk_sample), rows)
+
+
+@contextmanager
+def _client(platform: Platform) -> Iterator[Callable[[str], Any]]:
+    """Asks the app of the plugin, which lets everybody in here."""
+    sys.path.append(str(Path(__file__).parents[2] / "plugins"))  # as Airflow does
+    from airflow.api_fastapi.core_api.security import get_user
+    from fastapi.testclient import TestClient
+
+    from springline_airflow.api.access import Reading
+    from springline_airflow.api.app import VERSIONED
+    from springline_airflow.api.datasets import platform_now
+    from springline_plugin import SpringlinePlugin
+
+    class Everything(Reading):
+        def __init__(self) -> None: ...
+
+        def may_dag(self, dag_id: str) -> bool:
+            return True
+
+    app = SpringlinePlugin.fastapi_apps[0]["app"]
+    app.dependency_overrides |= {
+        get_user: lambda: None, Reading: Everything, platform_now: lambda: platform,
+    }  # fmt: skip
+    with TestClient(app) as client:
+        yield lambda place: client.get(f"{VERSIONED}/{place}")

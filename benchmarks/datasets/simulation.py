@@ -1,0 +1,211 @@
+"""A discrete-event simulation of one persister: which generation is persisted when, and what a fault would cost then.
+
+The persister sends one generation at a time, the one with the highest score among those that wait. What a
+fault costs is worked out here from the recording alone, not with the code of the policies.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from benchmarks.datasets.record import Made, Recording
+from persistence.history import Costs, Measurement
+from persistence.lineage import Lineage
+from persistence.model import Dataset, Method, Operation, Phase, Ref, Side, Under
+from persistence.priority import Policy
+from persistence.transfer import decide
+
+_PER_TRANSFER = 0.05  # seconds: opening, verifying, renaming
+_SMALL_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What every policy finds: bytes a second of the link; may operations be sent; are landing files safe?
+
+    `synchronous`: what cannot be recomputed is persisted by its writer, before anybody sees it (Async&Sync).
+    `storage_factor`: how much longer an operation takes beside the under-store.
+    """
+
+    bandwidth: float
+    operations: bool = False
+    synchronous: bool = True
+    storage_factor: float = 2.0
+
+
+@dataclass(frozen=True)
+class Trace:
+    """When each generation was persisted, how many went as their operation, and when the last one was done."""
+
+    persisted_at: Mapping[Ref, float]
+    as_operations: int
+    ended_at: float
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What the loss of the whole cache costs at one moment."""
+
+    recompute_seconds: float
+    gone_bytes: int
+    gone: int
+    exposed_bytes: int  # wanted, and only in the cache
+
+
+def simulate(recording: Recording, policy: Policy, setup: Setup) -> Trace:
+    """Persist everything that is wanted in the order of `policy`, as it appears."""
+    world = _World(recording, setup)
+    costs = _costs(recording, setup)
+    now, as_operations = 0.0, 0
+    while True:
+        now = world.advance(now)
+        waiting = world.waiting()
+        if not waiting:
+            if (upcoming := world.next_commit()) is None:
+                return Trace(world.persisted_at, as_operations, now)
+            now = upcoming
+            continue
+        lineage = world.lineage()
+        best = max(waiting, key=lambda made: (policy.score(made.ref, lineage, costs, now).value, -made.committed_at))
+        method = decide(best.ref, lineage, costs, small_bytes=_SMALL_BYTES).method if setup.operations else Method.DATA
+        if method is Method.OPERATION:
+            as_operations += 1
+            now += best.seconds * setup.storage_factor
+        else:
+            now += best.bytes / setup.bandwidth
+        now += _PER_TRANSFER
+        world.persist(best.ref, now)
+
+
+def loss_at(recording: Recording, persisted_at: Mapping[Ref, float], moment: float) -> Loss:
+    """What the loss of the cache at `moment` costs.
+
+    Wanted again are all wanted generations that are not persisted, and whatever operations that have not
+    ended yet read. They are run again, with everything unpersisted upstream, or are gone for good.
+    """
+    repeatable = {(o.name, o.version) for o in recording.operations if o.idempotent}
+    there = [made for made in recording.datasets if made.committed_at <= moment]
+    exposed = {made.ref: made for made in there if persisted_at.get(made.ref, float("inf")) > moment}
+    possible: set[Ref] = set()
+    for made in exposed.values():
+        again = made.call is not None and (made.call.name, made.call.version) in repeatable
+        if again and all(s in possible or s not in exposed for s in made.sources):
+            possible.add(made.ref)
+    needed = {ref for ref, made in exposed.items() if made.wanted}
+    for made in recording.datasets[len(there) :]:
+        needed.update(source for source in made.sources if source in exposed)
+    gone = [exposed[ref] for ref in needed if ref not in possible]
+    runs: list[float] = []
+    for ref, made in reversed(exposed.items()):
+        if ref in needed and ref in possible:
+            runs.append(made.seconds)
+            needed.update(source for source in made.sources if source in exposed)
+    return Loss(
+        recompute_seconds=sum(runs),
+        gone_bytes=sum(made.bytes for made in gone),
+        gone=len(gone),
+        exposed_bytes=sum(made.bytes for made in exposed.values() if made.wanted),
+    )
+
+
+def losses(recording: Recording, trace: Trace, moments: Sequence[float]) -> list[Loss]:
+    """The loss at each of `moments`; it changes only when something is committed or persisted."""
+    changes = sorted({*(made.committed_at for made in recording.datasets), *trace.persisted_at.values()})
+    known: dict[int, Loss] = {}
+    found = []
+    for moment in moments:
+        place = bisect_right(changes, moment)
+        if place not in known:
+            known[place] = loss_at(recording, trace.persisted_at, moment)
+        found.append(known[place])
+    return found
+
+
+def not_recomputable(recording: Recording) -> frozenset[Ref]:
+    """What Async&Sync persists synchronously: all that cannot be made again from what is persisted so."""
+    repeatable = {(o.name, o.version) for o in recording.operations if o.idempotent}
+    calls = ((made.ref, made.call) for made in recording.datasets)
+    return frozenset(ref for ref, call in calls if call is None or (call.name, call.version) not in repeatable)
+
+
+class _World:
+    """What the catalog would hold at a moment, and what waits to be persisted."""
+
+    def __init__(self, recording: Recording, setup: Setup) -> None:
+        self._operations: Mapping[tuple[str, str], Operation] = {(o.name, o.version): o for o in recording.operations}
+        self._readers = recording.readers
+        self._made = {made.ref: made for made in recording.datasets}
+        synchronous = not_recomputable(recording) if setup.synchronous else frozenset()
+        self.persisted_at: dict[Ref, float] = {ref: self._made[ref].committed_at for ref in synchronous}
+        events = [(made.committed_at, "commit", made.ref) for made in recording.datasets]
+        events += [(made.begun_at, "begin", made.ref) for made in recording.datasets]
+        events += [(at, "read", made.ref) for made in recording.datasets for at in made.read_at]
+        self._events = sorted(events, reverse=True)
+        self._datasets: dict[Ref, Dataset] = {}
+        self._waiting: dict[Ref, Made] = {}
+
+    def advance(self, now: float) -> float:
+        """Let everything happen that was recorded up to `now`."""
+        while self._events and self._events[-1][0] <= now:
+            at, what, ref = self._events.pop()
+            if what == "begin":
+                self._datasets[ref] = self._opened(self._made[ref])
+            elif what == "read":
+                self._change(ref, reads=self._datasets[ref].reads + 1, last_read_at=at)
+            else:
+                self._change(ref, phase=Phase.COMMITTED, committed_at=at)
+                if ref in self.persisted_at:
+                    self._change(ref, under=Under.PRESENT)
+                elif self._made[ref].wanted:
+                    self._waiting[ref] = self._made[ref]
+        return now
+
+    def next_commit(self) -> float | None:
+        """When something is committed next."""
+        return next((at for at, what, _ in reversed(self._events) if what == "commit"), None)
+
+    def waiting(self) -> list[Made]:
+        """What wants persisting now."""
+        return list(self._waiting.values())
+
+    def lineage(self) -> Lineage:
+        """All that the catalog knows now."""
+        return Lineage(dict(self._datasets), self._operations, self._readers)
+
+    def persist(self, ref: Ref, at: float) -> None:
+        """Its verified copy is in the under-store."""
+        self.persisted_at[ref] = at
+        self._change(ref, under=Under.PRESENT)
+        del self._waiting[ref]
+
+    def _change(self, ref: Ref, **fields: object) -> None:
+        self._datasets[ref] = replace(self._datasets[ref], **fields)  # type: ignore[arg-type]
+
+    @staticmethod
+    def _opened(made: Made) -> Dataset:
+        return Dataset(
+            made.ref,
+            phase=Phase.OPEN,
+            bytes=made.bytes,
+            wanted=made.wanted,
+            checkpoint=made.checkpoint,
+            call=made.call,
+            sources=made.sources,
+            made_seconds=made.seconds,
+            created_at=made.begun_at,
+        )
+
+
+def _costs(recording: Recording, setup: Setup) -> Costs:
+    """What was measured before: the link, and every operation on the storage side."""
+    size = {made.ref: made.bytes for made in recording.datasets}
+    compute: dict[tuple[str, Side], list[Measurement]] = {}
+    for made in recording.datasets:
+        if made.call:
+            read = sum(size.get(source, 0) for source in made.sources)
+            measured = Measurement(read, made.seconds * setup.storage_factor)
+            compute.setdefault((made.call.name, Side.STORAGE), []).append(measured)
+    link = [Measurement(n * 10_000_000, _PER_TRANSFER + n * 10_000_000 / setup.bandwidth) for n in range(1, 6)]
+    return Costs(link, compute)

@@ -1,0 +1,163 @@
+"""A join over topics that are full, timed, with the CPU that all of it takes, and that of its busiest unit."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.join.inputs import fields_of
+from benchmarks.streams.broker import Place
+from benchmarks.streams.running_job import Measured, Pause, Step, run_timed
+from spark_jobs.streaming.cluster import Cluster
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.inputs.feeding import send
+from spark_jobs.streaming.inputs.flights import Due
+from spark_jobs.streaming.join.condition import Condition
+from spark_jobs.streaming.join.job import JoinJob
+from spark_jobs.streaming.join.predicate import Relation
+from spark_jobs.streaming.join.reading import Source
+from spark_jobs.streaming.join.routing.controller import Control
+from spark_jobs.streaming.join.steering import explained
+from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.unitlog.report import Report
+
+PARTITIONS = 2  # of each topic
+_ROUNDS = 40  # in which a topic is read, about
+_EVERY = 0.5  # seconds between two looks of the controller
+_STILL = 3.0  # seconds without anything to do, after which the controller is done
+_WARM = 0.3
+
+
+@dataclass(frozen=True)
+class Case:
+    """Two tables, or one with itself, as topics in Arrow, and what joins them.
+
+    `size` is the rows of a message of the larger table; the smaller one has as many messages, so that both come alike.
+    """
+
+    name: str
+    tables: Sequence[pa.Table] = field(repr=False)
+    on: str
+    shown: Sequence[str]
+    size: int = 5_000
+
+    @property
+    def rows(self) -> int:
+        """That are read: a table that is joined with itself is read once."""
+        return sum(table.num_rows for table in self.tables)
+
+    @property
+    def peer(self) -> str:
+        """The join in SQL over tables `l` and `r`."""
+        return f"SELECT {', '.join(self.shown)} FROM l JOIN r ON {self.on}"
+
+    def topics(self, name: str) -> tuple[str, ...]:
+        """Of a job's tables."""
+        return tuple(f"{name}.in-{side}" for side in ("left", "right")[: len(self.tables)])
+
+    def job(self, name: str, control: Control, every: float) -> JoinJob:
+        """The join as a job."""
+        topics = self.topics(name)
+        left, right = (
+            Source(topic, Relation(alias, fields_of(table)), "arrow")
+            for topic, alias, table in zip(
+                (topics[0], topics[-1]), "lr", (self.tables[0], self.tables[-1]), strict=True
+            )
+        )
+        condition = Condition.of(left.relation, right.relation, self.on, list(self.shown))
+        admitted = max(self.many // PARTITIONS // _ROUNDS, 1)
+        return JoinJob(name, left, right, condition, control, control.units, every=every, admitted=admitted)
+
+    def messages(self) -> list[list[bytes]]:
+        """The messages of each table."""
+        found = []
+        for table in self.tables:
+            ends = np.linspace(0, table.num_rows, self.many + 1).astype(int).tolist()
+            found.append([message_of(table.slice(first, end - first)) for first, end in itertools.pairwise(ends)])
+        return found
+
+    @property
+    def many(self) -> int:
+        """Messages of each table."""
+        return -(-max(len(table) for table in self.tables) // self.size)
+
+
+def message_of(rows: pa.Table) -> bytes:
+    """Rows as the bytes of an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows.combine_chunks())
+    return bytes(sink.getvalue())
+
+
+def feed(where: Place, topics: Sequence[str], messages: Sequence[Sequence[bytes]]) -> None:
+    """Send messages to topics, which are made where they are not there."""
+    with closing(Kafka(Cluster(where.kafka))) as log:
+        log.create(dict.fromkeys(topics, PARTITIONS))
+        for topic, own in zip(topics, messages, strict=True):
+            send(log, topic, (Due(0.0, value) for value in own))
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What was seen of a join: as a job; pairs told; tuples stored by unit, moved, and sent to units."""
+
+    measured: Measured
+    pairs: int
+    stored: Mapping[int, int]
+    moved: int
+    sent: int
+
+
+def measure(where: Place, case: Case, control: Control, *, turn: int = 0) -> Joined:
+    """Run the join: a tenth of the rows, until nothing is to be moved any more, then all others; three tenths of the
+    rows go before the clock starts.
+    """
+    name = f"{case.name}_{control.strategy}_{turn}_{os.getpid()}".lower().replace(" ", "_").replace("-", "_")
+    settings = where.stream_settings(name)
+    topics, messages = case.topics(name), case.messages()
+    early = case.many // 10
+    feed(where, topics, [own[:early] for own in messages])
+    later = [own[early:] for own in messages]
+    still = _Stillness(settings.folder(name))
+    pause = Pause(case.rows * early // case.many - len(topics), still, lambda: feed(where, topics, later))
+    path = (Step("route", PARTITIONS * len(topics)), Step("join", control.units))
+    job = case.job(name, control, _EVERY)
+    found = run_timed(job, settings, path, case.rows, _WARM, answered=_answered, pause=pause)
+    reports = [Report.read(settings.state_folder / name / "join" / str(unit)) for unit in range(control.units)]
+    where.forget(name)
+    seen = [report for report in reports if report is not None]
+    return Joined(
+        found,
+        sum(report.counts.get("pairs", 0) for report in seen),
+        {report.unit: sum(report.gauges["stored"].values()) for report in seen},
+        sum(report.counts.get("taken in", 0) for report in seen),
+        sum(report.counts.get("rows", 0) for report in seen),
+    )
+
+
+def _answered(report: Report) -> bool:
+    """Whether a unit has nothing left to answer."""
+    pending = report.gauges["pending"]
+    return not (pending["rounds"] or pending["probes"])
+
+
+class _Stillness:
+    """Whether a join's controller has had nothing to do for a second, and nothing is under way."""
+
+    def __init__(self, folder: JobFolder) -> None:
+        self._folder = folder
+        self._since, self._epoch = 0.0, -1
+
+    def __call__(self) -> bool:
+        told = explained(self._folder)
+        if told is None or told["epoch"] != self._epoch or told["under_way"]:
+            self._since, self._epoch = time.monotonic(), -1 if told is None else told["epoch"]
+        return time.monotonic() - self._since > _STILL

@@ -1,0 +1,43 @@
+"""A job's application as a process of its own, beside the benchmark that loads it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from benchmarks.streams.broker import Place
+from spark_jobs.streaming.cluster import Cluster
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.supervision import launch
+from spark_jobs.streaming.watching import look
+
+
+@contextmanager
+def running(where: Place, job: str, declared: str, units: int) -> Iterator[Path]:
+    """The application of a job while inside; it reads a topic of its own name. Gives the folder of its states."""
+    home, state = where.folder / "home", where.folder / "state"
+    home.mkdir()
+    (home / "streams.toml").write_text(declared)
+    with closing(Kafka(Cluster(where.kafka))) as log:
+        log.create({job: units})
+    chosen = {
+        "SPRINGLINE_HOME": str(home),
+        "SPRINGLINE_STREAMS": str(home / "streams.toml"),
+        "SPRINGLINE_KAFKA": where.kafka,
+        "SPRINGLINE_STREAM_STATE": str(state),
+    }
+    folder = JobFolder(home / "streams" / job)
+    process = launch(job, folder, environment=os.environ | chosen)
+    try:
+        while not look(job, folder, time.time()).works:
+            if process.poll() is not None:
+                raise RuntimeError(folder.log_file.read_text()[-2000:])
+            time.sleep(0.2)
+        yield state / job
+    finally:
+        folder.ask_to_stop()
+        process.wait(60)

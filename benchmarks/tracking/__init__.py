@@ -1,0 +1,1 @@
+"""The acker and what tracking costs, beside Storm's."""

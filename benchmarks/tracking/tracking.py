@@ -1,0 +1,133 @@
+"""What tracking costs: windows and the word count with it and without; acks a second through Kafka and Spark."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from contextlib import closing
+from dataclasses import replace
+from statistics import median
+
+from benchmarks.report import Goal, Report, Row
+from benchmarks.streams.broker import Place, place
+from benchmarks.streams.running_job import Measured, Step, run_timed
+from benchmarks.tracking.acking_job import AckingJob
+from benchmarks.windows.job import Case, feed, measure
+from spark_jobs.streaming.cluster import Cluster
+from spark_jobs.streaming.inputs.flows import Flows
+from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.tracking.tracked import Delivery, Tracked
+from spark_jobs.streaming.unitlog.log import Letter
+from spark_jobs.streaming.wordcount.job import WordCountJob
+
+_WARM = 0.3
+_LINES = 2_000  # in a message
+_WORDS = 4  # in a line
+_VOCABULARY = 20_000
+_TOPIC, _BLOCKS = "lines", "blocks"
+_IN_A_BLOCK = 50_000  # rows that a message of the job that only tracks stands for
+
+
+def run(size: str) -> Report:
+    """With and without in turn, so that a change of the machine's mood meets both."""
+    rows, lines, roots, turns = (
+        (16_000_000, 8_000_000, 40_000_000, 3) if size == "full" else (8_000_000, 2_000_000, 10_000_000, 2)
+    )
+    windows = Case("price", "arrow", Flows(rows))
+    seen: dict[tuple[str, str], list[Measured]] = {}
+    with place() as where:
+        feed(where, windows)
+        _feed_lines(where, lines)
+        _feed_blocks(where, roots // _IN_A_BLOCK)
+        for turn in range(turns):
+            for tracked in (False, True):
+                case = replace(windows, tracked=tracked)
+                _note(seen, "windows, messages as roots", tracked, measure(where, case, warm=_WARM, turn=turn))
+                _note(seen, "word count, rows as roots", tracked, _counted(where, lines, tracked, turn))
+            _note(seen, "tracking alone, two acks a root", True, _acked(where, roots, turn))
+    table = [_row(what, which, found) for (what, which), found in seen.items()]
+    return Report("tracking", size, table, _goals(seen), _remarks(rows, lines, roots, turns))
+
+
+def _note(seen: dict[tuple[str, str], list[Measured]], what: str, tracked: bool, found: Measured) -> None:
+    which = "tracked" if tracked else "not tracked"
+    seen.setdefault((what, which), []).append(found)
+    print(
+        f"{what}, {which}: {found.rate / 1e6:.3f} M rows/s, {found.acks / 1e6:.2f} M acks/s",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _feed_lines(where: Place, lines: int) -> None:
+    drawn = random.Random(20130101)
+    words = [f"word{number:05}" for number in range(_VOCABULARY)]
+    with closing(Kafka(Cluster(where.kafka))) as log:
+        log.create({_TOPIC: 2})
+        with log.sending() as sending:
+            for number in range(lines // _LINES):
+                text = "\n".join(" ".join(drawn.choices(words, k=_WORDS)) for _ in range(_LINES))
+                sending.send(Letter(_TOPIC, number % 2, text.encode()))
+
+
+def _feed_blocks(where: Place, messages: int) -> None:
+    with closing(Kafka(Cluster(where.kafka))) as log:
+        log.create({_BLOCKS: 2})
+        with log.sending() as sending:
+            for number in range(messages):
+                sending.send(Letter(_BLOCKS, number % 2, b"rows"))
+
+
+def _acked(where: Place, roots: int, turn: int) -> Measured:
+    name = f"a{turn}_{os.getpid()}"
+    job = AckingJob(name, _BLOCKS, Tracked(name, ackers=2, in_flight=roots), _IN_A_BLOCK)
+    path = (Step("spring", 2), Step("acking", 2))
+    found = run_timed(job, where.stream_settings(name), path, roots, _WARM, 2, roots)
+    where.forget(name)
+    return found
+
+
+def _counted(where: Place, lines: int, tracked: bool, turn: int) -> Measured:
+    name = f"c{turn}_{int(tracked)}_{os.getpid()}"
+    tracking = Tracked(name, in_flight=lines, delivery=Delivery.AT_LEAST_ONCE) if tracked else None
+    job = WordCountJob(name, _TOPIC, tracking, admitted=max(lines // _LINES // 12, 1))
+    ackers = 1 if tracked else 0
+    path = (Step("split", 2), Step("count", 2))
+    found = run_timed(job, where.stream_settings(name), path, lines, _WARM, ackers, lines * ackers)
+    where.forget(name)
+    return found
+
+
+def _row(what: str, which: str, found: list[Measured]) -> Row:
+    rates = sorted(each.rate for each in found)
+    row: dict[str, object] = {
+        "job": what, "": which, "M rows/s": round(median(rates) / 1e6, 3), "least": round(rates[0] / 1e6, 3),
+        "most": round(rates[-1] / 1e6, 3),
+    }  # fmt: skip
+    if found[0].acks:
+        row["M acks/s"] = round(median(each.acks for each in found) / 1e6, 2)
+        row["s until the last is complete"] = round(median(each.behind for each in found), 2)
+    return row
+
+
+def _goals(seen: dict[tuple[str, str], list[Measured]]) -> list[Goal]:
+    def rate(what: str, which: str) -> float:
+        return median(each.rate for each in seen[what, which])
+
+    goals = []
+    for what, wanted in (("windows, messages as roots", 5), ("word count, rows as roots", 10)):
+        price = round(100 * (1 - rate(what, "tracked") / rate(what, "not tracked")), 1)
+        goals.append(Goal(f"price of tracking, {what}, %", price, f"at most {wanted}", price <= wanted))
+    acks = round(median(each.acks for each in seen["tracking alone, two acks a root", "tracked"]) / 1e6, 2)
+    goals.append(Goal("acks through Kafka and Spark, M/s", acks, "at least 8", acks >= 8))
+    return goals
+
+
+def _remarks(rows: int, lines: int, roots: int, turns: int) -> list[str]:
+    return [
+        f"{turns} turns; {rows:,} net-flow rows, 5,000 a message; {lines:,} lines of {_WORDS} words, "
+        f"{_LINES:,} a message; {roots:,} roots that are tracked and nothing else; {_WARM:.0%} of each go before the "
+        "clock starts. Broker, Spark and ackers share two cores; one acker, two where nothing else is done. All words "
+        "of a line in one unit are one ack; registrations are not counted.",
+    ]

@@ -1,0 +1,129 @@
+"""How long it takes until a root is known to be complete: from the round that sent its last ack, by load.
+
+Roots are lines of one word, so that each has one ack. The stage that counts tells after each round how many words it
+has acked, the ackers how many roots are complete; the n-th of the one and the n-th of the other make a sample.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from confluent_kafka import Producer
+
+from benchmarks.report import Goal, Report
+from benchmarks.streams.application import running
+from benchmarks.streams.broker import Place, place
+from spark_jobs.streaming.kafka_writing import Sending
+from spark_jobs.streaming.unitlog.log import Letter
+from spark_jobs.streaming.unitlog.report import Report as UnitReport
+
+_JOB = "latency"
+_UNITS = 2
+_A_SECOND = 50  # messages of a unit
+_WARM = 30.0  # seconds
+_DECLARED = f'[{_JOB}]\nkind = "wordcount"\ntopic = "{_JOB}"\nunits = {_UNITS}\n'
+_RATE = 100_000  # roots a second, at which the goals are
+
+
+def run(size: str) -> Report:
+    """A job that stays warm, under one load after another."""
+    rates, seconds = ((25_000, 50_000, _RATE, 200_000), 60.0) if size == "full" else ((_RATE,), 20.0)
+    rows = []
+    with place() as where, running(where, _JOB, _DECLARED, _UNITS) as state:
+        _loaded(where, state, _RATE, _WARM)
+        for rate in rates:
+            rows.append(_row(rate, *_loaded(where, state, rate, seconds)))
+            print(rows[-1], file=sys.stderr, flush=True)
+    asked = next(row for row in rows if row["roots/s"] == _RATE)
+    goals = [
+        Goal(f"p50 at {_RATE:,} roots/s, ms", asked["p50 ms"], "at most 250", asked["p50 ms"] <= 250),
+        Goal(f"p99 at {_RATE:,} roots/s, ms", asked["p99 ms"], "at most 600", asked["p99 ms"] <= 600),
+    ]
+    remarks = [
+        "Lines of one word, two units of each stage, one acker; 100 messages a second. Sender, broker and job share "
+        "the cores.",
+    ]
+    return Report("tracking_latency", size, rows, goals, remarks)
+
+
+def _row(rate: int, latencies: npt.NDArray[np.float64], sent: float) -> Mapping[str, Any]:
+    found = latencies * 1000
+    return {
+        "roots/s": rate,
+        "sent roots/s": round(sent),
+        **{f"p{share} ms": round(float(np.percentile(found, share))) for share in (50, 90, 99)},
+        "most ms": round(float(found.max())),
+    }
+
+
+class _Steps(threading.Thread):
+    """Notes how far the units of a stage were, and when, as their reports tell."""
+
+    def __init__(self, state: Path) -> None:
+        super().__init__(daemon=True)
+        self._state = state
+        self.over = threading.Event()
+        self.seen: dict[tuple[str, int], dict[int, tuple[float, int]]] = {}
+
+    def run(self) -> None:
+        while not self.over.wait(0.004):
+            for stage in ("count", "acker"):
+                for unit in range(_UNITS):
+                    if (report := UnitReport.read(self._state / stage / str(unit))) is not None:
+                        told = report.counts.get("rows", 0) if stage == "count" else report.gauges["completed"]
+                        self.seen.setdefault((stage, unit), {})[report.round] = (report.at, told)
+
+    def reached(self, stage: str) -> npt.NDArray[np.float64]:
+        """Times, and how far all units together were then: two columns."""
+        events = []
+        for (name, _), rounds in self.seen.items():
+            if name == stage:
+                before = None
+                for at, told in (rounds[number] for number in sorted(rounds)):
+                    events.append((at, told - before if before is not None else told))
+                    before = told
+        found = np.array(sorted(events))
+        found[:, 1] = np.cumsum(found[:, 1])
+        return found
+
+
+def _loaded(where: Place, state: Path, rate: int, seconds: float) -> tuple[npt.NDArray[np.float64], float]:
+    """Seconds from ack to completion under a load, root by root, and the roots a second that were really sent."""
+    steps = _Steps(state)
+    steps.start()
+    time.sleep(1.5)  # each unit has told once how far it was before
+    context = multiprocessing.get_context("spawn")
+    told = context.Queue()
+    feeder = context.Process(target=_feed, args=(where.kafka, rate, seconds, told))
+    feeder.start()
+    feeder.join()
+    time.sleep(3.0)
+    steps.over.set()
+    steps.join()
+    acked, complete = steps.reached("count"), steps.reached("acker")
+    first, last = acked[0, 1], min(acked[-1, 1], complete[-1, 1])
+    roots = np.arange(first + (last - first) * 0.1, last, max(rate // 1_000, 1))
+    waited = complete[np.searchsorted(complete[:, 1], roots), 0] - acked[np.searchsorted(acked[:, 1], roots), 0]
+    return waited, told.get() / seconds
+
+
+def _feed(kafka: str, rate: int, seconds: float, told: Any) -> None:
+    """Send lines; tells how many there were: fewer than wanted where the broker does not take so many."""
+    lines = max(rate // (_UNITS * _A_SECOND), 1)
+    value = "\n".join(f"w{number % 1_000}" for number in range(lines)).encode()
+    sending = Sending(Producer({"bootstrap.servers": kafka, "linger.ms": 0}), 30)
+    begun, number = time.time(), 0
+    while (due := begun + number / (_UNITS * _A_SECOND)) < begun + seconds and time.time() < begun + seconds:
+        time.sleep(max(due - time.time(), 0))
+        sending.send(Letter(_JOB, number % _UNITS, value))
+        number += 1
+    sending.finish()
+    told.put(number * lines)

@@ -1,0 +1,142 @@
+"""How long a result takes: from the append of the row that closes its window until it can be read, by load."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from benchmarks.report import Goal, Report
+from benchmarks.streams.application import running
+from benchmarks.streams.broker import Place, place
+from spark_jobs.streaming.inputs.flows import FIELDS, Flows, encoded
+from spark_jobs.streaming.kafka_writing import Sending
+from spark_jobs.streaming.unitlog.log import Letter
+
+_JOB = "latency"
+_UNITS = 2
+_A_SECOND = 100  # messages of a unit
+_WARM = 40.0  # seconds
+_SQL = f"SELECT type, count(*) AS n, sum(bytes) AS b FROM {_JOB} GROUP BY type WINDOWING 1 s"
+
+
+def run(size: str) -> Report:
+    """A job that stays warm, under one load after another; a window a second is one sample."""
+    rates, seconds = (
+        ((25_000, 50_000, 100_000, 200_000, 400_000, 800_000, 1_600_000), 60) if size == "full" else ((100_000,), 20)
+    )
+    rows = []
+    with place() as where, running(where, _JOB, _declared(), _UNITS):
+        _loaded(where, 100_000, _WARM)
+        for rate in rates:
+            latencies, sent = _loaded(where, rate, seconds)
+            rows.append(_row(rate, latencies, sent))
+            print(rows[-1], file=sys.stderr, flush=True)
+    asked = next(row for row in rows if row["rows/s"] == 100_000)
+    goals = [
+        Goal("p50 at 100,000 rows/s, ms", asked["p50 ms"], "at most 250", asked["p50 ms"] <= 250),
+        Goal("p99 at 100,000 rows/s, ms", asked["p99 ms"], "at most 500", asked["p99 ms"] <= 500),
+    ]
+    remarks = [
+        "Windows of 1 s by 10 keys, two units, two reducers; Arrow messages, 200 a second. A window is closed when "
+        "both units have a row of a later second. Sender, reader, broker and job share the cores.",
+    ]
+    return Report("window_latency", size, rows, goals, remarks)
+
+
+def _row(rate: int, latencies: list[float], sent: float) -> Mapping[str, Any]:
+    found = np.array(latencies) * 1000 if latencies else np.array([np.nan])
+    return {
+        "rows/s": rate,
+        "sent rows/s": round(sent),
+        "windows": len(latencies),
+        **{f"p{share} ms": round(float(np.percentile(found, share))) for share in (50, 90, 99)},
+        "most ms": round(float(found.max())),
+    }
+
+
+def _loaded(where: Place, rate: int, seconds: float) -> tuple[list[float], float]:
+    """The latencies of the windows of so many seconds under a load, and the rows a second that were really sent."""
+    context = multiprocessing.get_context("spawn")
+    told = context.Queue()
+    feeder = context.Process(target=_feed, args=(where.kafka, rate, seconds, told))
+    reader = _Reader(where.kafka)
+    feeder.start()
+    arrived = reader.until(feeder)
+    feeder.join()
+    closed, sent = told.get()
+    reader.close()
+    latencies = [at - closed[end] for end, at in sorted(arrived.items()) if end in closed]
+    return latencies[3:], sent / seconds
+
+
+def _feed(kafka: str, rate: int, seconds: float, told: Any) -> None:
+    """Send rows of the present time; tells when each second was closed in all units, and how many rows there were.
+
+    Those are fewer than were wanted where the broker does not take so many.
+    """
+    table = Flows(rate).table(0, max(rate // (_UNITS * _A_SECOND), 1))
+    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 0, "queue.buffering.max.kbytes": 262_144})
+    sending = Sending(producer, 30)
+    first: dict[int, dict[int, float]] = defaultdict(dict)
+    begun, number = time.time(), 0
+    while (due := begun + number / (_UNITS * _A_SECOND)) < begun + seconds:
+        time.sleep(max(due - time.time(), 0))
+        unit, now = number % _UNITS, time.time()
+        if now > begun + seconds:
+            break
+        times = pa.array(np.full(table.num_rows, now))
+        sending.send(Letter(_JOB, unit, encoded(table.set_column(0, "timestamp", times), "arrow")))
+        first[int(now)].setdefault(unit, time.time())
+        number += 1
+    producer.flush(30)
+    closed = {second: max(units.values()) for second, units in first.items() if len(units) == _UNITS}
+    told.put((closed, number * table.num_rows))
+
+
+class _Reader:
+    """A consumer of what is committed, from now on."""
+
+    def __init__(self, kafka: str) -> None:
+        self._consumer = Consumer(
+            {"bootstrap.servers": kafka, "group.id": "latency", "isolation.level": "read_committed",
+             "fetch.wait.max.ms": 5}
+        )  # fmt: skip
+        topic = f"{_JOB}.results"
+        places = [TopicPartition(topic, unit) for unit in range(_UNITS)]
+        self._consumer.assign(
+            [TopicPartition(topic, at.partition, self._consumer.get_watermark_offsets(at)[1]) for at in places]
+        )
+
+    def until(self, feeder: Any) -> dict[int, float]:
+        """When the last result of each window could be read, by the second that the window ends at."""
+        found: dict[int, float] = {}
+        ended: float | None = None
+        while ended is None or time.time() - ended < 3:
+            ended = time.time() if ended is None and not feeder.is_alive() else ended
+            if (message := self._consumer.poll(0.02)) is None or message.error():
+                continue
+            at = time.time()
+            for line in (message.value() or b"").splitlines():
+                text = json.loads(line)["window_end"][:19]
+                found[int(np.datetime64(text).astype("datetime64[s]").astype(int))] = at
+        return found
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def _declared() -> str:
+    fields = json.dumps([[field.name, field.type] for field in FIELDS])
+    return (
+        f'[{_JOB}]\ntopic = "{_JOB}"\nreducers = {_UNITS}\n[{_JOB}.stream]\ntime = "timestamp"\nform = "arrow"\n'
+        f'fields = {fields}\n[{_JOB}.queries]\nq = "{_SQL}"\n'
+    )

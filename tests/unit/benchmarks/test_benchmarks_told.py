@@ -1,0 +1,55 @@
+"""What is told of benchmarks: which goals are met, over all of them, and how a course levels off."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from benchmarks import everything
+from benchmarks.cluster.soaking.watching import growth
+from docs.goals import goals_table
+
+
+def write(folder: Path, name: str, *measured: tuple[str, float, bool]) -> None:
+    """A result with goals."""
+    goals = [{"goal": goal, "measured": value, "wanted": "at most 2", "met": met} for goal, value, met in measured]
+    (folder / f"{name}.json").write_text(json.dumps({"when": "2026-03-02T10:00:00", "goals": goals}))
+
+
+def test_the_documents_tell_each_goal_that_is_missed(tmp_path: Path) -> None:
+    """And of how many; with a link to where it is explained."""
+    write(tmp_path, "join", ("seconds", 3.5, False), ("rows", 1, True))
+    write(tmp_path, "catalog")
+    told = goals_table("all", tmp_path)
+    assert "| [join](joins.md) | 2026-03-02 | 1 of 2 | seconds: 3.5 (at most 2) |" in told
+    assert "| [catalog](persistence.md) | 2026-03-02 | none set |  |" in told
+
+
+def test_all_benchmarks_run_one_after_another_and_what_did_not_end_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A result of an earlier time does not stand in for one that is missing."""
+    write(tmp_path, "second", ("old", 1, True))
+
+    def run(command: list[str], **_: object) -> SimpleNamespace:
+        if command[3] == "first":
+            write(tmp_path, "first", ("seconds", 3.5, False), ("rows", 1, True))
+        return SimpleNamespace(returncode=1)
+
+    monkeypatch.setattr(everything.subprocess, "run", run)
+    with Console(width=160).capture() as _:
+        console = Console(width=160, record=True, quiet=False)
+        assert not everything.run_all(["first", "second"], tmp_path, console)
+    told = console.export_text()
+    assert "seconds: 3.5 (at most 2)" in told and "did not come to its end" in told
+
+
+def test_what_levels_off_is_told_from_what_grows() -> None:
+    """The first quarter, in which all starts, does not count."""
+    assert growth([1, 2, 10, 10, 10, 10, 10, 10]) == 0.0
+    assert growth([0, 0, 10, 10, 15, 15, 20, 20]) == pytest.approx(1.0)
+    assert growth([1, 2]) == 0.0
