@@ -16,6 +16,7 @@ from services.coordinates import JarSet, ivy_module, ivy_settings, jar_set, mirr
 from services.errors import NoJars
 from services.java import find_java, spark_home
 from services.settings import ServiceSettings
+from services.trust import java_options
 
 _STAMP = "complete.json"
 _STEP = 25  # modules or jars from one line of progress to the next
@@ -55,10 +56,12 @@ class Jars:
         module.write_text(ivy_module(wanted))
         _write_private(settings, ivy_settings(wanted, self._folder / "cache", self._repository()))
         self._say(f"jars of {wanted.name}: asking what is needed (minutes the first time, then never again) …")
-        java = find_java(os.environ, self._settings.home).home / "bin" / "java"
+        java = find_java(os.environ, self._settings.home)
+        options = java_options(self._folder / "trusted.p12") if java.packaged else ()
         (ivy,) = (spark_home() / "jars").glob("ivy-*.jar")
         pattern = str(work / "[artifact]-[revision](-[classifier]).[ext]")
-        command = [str(java), "-cp", str(ivy), "org.apache.ivy.Main", "-settings", str(settings), "-ivy", str(module)]
+        command = [str(java.home / "bin" / "java"), *options]
+        command += ["-cp", str(ivy), "org.apache.ivy.Main", "-settings", str(settings), "-ivy", str(module)]
         log = self._folder / f"{wanted.name}.log"
         code = self._run([*command, "-retrieve", pattern], wanted.name, log)
         found = sizes(work)

