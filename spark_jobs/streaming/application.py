@@ -65,7 +65,7 @@ class Beats:
 
     def beat(self, state: str, error: str = "") -> None:
         """Tell how the job is."""
-        told = {part.stage.name: _told(part) for part in self.parts}
+        told = {part.stage.name: _told(part, self.folder) for part in self.parts}
         self.folder.beat(
             {
                 "job": self.job,
@@ -81,11 +81,12 @@ class Beats:
         )
 
 
-def _told(part: Part) -> dict[str, Any]:
+def _told(part: Part, folder: JobFolder) -> dict[str, Any]:
     """A stage, from the reports of its units; all is 0 before its first round."""
     reports = part.reports().values()
     return {
         "units": part.units,
+        "held": any((folder.path / hold).exists() for hold in part.holds),
         "round": max((report.round for report in reports), default=0),
         "at": max((report.at for report in reports), default=0),
         "counts": dict(sorted(counted(reports).items())),
@@ -131,6 +132,7 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         for part in parts:
             for found in recover(part.stage, log, states.fetch):
                 beats.rebuilt.append(f"{found.stage}[{found.unit}]: {found.rounds} rounds after {found.base[1]}")
+                beats.beat("starting")
                 with about(stage=part.stage.name, unit=found.unit, round=found.base[1] + found.rounds):
                     logger.info("state rebuilt: %s", beats.rebuilt[-1])
         beats.parts = parts

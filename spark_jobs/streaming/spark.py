@@ -23,6 +23,7 @@ from persistence.monitoring.settings import MonitoringSettings
 from spark_jobs.streaming.backpressure.pacing import Pacing
 from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.stacks import tell_stacks_when_asked
 from spark_jobs.streaming.unitlog.planner import Content, Planner
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.shifts import Shift, Shifts, work
@@ -110,6 +111,7 @@ class UnitReader(DataSourceStreamReader):
         self._latest = options["latest"] == "true"
         self._seconds = float(options["seconds"])
         self._watching = _Watching(Watched(**json.loads(options["watched"])))
+        tell_stacks_when_asked()
 
     def initialOffset(self) -> dict[str, Any]:
         return self._planner.begin().as_json()
@@ -178,6 +180,7 @@ def start(
 
 def _units_here(stage: str, cluster: str) -> tuple[Units, Kafka]:
     if (stage, cluster) not in _units:
+        tell_stacks_when_asked()
         start_logging(MonitoringSettings(), sys.stderr)  # what a worker prints is the application's, or its executor's
         log = Kafka(Cluster.from_json(cluster))
         log.connect()

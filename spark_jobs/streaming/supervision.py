@@ -18,6 +18,7 @@ from enum import StrEnum
 
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.json_files import read_json, write_json
+from spark_jobs.streaming.stacks import ask_for_stacks
 from spark_jobs.streaming.watching import Seen
 
 LEASE = "SPRINGLINE_STREAM_LEASE"  # seconds; in the environment of an application that is supervised
@@ -27,8 +28,8 @@ LEASE = "SPRINGLINE_STREAM_LEASE"  # seconds; in the environment of an applicati
 class Limits:
     """When a job is given up: more than `restarts` within `within` seconds; and when it is thought stuck.
 
-    An application that has not beaten, or of which no stage has ended a round, for `silent` seconds is ended and
-    started again.
+    An application that has not beaten, or of which a stage has ended no round though nothing holds it, for `silent`
+    seconds is ended and started again: a stage without messages ends one every second.
     """
 
     restarts: int = 5
@@ -59,12 +60,21 @@ def decide(seen: Seen, starts: Sequence[float], now: float, limits: Limits) -> D
     if seen.state == "stopped" and starts:
         return Decision(Verdict.DONE, "it was asked to stop")
     if seen.state in ("starting", "running", "silent"):
-        began = now if seen.began is None else seen.began
-        moved = max([began, *(told["at"] for told in seen.stages.values())])
-        if now - moved > limits.silent:
-            return _again(Verdict.RESTART, f"no round has ended for {now - moved:.0f} s", starts, now, limits)
+        still, what = _longest(seen, now)
+        if still > limits.silent:
+            return _again(Verdict.RESTART, f"{what} for {still:.0f} s", starts, now, limits)
         return Decision(Verdict.WAIT, f"it is {seen.state}")
     return _again(Verdict.START, seen.error or f"it is {seen.state}", starts, now, limits)
+
+
+def _longest(seen: Seen, now: float) -> tuple[float, str]:
+    """For how many seconds the application, or the stage that has waited longest, has done nothing, and what."""
+    began = now if seen.began is None else seen.began
+    idle = [(now - max(began, seen.beaten), "it has not beaten")]
+    if seen.state != "starting":
+        moved = {stage: max(began, told["at"]) for stage, told in seen.stages.items() if not told.get("held")}
+        idle += [(now - at, f"{stage} has ended no round") for stage, at in moved.items()]
+    return max(idle)
 
 
 def _again(verdict: Verdict, why: str, starts: Sequence[float], now: float, limits: Limits) -> Decision:
@@ -94,10 +104,12 @@ def launch(
 
 
 def end(seen: Seen, folder: JobFolder, *, patience: float = 20.0) -> None:
-    """Kill an application that hangs, with all that it started."""
+    """Kill an application that hangs, with all that it started; where it hangs is in its log."""
     if seen.pid is not None and (folder.runs() or folder.coming() is not None):
         with suppress(ProcessLookupError):
-            os.killpg(os.getpgid(seen.pid), signal.SIGKILL)
+            group = os.getpgid(seen.pid)
+            ask_for_stacks(seen.pid)
+            os.killpg(group, signal.SIGKILL)
     folder.await_end(patience)
 
 

@@ -16,7 +16,8 @@ class Seen:
     """A job at a moment.
 
     `state` is starting, running, silent (it lives, and has not beaten for `SILENT_SECONDS`), stopped, failed, dead (it
-    lives no more, and did not say why) or never started. `began` is when it was started, in seconds since 1970.
+    lives no more, and did not say why) or never started. `began` is when it was started, and `beaten` when it told how
+    it is, in seconds since 1970; a stage is held where it is to plan nothing for now.
     `tracking` is how its records are, where they are tracked (`tracking/oversight.py`), `backpressure` how full its
     queues are, and who throttles whom (`backpressure/regulator.py`).
     """
@@ -25,6 +26,7 @@ class Seen:
     state: str
     error: str = ""
     began: float | None = None
+    beaten: float = 0.0
     stages: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     pid: int | None = None
     tracking: Mapping[str, Any] = field(default_factory=dict)
@@ -55,6 +57,6 @@ def look(job: str, folder: JobFolder, now: float) -> Seen:
             state = "dead"
         elif now - beat["at"] > SILENT_SECONDS:
             state = "silent"
-    began, pid = (beat["began"], beat["pid"]) if lives else (None, None)
+    began, pid, at = (beat["began"], beat["pid"], beat["at"]) if lives else (None, None, 0.0)
     told = (beat.get(name, {}) for name in ("tracking", "backpressure"))
-    return Seen(job, state, beat["error"], began, beat["stages"], pid, *told)
+    return Seen(job, state, beat["error"], began, at, beat["stages"], pid, *told)

@@ -16,6 +16,7 @@ from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import job_of, read_jobs
 from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.stacks import tell_stacks_when_asked
 from spark_jobs.streaming.supervision import launch
 from spark_jobs.streaming.watching import look
 
@@ -33,6 +34,7 @@ def run(
 
     settings, monitoring = StreamSettings(), MonitoringSettings()
     start_logging(monitoring, sys.stdout)
+    tell_stacks_when_asked()
     try:
         with about(job=job):
             (run_apart if apart else run_job)(job_of(settings.declarations, job), settings)

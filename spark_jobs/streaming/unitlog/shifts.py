@@ -25,9 +25,8 @@ _SHORT = 100  # shifts of one round after that, in which tasks take turns
 _ALONE_SECONDS = 15.0  # without a line, though a round is planned every second: whoever plans is not there any more
 _LOOK_SECONDS = 0.002  # between two looks whether a round is done
 _LOST_SECONDS = 0.1  # between two looks whether a state is lost that it goes on from
-_POLL_SECONDS = 0.005  # between two looks for messages, while there are some
-_REST_SECONDS = 0.03  # and when none have come for a while
-_BUSY_SECONDS = 2.0  # since the last messages
+_PAUSES = ((2.0, 0.005), (10.0, 0.03))  # seconds between two looks for messages, up to so many after the last ones
+_REST_SECONDS = 0.1  # and after that: an idle stage costs its broker and a core little
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ class Shifts:
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
         self._error: StreamError | None = None
-        self._busy_until = 0.0
+        self._busy = time.monotonic()  # when there were messages
         self._short = 0  # shifts that last a round, from now on
 
     def first(self, patience: float) -> Plan | None:
@@ -144,11 +143,12 @@ class Shifts:
     def _planned_after(self, last: Plan) -> Plan | None:
         plan = self._planner.after(last)
         if plan is not None and plan.messages:
-            self._busy_until = time.monotonic() + _BUSY_SECONDS
+            self._busy = time.monotonic()
         return plan
 
     def _pause(self) -> float:
-        return _POLL_SECONDS if time.monotonic() < self._busy_until else _REST_SECONDS
+        idle = time.monotonic() - self._busy
+        return next((pause for until, pause in _PAUSES if idle < until), _REST_SECONDS)
 
     def _plan(self, last: Plan) -> None:
         """Plan until the shift is over, and say so."""

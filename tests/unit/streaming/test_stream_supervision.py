@@ -50,12 +50,18 @@ def test_a_stopped_job_is_started_by_a_new_run_and_done_in_the_run_that_had_it_s
 def test_a_job_that_lives_and_moves_is_waited_for() -> None:
     """Also while it starts."""
     assert verdict("starting", began=990.0) is Verdict.WAIT
-    assert verdict("running", began=0.0, stages={"map": {"at": 999.0}}) is Verdict.WAIT
+    assert verdict("starting", began=900.0, beaten=990.0) is Verdict.WAIT, "it brings states back"
+    assert verdict("running", began=0.0, beaten=999.0, stages={"map": {"at": 999.0}}) is Verdict.WAIT
+    held = {"map": {"at": 0.0, "held": True}, "reduce": {"at": 999.0, "held": False}}
+    assert verdict("running", began=0.0, beaten=999.0, stages=held) is Verdict.WAIT, "it is to do nothing"
 
 
 def test_a_job_of_which_no_round_ends_is_ended_and_started_again() -> None:
-    """A heartbeat alone is no sign of health."""
-    assert verdict("running", began=0.0, stages={"map": {"at": 969.0}, "reduce": {"at": 960.0}}) is Verdict.RESTART
+    """A heartbeat alone is no sign of health, and one stage none of another's."""
+    stages = {"map": {"at": 969.0}, "reduce": {"at": 999.0}}
+    found = decide(Seen("job", "running", began=0.0, beaten=999.0, stages=stages), (), 1000.0, LIMITS)
+    assert found.verdict is Verdict.RESTART and found.why == "map has ended no round for 31 s"
+    assert verdict("silent", began=0.0, beaten=960.0, stages={"map": {"at": 999.0}}) is Verdict.RESTART
     assert verdict("starting", began=960.0) is Verdict.RESTART
 
 
@@ -102,7 +108,7 @@ def test_an_application_that_loads_its_code_is_starting_and_can_be_ended(tmp_pat
         assert look("job", folder, now).state == "dead"
         folder.beat(told)
         end(seen, folder)
-        assert process.wait(timeout=10) == -signal.SIGKILL
+        assert process.wait(timeout=10) < 0
         assert look("job", folder, now).state == "dead"
     finally:
         process.kill()
@@ -141,3 +147,38 @@ def test_an_application_is_abandoned_when_nobody_has_renewed_its_lease(
     assert not abandoned(folder, 10_000.0)
     monkeypatch.setenv(LEASE, "60")
     assert not abandoned(folder, 159.0) and abandoned(folder, 161.0)
+
+
+def test_the_log_of_one_that_hangs_tells_where(tmp_path: Path) -> None:
+    """Of every process of it, those that know nothing of that too; then it is killed."""
+    folder = JobFolder(tmp_path / "job")
+    code = """
+import subprocess, sys, time
+from spark_jobs.streaming.stacks import tell_stacks_when_asked
+def hangs_here(): time.sleep(600)
+tell_stacks_when_asked()
+if sys.argv[1:] != ["below"]:
+    subprocess.Popen([sys.executable, __file__, "below"])
+    subprocess.Popen(["sleep", "600"])
+    print("begun", flush=True)
+hangs_here()
+"""
+    (tmp_path / "hanging.py").write_text(code)
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, tmp_path / "hanging.py"], start_new_session=True, stdout=log, stderr=log,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )  # fmt: skip
+    try:
+        folder.note_launch(process.pid)
+        deadline = time.monotonic() + 60
+        while "begun" not in (tmp_path / "log").read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        time.sleep(1)  # so that the one below has begun too
+        end(look("job", folder, time.time()), folder)
+        assert process.wait(timeout=10) == -signal.SIGKILL
+        assert (tmp_path / "log").read_text().count("in hangs_here") == 2
+    finally:
+        process.kill()
+        process.wait()
