@@ -23,6 +23,7 @@ from spark_jobs.streaming.backpressure.channels import open_channel
 from spark_jobs.streaming.backpressure.choosing import Control
 from spark_jobs.streaming.backpressure.regulator import Regulation, Regulator
 from spark_jobs.streaming.beside import Beside
+from spark_jobs.streaming.deadline import Deadline
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import is_tracked
@@ -50,6 +51,8 @@ logger = logging.getLogger("springline.stream")
 
 _PATIENCE = 30.0  # seconds that a saving goes on trying
 _BEAT_SECONDS = 0.5  # between two heartbeats
+_RESTING_SECONDS = 60.0  # for its rounds to end, once nobody wants it any more
+_ENDING_SECONDS = 120.0  # for what it has open to be closed, once it ends
 
 
 @dataclass
@@ -115,6 +118,7 @@ def run_job(job: Job, settings: StreamSettings) -> None:
 
 def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) -> None:
     with ExitStack() as leaving:
+        deadline = leaving.enter_context(Deadline(_ENDING_SECONDS))
         log = leaving.enter_context(closing(Kafka(settings.cluster)))
         log.create(job.opens, dated_here=True)
         if isinstance(job, JoinJob):
@@ -162,8 +166,11 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
                 monitor.tell(look(job.name, folder, now), now)
             if abandoned(folder, time.time()):
                 folder.ask_to_stop()
+            if abandoned(folder, time.time() - _RESTING_SECONDS):
+                raise StreamError(f"{job.name}: nobody has renewed its lease, and its rounds do not come to rest")
 
-        _watch(queries, folder, beat)
+        with deadline.after():
+            _watch(queries, folder, beat)
 
 
 def _regulation(job: Job, folder: JobFolder, parts: Sequence[Part], settings: StreamSettings) -> Regulation:
@@ -186,7 +193,11 @@ def run_apart(job: Job, settings: StreamSettings) -> None:
         if os.getppid() != parent:
             raise StreamError(f"{job.name}: its application has ended")
 
-    with _queries(job, [part for part in parts if part.apart], folder, settings) as queries:
+    with (
+        Deadline(_ENDING_SECONDS) as deadline,
+        _queries(job, [part for part in parts if part.apart], folder, settings) as queries,
+        deadline.after(),
+    ):
         _watch(queries, folder, beat)
 
 

@@ -52,9 +52,9 @@ def session_of(name: str, settings: StreamSettings) -> SparkSession:
     }
     if settings.stream_master.startswith("local"):
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS"):
-        os.environ.setdefault(name, "1")
-        conf[f"spark.executorEnv.{name}"] = "1"
+    for threads in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS"):
+        os.environ.setdefault(threads, "1")
+        conf[f"spark.executorEnv.{threads}"] = "1"
     builder = SparkSession.builder.appName(f"Springline {name}").master(settings.stream_master)
     with kept_from_arguments({**conf, **settings.stream_conf}) as shown:
         session = builder.config(map=shown).getOrCreate()

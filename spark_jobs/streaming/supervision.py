@@ -119,11 +119,12 @@ def renew(folder: JobFolder) -> None:
 
 
 def abandoned(folder: JobFolder, now: float) -> bool:
-    """Whether this process is a supervised application whose lease has run out."""
+    """Whether this process is a supervised application whose lease has run out, or is gone with its home."""
     lease = float(os.environ.get(LEASE, "0"))
-    with suppress(FileNotFoundError):
+    try:
         return bool(lease) and now - folder.lease_file.stat().st_mtime > lease
-    return False
+    except FileNotFoundError:
+        return True
 
 
 def starts_of(folder: JobFolder, run: str) -> list[float]:

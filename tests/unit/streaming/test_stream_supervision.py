@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from spark_jobs.streaming.errors import AlreadyRuns
@@ -147,6 +148,8 @@ def test_an_application_is_abandoned_when_nobody_has_renewed_its_lease(
     assert not abandoned(folder, 10_000.0)
     monkeypatch.setenv(LEASE, "60")
     assert not abandoned(folder, 159.0) and abandoned(folder, 161.0)
+    folder.lease_file.unlink()
+    assert abandoned(folder, 159.0), "its home was removed"
 
 
 def test_the_log_of_one_that_hangs_tells_where(tmp_path: Path) -> None:
@@ -182,3 +185,25 @@ hangs_here()
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_an_application_ends_in_time_though_what_it_closes_hangs(ends: bool) -> None:
+    """With all that it has started; one that ends is let go."""
+    code = f"""
+import subprocess, sys, time
+from spark_jobs.streaming.deadline import Deadline
+with Deadline(0.5) as deadline:
+    with deadline.after():
+        below = subprocess.Popen(["sleep", "600"])
+        print(below.pid, flush=True)
+        time.sleep(1)
+    {"below.kill()" if ends else "time.sleep(600)"}
+time.sleep(1)
+"""
+    process = subprocess.run(
+        [sys.executable, "-c", code], start_new_session=True, capture_output=True, text=True, timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert process.returncode == (0 if ends else -signal.SIGKILL)
+    assert not psutil.pid_exists(int(process.stdout)) or psutil.Process(int(process.stdout)).status() == "zombie"
