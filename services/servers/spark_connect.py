@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from functools import partial
+from pathlib import Path
 
 from persistence.profile import checkout
 from services.jars import Jars
@@ -34,12 +36,14 @@ def spark_connect(settings: ServiceSettings) -> Server:
     folder = settings.home / "spark-connect"
     java = find_java(os.environ, settings.home)
     spark = spark_home()
+    scratch = folder / "local"
     conf = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(settings.connect_port),
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.local.dir": str(folder / "local"),
+        "spark.local.dir": str(scratch),
+        "spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={scratch}"',
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.shuffle.partitions": "4",
@@ -76,7 +80,7 @@ def spark_connect(settings: ServiceSettings) -> Server:
         },
         ports={"SPRINGLINE_CONNECT_PORT": settings.connect_port},
         ready=partial(_missing, settings.connect_port),
-        prepare=partial(_prepare, settings),
+        prepare=partial(_prepare, settings, scratch),
         after=("spark",) if settings.connect_master.startswith("spark://") else (),
     )
 
@@ -93,7 +97,9 @@ def _alluxio(settings: ServiceSettings) -> dict[str, str]:
     }
 
 
-def _prepare(settings: ServiceSettings) -> None:
+def _prepare(settings: ServiceSettings, scratch: Path) -> None:
+    shutil.rmtree(scratch, ignore_errors=True)  # of one that was killed
+    scratch.mkdir(parents=True)
     if settings.connect_alluxio:
         Jars(settings).folder("spark")
 

@@ -15,6 +15,7 @@ log                what the application prints
 from __future__ import annotations
 
 import fcntl
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -62,6 +63,7 @@ class JobFolder:
         self._savepoint_file = path / "savepoint.json"
         self.log_file = path / LOG
         self.lease_file = path / "lease"
+        self.scratch = path / "scratch"
         self.starts_file = path / "starts.json"
         self._launched_file = path / "launched.json"
 
@@ -100,7 +102,8 @@ class JobFolder:
         self.stop_file.touch()
 
     def begin(self) -> None:
-        """Forget what an application before was asked for."""
+        """Forget what an application before was asked for, and what it left in its scratch folder."""
+        shutil.rmtree(self.scratch, ignore_errors=True)
         for file in (self.stop_file, self.hold_file, self._savepoint_file):
             file.unlink(missing_ok=True)
 

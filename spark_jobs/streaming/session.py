@@ -23,13 +23,17 @@ _EXECUTORS_SECONDS = 20.0  # until they have come
 
 
 def session_of(name: str, settings: StreamSettings) -> SparkSession:
-    """The session of an application of this name; raises `NoJava`."""
+    """The session of the application of the job `name`; raises `NoJava`."""
     use_java(settings.home)
     monitoring = MonitoringSettings()
     java = " ".join((*_JAVA, *((_JSON_LINES,) if monitoring.log == "json" else ())))
+    # What Spark keeps in files goes into the job's folder: in the machine's it would stay whenever Spark is killed.
+    scratch = settings.folder(name).scratch.resolve() / str(os.getpid())
+    scratch.mkdir(parents=True, exist_ok=True)
     conf = {
         "spark.driver.memory": settings.stream_memory,
-        "spark.driver.extraJavaOptions": java,
+        "spark.driver.extraJavaOptions": f'{java} "-Djava.io.tmpdir={scratch}"',
+        "spark.local.dir": str(scratch),
         "spark.executor.extraJavaOptions": java,
         "spark.executorEnv.SPRINGLINE_LOG": monitoring.log,
         "spark.executorEnv.SPRINGLINE_LOG_LEVEL": monitoring.log_level,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from persistence.platform import default_cache
 from services.servers.alluxio import ramdisk
 
 _SECONDS = 20.0  # between two looks
+_ASKED_SECONDS = 30.0  # within which who started a process asks how it ended
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,21 @@ def growth(values: Sequence[float]) -> float:
 
 
 def zombies(world: World) -> int:
-    """Processes that have ended and that nobody has asked about, below what lives in the home."""
-    found = 0
+    """Processes that ended a while ago and that nobody has asked about, below what lives in the home.
+
+    The shell that Spark's own start script leaves below each of its JVMs does not count.
+    """
+    before = _zombies(world)
+    time.sleep(_ASKED_SECONDS)
+    return len(before & _zombies(world))
+
+
+def _zombies(world: World) -> set[psutil.Process]:
+    found = set()
     for process in world.processes():
         with suppress(psutil.Error):
-            found += sum(child.status() == psutil.STATUS_ZOMBIE for child in process.children())
+            left = {"bash"} if process.name() == "java" else set()
+            found |= {each for each in process.children() if each.status() == "zombie" and each.name() not in left}
     return found
 
 

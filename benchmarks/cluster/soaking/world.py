@@ -26,8 +26,10 @@ from services.servers.airflow import USER, password
 from services.servers.alluxio import ramdisk
 from services.settings import ServiceSettings
 from services.supervisor import Supervisor
-from spark_jobs.streaming.folder import LOG
+from spark_jobs.streaming.folder import LOG, JobFolder
 from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.supervision import end
+from spark_jobs.streaming.watching import look
 
 _PATIENCE = 300.0  # seconds for a server to be ready
 _NOTICED = 3.0  # seconds until a process that has ended is started again
@@ -115,6 +117,7 @@ def world(declared: str, diary: Diary) -> Iterator[World]:
         supervisor = Supervisor(home, say=diary.note)
         servers = make_servers(settings.servers, settings)
         leaving.callback(_end, supervisor)
+        leaving.callback(_end_streams, StreamSettings())
         supervisor.up(servers, _PATIENCE)
         address = next(server.address for server in servers if server.name == "airflow")
         api = leaving.enter_context(closing(AirflowApi(address, USER, password(home))))
@@ -136,6 +139,12 @@ def _keep_logs(home: Path, diary: Diary) -> None:
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, to)
     diary.note(f"logs are in {kept}")
+
+
+def _end_streams(settings: StreamSettings) -> None:
+    for folder in settings.jobs_folder.iterdir():
+        job = JobFolder(folder)
+        end(look(folder.name, job, time.time()), job)
 
 
 def _end(supervisor: Supervisor) -> None:

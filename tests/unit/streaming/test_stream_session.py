@@ -1,0 +1,53 @@
+"""The Spark session of a stream: what it is named, and where it keeps its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs.streaming import session
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.settings import StreamSettings
+
+
+class Started(Exception):
+    """Spark would start now."""
+
+
+class Builder:
+    """Takes what a session is to be."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, Any] = {}
+
+    def appName(self, name: str) -> Builder:
+        self.told["name"] = name
+        return self
+
+    def master(self, name: str) -> Builder:
+        return self
+
+    def config(self, map: dict[str, str]) -> Builder:
+        self.told |= map
+        return self
+
+    def getOrCreate(self) -> None:
+        raise Started
+
+
+def test_it_is_named_after_its_job_and_its_files_are_the_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of an application that was killed go when the next one begins."""
+    home = tmp_path / "a home"
+    builder = Builder()
+    monkeypatch.setattr(session.SparkSession, "builder", builder)
+    with pytest.raises(Started):
+        session.session_of("ticks", StreamSettings(home=home))
+    folder = JobFolder(home / "streams" / "ticks")
+    (files,) = folder.scratch.iterdir()
+    assert builder.told["name"] == "Springline ticks"
+    assert builder.told["spark.local.dir"] == str(files)
+    assert builder.told["spark.driver.extraJavaOptions"].endswith(f'"-Djava.io.tmpdir={files}"')
+    folder.begin()
+    assert not folder.scratch.exists()
