@@ -6,12 +6,12 @@ import random
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from benchmarks.cluster.soaking import streams
 from benchmarks.cluster.soaking.diary import Diary
 from benchmarks.cluster.soaking.faults import Struck, draw
-from benchmarks.cluster.soaking.watching import Sample, Watch, growth, zombies
+from benchmarks.cluster.soaking.watching import Sample, Watch, growers, growth, zombies
 from benchmarks.cluster.soaking.workflow import Workflow
 from benchmarks.cluster.soaking.world import World, world
 from benchmarks.report import Goal, Report, Row
@@ -128,8 +128,8 @@ def _behind(place: World, before: dict[str, int]) -> str:
 
 
 def _level(samples: Sequence[Sample]) -> list[Goal]:
-    most = max(each.memory + each.files_in_memory for each in samples) / 2**30
-    memory = growth([each.memory for each in samples])
+    most = max(each.held + each.files_in_memory for each in samples) / 2**30
+    memory = growth([each.held for each in samples])
     files = growth([each.open_files for each in samples])
     return [
         Goal("memory at most, with files in memory, GiB", round(most, 1), f"at most {_MOST:g}", most <= _MOST),
@@ -140,6 +140,6 @@ def _level(samples: Sequence[Sample]) -> list[Goal]:
 
 def _course(samples: Sequence[Sample]) -> str:
     """Ten moments of the course, in one line."""
-    chosen = [asdict(each) for each in samples[:: max(len(samples) // 10, 1)]]
-    told = (f"{each['at'] / 60:.0f} min {each['memory'] / 1e9:.1f} GB, {each['open_files']:,}" for each in chosen)
-    return f"Memory of processes, and open files: {'; '.join(told)}."
+    chosen = samples[:: max(len(samples) // 10, 1)]
+    told = (f"{each.at / 60:.0f} min {each.held / 1e9:.1f} GB, {each.open_files:,}" for each in chosen)
+    return f"Memory of processes, and open files: {'; '.join(told)}. What grew most: {growers(samples)}."

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from benchmarks.cluster.soaking.streams import JOBS, seen
 from benchmarks.cluster.soaking.world import World
 from benchmarks.streams.running_job import held
 from persistence.platform import default_cache
@@ -22,13 +25,20 @@ _ASKED_SECONDS = 30.0  # within which who started a process asks how it ended
 
 @dataclass(frozen=True)
 class Sample:
-    """A moment: seconds since the soak began, bytes of processes and of files in memory, open files, processes."""
+    """A moment: seconds since the soak began, bytes of processes and of files in memory, open files.
+
+    `memory` is by server or stream: what a process has started counts with it.
+    """
 
     at: float
-    processes: int
-    memory: int
+    memory: Mapping[str, int]
     files_in_memory: int
     open_files: int
+
+    @property
+    def held(self) -> int:
+        """Bytes of all processes."""
+        return sum(self.memory.values())
 
 
 class Watch:
@@ -49,18 +59,45 @@ def sample(world: World) -> Sample:
     processes = world.processes()
     home = world.settings.home
     folders = (default_cache(home), ramdisk(world.settings))
-    return Sample(
-        world.diary.now, len(processes), sum(map(held, processes)), sum(map(_size, folders)), sum(map(_open, processes))
-    )
+    memory: Counter[str] = Counter()
+    owners = _owners(world)
+    for process in processes:
+        with suppress(psutil.Error, ProcessLookupError):
+            memory[owners.get(os.getsid(process.pid), "others")] += held(process)
+    return Sample(world.diary.now, memory, sum(map(_size, folders)), sum(map(_open, processes)))
+
+
+def _owners(world: World) -> dict[int, str]:
+    """By session, of which server or stream it is."""
+    found = {}
+    for server in world.servers:
+        for name, pid in world.supervisor.state(server.name).processes.items():
+            found[pid] = f"{server.name} ({name})"
+    for job in JOBS:
+        if application := seen(world, job).pid:
+            found[application] = f"stream {job}"
+    return found
+
+
+def growers(samples: Sequence[Sample], many: int = 4) -> str:
+    """Who holds more in the last quarter than in the second, in words, those with the most first."""
+    names = {name for each in samples for name in each.memory}
+    courses = {name: [each.memory.get(name, 0) for each in samples] for name in names}
+    more = {name: mean_of(course, 3) - mean_of(course, 1) for name, course in courses.items()}
+    first = sorted(more, key=lambda name: -more[name])[:many]
+    return ", ".join(f"{name} {more[name] / 1e6:+,.0f} MB" for name in first)
+
+
+def mean_of(values: Sequence[float], quarter: int) -> float:
+    """The mean of a quarter of a course, 0 to 3; 0 where there are less than four values."""
+    size = len(values) // 4
+    chosen = values[quarter * size : (quarter + 1) * size]
+    return sum(chosen) / len(chosen) if chosen else 0.0
 
 
 def growth(values: Sequence[float]) -> float:
     """By what share the mean of the last quarter is above that of the second quarter: the first one is the start."""
-    quarter = len(values) // 4
-    if not quarter:
-        return 0.0
-    second, last = values[quarter : 2 * quarter], values[-quarter:]
-    return sum(last) / len(last) / (sum(second) / len(second)) - 1
+    return mean_of(values, 3) / (mean_of(values, 1) or 1) - 1 if len(values) > 3 else 0.0
 
 
 def zombies(world: World) -> int:

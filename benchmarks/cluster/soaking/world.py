@@ -142,7 +142,7 @@ def _keep_logs(home: Path, diary: Diary) -> None:
 
 
 def _end_streams(settings: StreamSettings) -> None:
-    for folder in settings.jobs_folder.iterdir():
+    for folder in settings.jobs_folder.glob("*/"):
         job = JobFolder(folder)
         end(look(folder.name, job, time.time()), job)
 

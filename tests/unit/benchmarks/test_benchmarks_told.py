@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks import everything
-from benchmarks.cluster.soaking.watching import growth
+from benchmarks.cluster.soaking.watching import Sample, growers, growth
 from docs.goals import goals_table
 
 
@@ -53,3 +53,15 @@ def test_what_levels_off_is_told_from_what_grows() -> None:
     assert growth([1, 2, 10, 10, 10, 10, 10, 10]) == 0.0
     assert growth([0, 0, 10, 10, 15, 15, 20, 20]) == pytest.approx(1.0)
     assert growth([1, 2]) == 0.0
+
+
+def test_what_grew_most_is_named() -> None:
+    """By who started it, the most first; what shrank comes last."""
+    courses = {
+        "kafka (broker)": [1, 1, 5, 5, 5, 5, 9, 9],
+        "stream words": [2] * 8,
+        "airflow (scheduler)": [9] * 4 + [8] * 4,
+    }
+    samples = [Sample(at, {name: course[at] * 1_000_000 for name, course in courses.items()}, 0, 0) for at in range(8)]
+    assert growers(samples, 2) == "kafka (broker) +4 MB, stream words +0 MB"
+    assert growers(samples).endswith("airflow (scheduler) -1 MB")
