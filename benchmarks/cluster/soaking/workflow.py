@@ -39,11 +39,9 @@ class Workflow:
         self._thread.start()
 
     def end(self) -> None:
-        """Let the backfill under way end, then run the days a last time, and compare what stands then."""
+        """Let the backfill under way end, and compare what stands then."""
         self._over.set()
         self._thread.join()
-        self._run()
-        self._compare()
 
     def await_persisted(self, patience: float = 600.0) -> int:
         """Wait until nothing wants persisting; how many datasets of the days are not persisted then."""
