@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from benchmarks.cluster.soaking.world import World
@@ -35,13 +36,12 @@ class Workflow:
             world.api.pause(dag_id, False)
         self._run()
         self._wanted = self._digests()
-        self._thread = threading.Thread(target=self._go_on, daemon=True)
-        self._thread.start()
+        self._backfills = ThreadPoolExecutor(1).submit(self._go_on)
 
     def end(self) -> None:
-        """Let the backfill under way end, and compare what stands then."""
+        """Let the backfill under way end, and compare what stands then; raises what ended them before."""
         self._over.set()
-        self._thread.join()
+        self._backfills.result()
 
     def await_persisted(self, patience: float = 600.0) -> int:
         """Wait until nothing wants persisting; how many datasets of the days are not persisted then."""
