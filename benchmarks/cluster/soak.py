@@ -25,7 +25,7 @@ _LOOK_SECONDS = 1.0
 
 
 def run(size: str) -> Report:
-    """An hour (quick: three minutes) under three streams and the workflow; a seed, the same faults in the same order."""
+    """An hour (quick: three minutes) under three streams and the workflow; a seed, the same faults in order."""
     seconds = 3600.0 if size == "full" else 180.0
     diary, drawn = Diary(), random.Random(_SEED)
     with world(streams.DECLARED, diary) as place:

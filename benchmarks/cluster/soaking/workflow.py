@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from benchmarks.cluster.soaking.world import World
@@ -36,12 +35,16 @@ class Workflow:
             world.api.pause(dag_id, False)
         self._run()
         self._wanted = self._digests()
-        self._backfills = ThreadPoolExecutor(1).submit(self._go_on)
+        self._error: ServiceError | None = None
+        self._thread = threading.Thread(target=self._go_on, daemon=True)
+        self._thread.start()
 
     def end(self) -> None:
         """Let the backfill under way end, and compare what stands then; raises what ended them before."""
         self._over.set()
-        self._backfills.result()
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
 
     def await_persisted(self, patience: float = 600.0) -> int:
         """Wait until nothing wants persisting; how many datasets of the days are not persisted then."""
@@ -51,9 +54,12 @@ class Workflow:
         return sum(not each.persisted for day in DAYS for each in standing(self._world.platform, f"{FILES}{day}/"))
 
     def _go_on(self) -> None:
-        while not self._over.is_set():
-            self._run()
-            self._compare()
+        try:
+            while not self._over.is_set():
+                self._run()
+                self._compare()
+        except ServiceError as error:
+            self._error = error
 
     def _compare(self) -> None:
         self.runs += 1
