@@ -78,7 +78,7 @@ test-airflow: $(READY)  ## the ones that start Airflow
 
 test-integration: $(READY)  ## the ones on real servers: PostgreSQL, Kafka, ZooKeeper, HDFS, Alluxio, a Spark cluster
 	@$(PY) -m services jars $(JARS)
-	@$(PYTEST) tests/integration
+	@$(PYTEST) -n 2 --dist loadfile tests/integration
 
 test-e2e: $(READY)  ## the ones that work on Airflow's pages with Chromium; pictures of them go to var/e2e
 	@$(PY) -m services chromium >/dev/null
@@ -87,7 +87,7 @@ test-e2e: $(READY)  ## the ones that work on Airflow's pages with Chromium; pict
 
 faults: $(READY)  ## the ones that kill processes, delete caches and fill disks, then compare with a run without faults
 	@$(PY) -m services jars $(JARS)
-	@$(PYTEST) tests/faults
+	@$(PYTEST) -n 2 --dist loadfile tests/faults
 
 bench: $(READY)  ## measure all, at the quick size, and tell which goals are missed; or one: make bench NAME=persistence SIZE=full
 	@$(WITH_JAVA) $(PY) -m benchmarks $(or $(NAME),all) --size $(or $(SIZE),quick)
