@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docs.marked import table
 from persistence.monitoring.metrics import METRICS as PERSISTENCE
-from spark_jobs.streaming.metrics import METRICS as STREAMS
+from spark_jobs.streaming.running.metrics import METRICS as STREAMS
 
 _LAYERS = {"persistence": PERSISTENCE, "streams": STREAMS}
 

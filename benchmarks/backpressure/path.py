@@ -21,13 +21,13 @@ from benchmarks.backpressure.relay_job import RelayJob, allow, numbered
 from benchmarks.backpressure.simulator import GRID, Trace
 from benchmarks.streams.broker import Place
 from benchmarks.streams.running_job import held
-from spark_jobs.streaming.application import run_job
 from spark_jobs.streaming.backpressure.admission import Mode
 from spark_jobs.streaming.backpressure.choosing import Choice
 from spark_jobs.streaming.backpressure.counting import Counting
-from spark_jobs.streaming.cluster import Cluster
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.cluster import Cluster
+from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.parts import Part
+from spark_jobs.streaming.running.application import run_job
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.unitlog.log import Letter
 

@@ -169,7 +169,7 @@ register_step("relay.count", _count)
 
 def main(name: str, mode: str, topic: str, slow: str) -> None:
     """Be the job's application until it is asked to stop."""
-    from spark_jobs.streaming.application import run_job  # starts with Spark
+    from spark_jobs.streaming.running.application import run_job  # starts with Spark
 
     settings: Any = StreamSettings()
     run_job(RelayJob(name, topic, slow, backpressure=Choice(Mode(mode))), settings)

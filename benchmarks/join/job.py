@@ -15,7 +15,6 @@ import pyarrow as pa
 from benchmarks.join.inputs import fields_of
 from benchmarks.streams.broker import Place
 from benchmarks.streams.running_job import Measured, Pause, Step, run_timed
-from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.inputs.feeding import send
 from spark_jobs.streaming.inputs.flights import Due
@@ -25,7 +24,8 @@ from spark_jobs.streaming.join.predicate import Relation
 from spark_jobs.streaming.join.reading import Source
 from spark_jobs.streaming.join.routing.controller import Control
 from spark_jobs.streaming.join.steering import explained
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.cluster import Cluster
+from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.unitlog.report import Report
 
 PARTITIONS = 2  # of each topic

@@ -13,9 +13,9 @@ from typing import Any
 
 import psutil
 
-from spark_jobs.streaming.application import run_job
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.parts import Job
+from spark_jobs.streaming.running.application import run_job
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.unitlog.report import Report
 from spark_jobs.streaming.unitlog.versions import Versions

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.streams.broker import Place
 from services.jars import Jars
-from spark_jobs.streaming.cluster import Cluster
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.cluster import Cluster
+from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.windows.expressions import Type
 
 if TYPE_CHECKING:  # a JVM is started only in the process that runs the peer

@@ -18,7 +18,7 @@ from benchmarks.report import Goal, Report
 from benchmarks.streams.application import running
 from benchmarks.streams.broker import Place, place
 from spark_jobs.streaming.inputs.flows import FIELDS, Flows, encoded
-from spark_jobs.streaming.kafka_writing import Sending
+from spark_jobs.streaming.kafka.writing import Sending
 from spark_jobs.streaming.unitlog.log import Letter
 
 _JOB = "latency"

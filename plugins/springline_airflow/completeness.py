@@ -18,11 +18,11 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from spark_jobs.streaming.errors import BadRange, UnknownJob
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import tracked_job_of
+from spark_jobs.streaming.running.watching import look
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.tracking.completeness import NeverTracked, completeness_of
 from spark_jobs.streaming.tracking.failures import failures_within
 from spark_jobs.streaming.unitlog.log import Log
-from spark_jobs.streaming.watching import look
 from spark_jobs.streaming.windows.clause import instant
 from springline_airflow.opening import opened_log
 

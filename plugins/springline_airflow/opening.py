@@ -47,7 +47,7 @@ def opened_catalog(who: str) -> Iterator[Catalog]:
 
 def opened_log() -> AbstractContextManager[Log]:
     """What the streams' topics hold."""
-    from spark_jobs.streaming.kafka import Kafka  # takes its client with it: only when a task runs
+    from spark_jobs.streaming.kafka.log import Kafka  # takes its client with it: only when a task runs
     from spark_jobs.streaming.settings import StreamSettings
 
     return closing(Kafka(StreamSettings().cluster))

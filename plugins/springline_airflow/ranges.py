@@ -54,7 +54,7 @@ class StreamRangeOperator(BaseOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Make the generation, or find that a failed try made it."""
-        from spark_jobs.streaming.ranges import Span, asked_of, write_range  # takes numba with it
+        from spark_jobs.streaming.results.ranges import Span, asked_of, write_range  # takes numba with it
 
         settings = StreamSettings()
         job = windows_job_of(settings.declarations, self.job)

@@ -16,12 +16,12 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from persistence.monitoring.settings import MonitoringSettings
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import as_windows, job_of
-from spark_jobs.streaming.metrics import RESTARTS
-from spark_jobs.streaming.monitoring import Monitor
 from spark_jobs.streaming.parts import Job
+from spark_jobs.streaming.running.metrics import RESTARTS
+from spark_jobs.streaming.running.monitoring import Monitor
+from spark_jobs.streaming.running.supervision import Limits, Verdict, decide, end, launch, note_start, renew, starts_of
+from spark_jobs.streaming.running.watching import look
 from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.supervision import Limits, Verdict, decide, end, launch, note_start, renew, starts_of
-from spark_jobs.streaming.watching import look
 from spark_jobs.streaming.windows.registry import Registry
 from springline_airflow.metering import task_meter, trigger_meter
 

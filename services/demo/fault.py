@@ -36,10 +36,10 @@ from services.known import make_servers
 from services.servers.airflow import USER, password
 from services.supervisor import Supervisor
 from spark_jobs.streaming.inputs.feeding import Source
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.log import Kafka
+from spark_jobs.streaming.running.supervision import end
+from spark_jobs.streaming.running.watching import Seen, look
 from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.supervision import end
-from spark_jobs.streaming.watching import Seen, look
 
 DAY = DAYS[0]
 LINES = streams.Feed(streams.LINES, Source.LINES, 12_000, 50, 800.0, again=True)

@@ -13,7 +13,7 @@ import psutil
 from persistence.backends.spec import Backend
 from persistence.errors import StorageUnavailable
 from services.errors import ServiceError
-from spark_jobs.streaming.watching import Seen
+from spark_jobs.streaming.running.watching import Seen
 
 
 def group_of(seen: Seen) -> int:

@@ -18,10 +18,10 @@ from persistence.wording import counted, say_seconds
 from services.demo.streams import FLIGHTS, LINES, WORDS, say_state
 from services.errors import ServiceError
 from spark_jobs.streaming.jobs import job_of
+from spark_jobs.streaming.running.watching import look
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.tracking.completeness import completeness_of
 from spark_jobs.streaming.unitlog.log import Log
-from spark_jobs.streaming.watching import look
 
 CACHE, STREAM, LINES_OF, COUNTS = "cache", f"stream {WORDS}", f"lines of {WORDS}", f"counts of {WORDS}"
 _THINGS = (CACHE, STREAM, LINES_OF, COUNTS)

@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 
 from persistence.wording import say_bytes
-from spark_jobs.streaming.watching import Seen
+from spark_jobs.streaming.running.watching import Seen
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,10 @@ from services.errors import ServiceError
 from spark_jobs.streaming.inputs.feeding import Source, messages_of, send
 from spark_jobs.streaming.jobs import windows_job_of
 from spark_jobs.streaming.join.steering import explained
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.log import Kafka
+from spark_jobs.streaming.results.tailing import newest
+from spark_jobs.streaming.running.watching import Seen, look
 from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.tailing import newest
-from spark_jobs.streaming.watching import Seen, look
 
 FLIGHTS, WORDS, SHIPPING = "flights", "words", "shipping"
 JOBS = {FLIGHTS: "map", WORDS: "split", SHIPPING: "route"}  # each with its first stage

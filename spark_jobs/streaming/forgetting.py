@@ -18,9 +18,9 @@ from persistence.wording import counted, say_bytes
 from spark_jobs.streaming.backpressure import choosing
 from spark_jobs.streaming.backpressure.control_topic import control_topic
 from spark_jobs.streaming.folder import LOCK, LOG, QUERIES, JobFolder
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.parts import Job
-from spark_jobs.streaming.result_keeper import keeping_stage
+from spark_jobs.streaming.results.keeper import keeping_stage
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.sums import topics_of
 from spark_jobs.streaming.windows.job import WindowsJob

@@ -9,8 +9,8 @@ from pydantic import Field, field_validator
 
 from persistence.platform import default_cache
 from persistence.profile import ProfiledSettings, checkout
-from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.kafka.cluster import Cluster
 from spark_jobs.streaming.parts import Job, Part
 
 

@@ -17,7 +17,7 @@ from persistence.monitoring.metric import NoMeter
 from persistence.monitoring.metrics import RISK_BYTES, TRANSFER_BYTES, TRANSFER_SECONDS
 from persistence.monitoring.telemetry import OtlpMeter
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.supervision import note_start
+from spark_jobs.streaming.running.supervision import note_start
 from springline_airflow.metering import AirflowMeter, task_meter, trigger_meter
 from springline_airflow.persisting import MaintenanceOperator
 from springline_airflow.streams import StreamOperator

@@ -13,7 +13,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException
 
 from persistence.platform import Platform
-from spark_jobs.streaming.kept_results import ask_kept
+from spark_jobs.streaming.results.kept import ask_kept
 from springline_airflow.ranges import StreamRangeOperator
 from tests.support.memory_log import MemoryLog
 

@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, TaskDeferred
 
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.supervision import Limits, starts_of
+from spark_jobs.streaming.running.supervision import Limits, starts_of
 from spark_jobs.streaming.windows.errors import BadQuery
 from springline_airflow.streams import HeartbeatTrigger, StreamOperator
 

@@ -18,7 +18,7 @@ from services.known import make_servers
 from services.servers.airflow import USER, password
 from services.spare import beside
 from services.supervisor import Supervisor
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.settings import StreamSettings
 from springline_airflow.runs import run_id_of
 from tests.support.airflow_pages import DAG, Watched, backfill, framed, trigger, watch

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_jobs.streaming.application import Beats
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.parts import Part
+from spark_jobs.streaming.running.application import Beats
 from spark_jobs.streaming.unitlog.report import Report
 from spark_jobs.streaming.unitlog.stage import Stage
 

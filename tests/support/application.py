@@ -17,8 +17,8 @@ import psutil
 from services.demo.harm import lose
 from services.java import find_java
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.supervision import launch
-from spark_jobs.streaming.watching import Seen, look
+from spark_jobs.streaming.running.supervision import launch
+from spark_jobs.streaming.running.watching import Seen, look
 from tests.support.servers import Running
 from tests.support.waiting import until
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.join.steering import explained
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.cluster import Cluster
+from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.unitlog.log import Letter
 from tests.support.application import Application
 from tests.support.servers import Running

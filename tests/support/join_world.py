@@ -27,7 +27,7 @@ from spark_jobs.streaming.join.reading import Source
 from spark_jobs.streaming.join.routing.controller import Control
 from spark_jobs.streaming.json_files import read_json, write_json
 from spark_jobs.streaming.parts import Part
-from spark_jobs.streaming.saved_states import Saved, told_needed_from
+from spark_jobs.streaming.states.saved import Saved, told_needed_from
 from spark_jobs.streaming.unitlog.log import Order
 from spark_jobs.streaming.unitlog.planner import Content, Planner, read_history
 from spark_jobs.streaming.unitlog.recovery import recover

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.backpressure.relay_job import allow, numbered
-from spark_jobs.streaming.cluster import Cluster
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.cluster import Cluster
+from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.unitlog.log import Letter
 from tests.support.application import Application
 from tests.support.servers import Running

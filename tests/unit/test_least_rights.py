@@ -88,7 +88,7 @@ def test_clients_ask_this_machine_alone_by_default(monkeypatch: pytest.MonkeyPat
 
 def test_a_sparks_own_session_listens_on_this_machine_alone() -> None:
     """Both kinds that run in a process of ours."""
-    for file in ("spark_jobs/session.py", "spark_jobs/streaming/session.py"):
+    for file in ("spark_jobs/session.py", "spark_jobs/streaming/running/session.py"):
         text = (checkout() / file).read_text()
         assert '"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"' in text
         assert '"spark.ui.enabled": "false"' in text
@@ -182,7 +182,7 @@ def test_no_data_becomes_code(folder: str) -> None:
 @pytest.mark.parametrize("folder", CODE)
 def test_no_sql_is_put_together_from_what_is_given(folder: str) -> None:
     """The catalog is asked by SQLAlchemy's expressions; text is a constant. Two places build SQL, of quoted names."""
-    known = {"spark_jobs/streaming/kept_results.py", "services/servers/postgres.py"}
+    known = {"spark_jobs/streaming/results/kept.py", "services/servers/postgres.py"}
     for file in (checkout() / folder).rglob("*.py"):
         if file.relative_to(checkout()).as_posix() in known:
             continue

@@ -36,11 +36,11 @@ from spark_jobs import cli as jobs_cli
 from spark_jobs.errors import NoSpark
 from spark_jobs.session import Address
 from spark_jobs.settings import JobSettings
-from spark_jobs.streaming.application import Beats
-from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.errors import LogUnavailable
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.cluster import Cluster
+from spark_jobs.streaming.kafka.log import Kafka
+from spark_jobs.streaming.running.application import Beats
 from spark_jobs.streaming.settings import StreamSettings
 from tests.support.lines import make
 

@@ -27,9 +27,9 @@ from services.servers.alluxio import ramdisk
 from services.settings import ServiceSettings
 from services.supervisor import Supervisor
 from spark_jobs.streaming.folder import LOG, JobFolder
+from spark_jobs.streaming.running.supervision import end
+from spark_jobs.streaming.running.watching import look
 from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.supervision import end
-from spark_jobs.streaming.watching import look
 
 _PATIENCE = 300.0  # seconds for a server to be ready
 _NOTICED = 3.0  # seconds until a process that has ended is started again

@@ -13,10 +13,10 @@ from pydantic import BaseModel, Field
 
 from spark_jobs.streaming.backpressure.admission import Mode
 from spark_jobs.streaming.backpressure.choosing import Control
+from spark_jobs.streaming.running.watching import Seen
 from spark_jobs.streaming.tracking.completeness import Completeness
 from spark_jobs.streaming.tracking.failures import Failure
 from spark_jobs.streaming.tracking.ring import Epochs
-from spark_jobs.streaming.watching import Seen
 from spark_jobs.streaming.windows.adhoc import Answer
 from spark_jobs.streaming.windows.expressions import ARROW
 from spark_jobs.streaming.windows.registry import Registered

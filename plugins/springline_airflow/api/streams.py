@@ -19,11 +19,11 @@ from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import TrackedJob, as_join, as_tracked, as_windows, is_tracked, read_jobs, unknown_job
 from spark_jobs.streaming.join.job import JoinJob
 from spark_jobs.streaming.join.steering import explanation_of
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.parts import Job
+from spark_jobs.streaming.results.tailing import newest
+from spark_jobs.streaming.running.watching import Seen, look
 from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.tailing import newest
-from spark_jobs.streaming.watching import Seen, look
 from spark_jobs.streaming.windows.job import WindowsJob
 from spark_jobs.streaming.windows.registry import Registry
 from springline_airflow.api import access, shapes

@@ -8,7 +8,7 @@ from spark_jobs.streaming.backpressure.channel import Channel
 from spark_jobs.streaming.backpressure.choosing import Control
 from spark_jobs.streaming.backpressure.control_topic import ControlTopic
 from spark_jobs.streaming.backpressure.zookeeper import ZooKeeper
-from spark_jobs.streaming.cluster import Cluster
+from spark_jobs.streaming.kafka.cluster import Cluster
 
 
 def open_channel(control: Control, cluster: Cluster, zookeeper: str, job: str, stages: Collection[str]) -> Channel:

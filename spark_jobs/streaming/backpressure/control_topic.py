@@ -14,9 +14,9 @@ from functools import partial
 
 from spark_jobs.streaming.backpressure.channel import Threaded
 from spark_jobs.streaming.backpressure.signals import LONGEST_LEASE, BadSignal, Signal
-from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.errors import MessagesGone, StreamError
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.cluster import Cluster
+from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.unitlog.log import Letter
 
 KEPT_SECONDS = 60.0

@@ -16,7 +16,7 @@ from spark_jobs.streaming.backpressure.admission import Mode
 from spark_jobs.streaming.backpressure.choosing import Choice, Control, choice_of, choose
 from spark_jobs.streaming.commands.arguments import JobName, Json, job_named
 from spark_jobs.streaming.commands.tables import plain_table
-from spark_jobs.streaming.watching import look
+from spark_jobs.streaming.running.watching import look
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
 

@@ -13,7 +13,7 @@ from persistence.wording import counted
 from spark_jobs.streaming.inputs.feeding import Source, lines_of, messages_of
 from spark_jobs.streaming.inputs.feeding import send as send_when_due
 from spark_jobs.streaming.inputs.flights import Due
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.settings import StreamSettings
 
 Size = Annotated[int, typer.Option(min=1, help="Rows in a message")]

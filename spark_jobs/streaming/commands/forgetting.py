@@ -16,7 +16,7 @@ from spark_jobs.streaming.errors import AlreadyRuns, StreamError
 from spark_jobs.streaming.forgetting import forget as forget_all
 from spark_jobs.streaming.forgetting import kept_by, readers_of
 from spark_jobs.streaming.jobs import read_jobs
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.settings import StreamSettings
 
 

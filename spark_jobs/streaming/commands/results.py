@@ -12,10 +12,10 @@ from persistence.platform import open_platform
 from persistence.runner import NoRunner
 from spark_jobs.streaming.commands.arguments import JobName, Json, job_named, windows_job_named
 from spark_jobs.streaming.commands.tables import print_answer
-from spark_jobs.streaming.kafka import Kafka
-from spark_jobs.streaming.kept_results import ask_kept
+from spark_jobs.streaming.kafka.log import Kafka
+from spark_jobs.streaming.results.kept import ask_kept
+from spark_jobs.streaming.results.tailing import newest
 from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.tailing import newest
 
 
 def results(

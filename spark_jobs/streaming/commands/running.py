@@ -15,10 +15,10 @@ from spark_jobs.streaming.commands.arguments import JobName, job_named
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import job_of, read_jobs
+from spark_jobs.streaming.running.stacks import tell_stacks_when_asked
+from spark_jobs.streaming.running.supervision import launch
+from spark_jobs.streaming.running.watching import look
 from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.stacks import tell_stacks_when_asked
-from spark_jobs.streaming.supervision import launch
-from spark_jobs.streaming.watching import look
 
 logger = logging.getLogger("springline.stream")
 
@@ -30,7 +30,7 @@ def run(
     apart: Annotated[bool, typer.Option("--apart", hidden=True, help="Be the one of the stages apart")] = False,
 ) -> None:
     """Be a job's application until it is asked to stop; its DAG does this for you."""
-    from spark_jobs.streaming.application import run_apart, run_job  # starts with Spark
+    from spark_jobs.streaming.running.application import run_apart, run_job  # starts with Spark
 
     settings, monitoring = StreamSettings(), MonitoringSettings()
     start_logging(monitoring, sys.stdout)

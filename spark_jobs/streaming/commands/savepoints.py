@@ -18,11 +18,11 @@ from spark_jobs.streaming.commands.arguments import JobName, Json, job_named
 from spark_jobs.streaming.commands.tables import print_rows
 from spark_jobs.streaming.errors import NoSavepoint
 from spark_jobs.streaming.join.job import JoinJob
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.parts import Job
-from spark_jobs.streaming.saved_states import SavedStates
-from spark_jobs.streaming.savepoints import Savepoints, orders_of
 from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.states.saved import SavedStates
+from spark_jobs.streaming.states.savepoints import Savepoints, orders_of
 from spark_jobs.streaming.unitlog.savepoints import BEGINNING
 from spark_jobs.streaming.unitlog.savepoints import rewind as go_back
 

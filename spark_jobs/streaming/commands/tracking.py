@@ -18,14 +18,14 @@ from spark_jobs.streaming.commands.tables import as_it_stands, plain_table, prin
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import TrackedJob, tracked_job_of, tracked_jobs
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.log import Kafka
+from spark_jobs.streaming.running.watching import Seen, look
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.tracking.completeness import completeness_of
 from spark_jobs.streaming.tracking.failures import newest_failures
 from spark_jobs.streaming.tracking.resending import resent, send_again
 from spark_jobs.streaming.tracking.ring import Epochs
 from spark_jobs.streaming.tracking.rings import change_ring, ring_of
-from spark_jobs.streaming.watching import Seen, look
 
 app = typer.Typer(help=__doc__, invoke_without_command=True)
 _LOOK_SECONDS = 0.25

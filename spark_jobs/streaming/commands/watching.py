@@ -15,8 +15,8 @@ from spark_jobs.streaming.commands.arguments import Json
 from spark_jobs.streaming.commands.live import show_live
 from spark_jobs.streaming.commands.tables import as_it_stands, plain_table
 from spark_jobs.streaming.jobs import read_jobs
+from spark_jobs.streaming.running.watching import Seen, look
 from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.watching import Seen, look
 
 
 def watch(

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spark_jobs.streaming.beside import Beside
-from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.errors import BadJob, StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.join.errors import NeverSteered
@@ -25,7 +24,8 @@ from spark_jobs.streaming.join.routing.controller import Control, Course, Seen, 
 from spark_jobs.streaming.join.routing.explain import explain
 from spark_jobs.streaming.join.routing.table import Table, block_for
 from spark_jobs.streaming.json_files import read_json, write_json
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.cluster import Cluster
+from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.parts import Part
 from spark_jobs.streaming.unitlog.log import Log
 from spark_jobs.streaming.unitlog.report import counted

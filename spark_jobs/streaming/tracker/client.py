@@ -30,9 +30,9 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import cycle
 from types import TracebackType
 
-from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.errors import LogUnavailable, NoTopic
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.cluster import Cluster
+from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.tracker.asks import Asks, asks_topic, results_topic
 from spark_jobs.streaming.tracking.errors import BadRoot, BadUpdate
 from spark_jobs.streaming.tracking.items import ATTEMPTS

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from spark_jobs.streaming.cluster import Cluster
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.cluster import Cluster
+from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.tracking.forms import Kind, Told
 from spark_jobs.streaming.tracking.naming import name_of
 from spark_jobs.streaming.unitlog.step import Message

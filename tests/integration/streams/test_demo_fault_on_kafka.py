@@ -15,9 +15,9 @@ from services.demo.healing import Damage
 from services.demo.streams import Feed, Feeding
 from services.errors import ServiceError
 from spark_jobs.streaming.inputs.feeding import Source
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.log import Kafka
+from spark_jobs.streaming.running.supervision import end
 from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.supervision import end
 from springline_airflow.upkeep import recover
 from tests.support.application import Application
 from tests.support.lines import make

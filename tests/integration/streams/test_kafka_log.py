@@ -7,9 +7,9 @@ import uuid
 import pytest
 from confluent_kafka import Producer
 
-from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.errors import Fenced, LogUnavailable, MessagesGone, NoTopic
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.cluster import Cluster
+from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.sums import sum_of
 from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.unitlog.stamps import Stamp

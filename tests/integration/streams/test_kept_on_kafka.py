@@ -13,12 +13,12 @@ import pytest
 from persistence.platform import open_platform
 from persistence.runner import NoRunner
 from persistence.settings import Settings
-from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.inputs.flows import Flows
 from spark_jobs.streaming.jobs import job_of
-from spark_jobs.streaming.kafka import Kafka
-from spark_jobs.streaming.kept_results import ask_kept
-from spark_jobs.streaming.ranges import Span, asked_of, write_range
+from spark_jobs.streaming.kafka.cluster import Cluster
+from spark_jobs.streaming.kafka.log import Kafka
+from spark_jobs.streaming.results.kept import ask_kept
+from spark_jobs.streaming.results.ranges import Span, asked_of, write_range
 from tests.support.servers import Running
 from tests.support.stream_job import StreamJob, expected
 

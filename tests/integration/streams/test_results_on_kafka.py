@@ -8,8 +8,8 @@ import uuid
 import pytest
 
 from spark_jobs.streaming.errors import NoTopic
-from spark_jobs.streaming.kafka import Kafka
-from spark_jobs.streaming.tailing import newest
+from spark_jobs.streaming.kafka.log import Kafka
+from spark_jobs.streaming.results.tailing import newest
 from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.unitlog.stamps import Stamp
 from tests.support.waiting import until

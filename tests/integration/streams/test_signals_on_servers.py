@@ -11,8 +11,8 @@ import pytest
 from spark_jobs.streaming.backpressure.channel import Channel
 from spark_jobs.streaming.backpressure.control_topic import ControlTopic, control_topic
 from spark_jobs.streaming.backpressure.zookeeper import MESSAGES, STATES, ZooKeeper
-from spark_jobs.streaming.cluster import Cluster
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.cluster import Cluster
+from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.unitlog.log import Letter
 from tests.support.channel_suite import PATIENCE, ChannelSuite, received, received_last, signal
 from tests.support.servers import Running

@@ -12,8 +12,8 @@ from queue import Queue
 
 import pytest
 
-from spark_jobs.streaming.cluster import Cluster
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.cluster import Cluster
+from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.tracker.client import Tracker
 from spark_jobs.streaming.unitlog.log import Letter
 from tests.support.application import Application

@@ -14,7 +14,7 @@ from spark_jobs import errors, session
 from spark_jobs.java import find_java, packaged_java, use_java, version_of
 from spark_jobs.session import SparkSessions
 from spark_jobs.settings import JobSettings
-from spark_jobs.streaming import session as stream_session
+from spark_jobs.streaming.running import session as stream_session
 from spark_jobs.streaming.settings import StreamSettings
 
 

@@ -13,8 +13,8 @@ from persistence.monitoring.metric import Reading, by_name
 from persistence.monitoring.metrics import ALERT, BROKEN_RATIO, METRICS, RISK_BYTES
 from persistence.monitoring.rules import Rule, Severity, judge, read_rules
 from persistence.monitoring.settings import MonitoringSettings
-from spark_jobs.streaming.metrics import LAG_SECONDS
-from spark_jobs.streaming.metrics import METRICS as STREAMS
+from spark_jobs.streaming.running.metrics import LAG_SECONDS
+from spark_jobs.streaming.running.metrics import METRICS as STREAMS
 from tests.support.metered import Kept
 
 KNOWN = by_name(METRICS)

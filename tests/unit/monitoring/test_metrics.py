@@ -29,7 +29,7 @@ from persistence.monitoring.metrics import (
 )
 from persistence.monitoring.telemetry import OtlpMeter
 from persistence.platform import Platform
-from spark_jobs.streaming.metrics import METRICS as STREAMS
+from spark_jobs.streaming.running.metrics import METRICS as STREAMS
 from tests.support.lines import make, write_lines
 from tests.support.metered import Kept, collector
 from tests.support.states import wipe_cache

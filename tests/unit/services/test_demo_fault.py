@@ -23,7 +23,7 @@ from services.demo.streams import caught_up, say_state, wants_run
 from services.demo.terminal import main
 from services.errors import ServiceError
 from services.supervisor import Supervisor
-from spark_jobs.streaming.watching import Seen
+from spark_jobs.streaming.running.watching import Seen
 from tests.support.kept_streams import ticks_beat, words_beat
 
 NOW = 1_700_000_000.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.errors import LogUnavailable, MessagesGone
-from spark_jobs.streaming.kafka_reading import Readers
+from spark_jobs.streaming.kafka.cluster import Cluster
+from spark_jobs.streaming.kafka.reading import Readers
 from spark_jobs.streaming.unitlog.rounds import Extent
 
 

@@ -18,11 +18,11 @@ from persistence.model import Phase
 from persistence.platform import Platform
 from persistence.sending import Sender
 from persistence.store import Store
-from spark_jobs.streaming import kept_results
 from spark_jobs.streaming.errors import BadSql, Fenced, MessagesGone, NothingKept
-from spark_jobs.streaming.kept_results import ask_kept
-from spark_jobs.streaming.result_files import schema_of
-from spark_jobs.streaming.result_keeper import KeptResults, folder_of, keeping_stage, table_of
+from spark_jobs.streaming.results import kept as kept_results
+from spark_jobs.streaming.results.files import schema_of
+from spark_jobs.streaming.results.keeper import KeptResults, folder_of, keeping_stage, table_of
+from spark_jobs.streaming.results.kept import ask_kept
 from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.unitlog.planner import read_line
 from spark_jobs.streaming.unitlog.rounds import Plan

@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 
 from persistence.platform import Platform
-from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.kafka.cluster import Cluster
 from spark_jobs.streaming.parts import Part
-from spark_jobs.streaming.saved_states import SavedStates
+from spark_jobs.streaming.states.saved import SavedStates
+from spark_jobs.streaming.states.upkeep import Upkeep
 from spark_jobs.streaming.unitlog.planner import CONTENTS_EVERY, cut_before
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.step import Message, State
 from spark_jobs.streaming.unitlog.versions import Versions
-from spark_jobs.streaming.upkeep import Upkeep
 from tests.support.memory_log import MemoryLog
 from tests.support.states import wipe_cache
 

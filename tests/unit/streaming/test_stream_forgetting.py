@@ -13,15 +13,15 @@ from persistence.model import Origin, Phase, Strategy, Written
 from persistence.platform import Platform, open_platform
 from persistence.runner import NoRunner
 from persistence.settings import Settings
-from spark_jobs.streaming import application
 from spark_jobs.streaming.cli import app
 from spark_jobs.streaming.commands import forgetting
-from spark_jobs.streaming.dataset_files import write_files
 from spark_jobs.streaming.errors import AlreadyRuns, LogLost, StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.forgetting import own_topics, readers_of
 from spark_jobs.streaming.jobs import read_jobs
+from spark_jobs.streaming.running import application
 from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.states.files import write_files
 from spark_jobs.streaming.unitlog.step import State
 from spark_jobs.streaming.unitlog.versions import Versions
 from tests.support.memory_log import MemoryLog

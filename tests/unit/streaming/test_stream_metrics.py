@@ -11,11 +11,11 @@ import pytest
 from persistence.monitoring.alerts import standing_in_all
 from persistence.monitoring.metric import Metric
 from persistence.monitoring.settings import MonitoringSettings
-from spark_jobs.streaming import metrics
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.metrics import readings
-from spark_jobs.streaming.monitoring import Monitor
-from spark_jobs.streaming.watching import Seen
+from spark_jobs.streaming.running import metrics
+from spark_jobs.streaming.running.metrics import readings
+from spark_jobs.streaming.running.monitoring import Monitor
+from spark_jobs.streaming.running.watching import Seen
 from tests.support.metered import Kept
 
 STAGE = {

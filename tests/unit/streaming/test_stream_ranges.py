@@ -12,7 +12,7 @@ import pytest
 from persistence.model import Dataset, Origin
 from persistence.platform import Platform
 from spark_jobs.streaming.errors import BadRange
-from spark_jobs.streaming.ranges import Span, asked_of, write_range
+from spark_jobs.streaming.results.ranges import Span, asked_of, write_range
 from spark_jobs.streaming.windows.errors import BadQuery
 from spark_jobs.streaming.windows.job import WindowsJob
 from tests.support.memory_log import MemoryLog

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.streaming import session
 from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.running import session
 from spark_jobs.streaming.settings import StreamSettings
 
 

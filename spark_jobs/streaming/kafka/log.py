@@ -19,10 +19,10 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from spark_jobs.streaming.cluster import MAX_BYTES, Cluster
 from spark_jobs.streaming.errors import LogUnavailable, NoStamp, NoTopic
-from spark_jobs.streaming.kafka_reading import NOT_THERE, Readers
-from spark_jobs.streaming.kafka_writing import FENCED, WRITING, KafkaAppender, Sending, retried, write_transaction
+from spark_jobs.streaming.kafka.cluster import MAX_BYTES, Cluster
+from spark_jobs.streaming.kafka.reading import NOT_THERE, Readers
+from spark_jobs.streaming.kafka.writing import FENCED, WRITING, KafkaAppender, Sending, retried, write_transaction
 from spark_jobs.streaming.sums import place_of, together, topics_of
 from spark_jobs.streaming.unitlog.log import Letter, Order
 from spark_jobs.streaming.unitlog.rounds import Extent

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from persistence.model import Dataset, Origin, Strategy
 from persistence.platform import Platform
 from spark_jobs.streaming.errors import BadRange
-from spark_jobs.streaming.result_files import ResultFiles, schema_of
+from spark_jobs.streaming.results.files import ResultFiles, schema_of
 from spark_jobs.streaming.unitlog.letters import arrow_bytes
 from spark_jobs.streaming.unitlog.log import Log
 from spark_jobs.streaming.unitlog.step import Input, Message, Output, Round, State, Step

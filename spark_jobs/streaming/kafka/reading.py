@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from spark_jobs.streaming.cluster import MAX_BYTES, Cluster
 from spark_jobs.streaming.errors import LogUnavailable, MessagesGone, NoTopic
+from spark_jobs.streaming.kafka.cluster import MAX_BYTES, Cluster
 from spark_jobs.streaming.unitlog.rounds import Extent
 from spark_jobs.streaming.unitlog.step import Message
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from persistence.errors import PersistenceError
 from persistence.platform import Platform
 from spark_jobs.streaming.beside import Beside
-from spark_jobs.streaming.cluster import Cluster
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.kafka import Kafka
+from spark_jobs.streaming.kafka.cluster import Cluster
+from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.parts import Part
-from spark_jobs.streaming.saved_states import SavedStates, told_needed_from
-from spark_jobs.streaming.savepoints import Savepoints, make_asked
+from spark_jobs.streaming.states.saved import SavedStates, told_needed_from
+from spark_jobs.streaming.states.savepoints import Savepoints, make_asked
 from spark_jobs.streaming.unitlog.planner import cut_before
 from spark_jobs.streaming.unitlog.stage import Stage
 

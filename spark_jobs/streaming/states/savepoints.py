@@ -16,9 +16,9 @@ import xxhash
 from persistence.model import Dataset, Origin, Phase, Strategy, Written
 from persistence.platform import Platform
 from persistence.wording import say_known
-from spark_jobs.streaming.dataset_files import read_files, write_files
 from spark_jobs.streaming.errors import MissingVersion, NoSavepoint
 from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.states.files import read_files, write_files
 from spark_jobs.streaming.unitlog.log import Log, Order
 from spark_jobs.streaming.unitlog.savepoints import Part, Savepoint, pack
 from spark_jobs.streaming.unitlog.stage import Stage

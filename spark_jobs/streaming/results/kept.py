@@ -19,7 +19,7 @@ from persistence.model import Phase
 from persistence.platform import Platform
 from persistence.store import Reading
 from spark_jobs.streaming.errors import BadSql, NothingKept
-from spark_jobs.streaming.result_keeper import folder_of
+from spark_jobs.streaming.results.keeper import folder_of
 from spark_jobs.streaming.windows.job import WindowsJob
 
 _LOCAL = "file://"

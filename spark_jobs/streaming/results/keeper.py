@@ -29,8 +29,8 @@ from persistence.settings import Settings
 from spark_jobs.streaming.beside import Beside
 from spark_jobs.streaming.errors import Fenced, StreamError
 from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.kafka import Kafka
-from spark_jobs.streaming.result_files import ResultFiles, schema_of
+from spark_jobs.streaming.kafka.log import Kafka
+from spark_jobs.streaming.results.files import ResultFiles, schema_of
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.unitlog.log import Log
 from spark_jobs.streaming.unitlog.planner import Planner

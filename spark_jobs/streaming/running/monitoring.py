@@ -13,8 +13,8 @@ from persistence.monitoring.rules import read_rules
 from persistence.monitoring.settings import MonitoringSettings
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.join.steering import explained
-from spark_jobs.streaming.metrics import GIVEN_UP, METRICS, readings
-from spark_jobs.streaming.watching import Seen
+from spark_jobs.streaming.running.metrics import GIVEN_UP, METRICS, readings
+from spark_jobs.streaming.running.watching import Seen
 
 _JUDGE_SECONDS = 10.0
 

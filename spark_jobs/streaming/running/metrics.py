@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from persistence.monitoring.metric import Kind, Metric, Reading
-from spark_jobs.streaming.watching import Seen
+from spark_jobs.streaming.running.watching import Seen
 
 _STAGE = ("job", "stage")
 _JOB = ("job",)

@@ -18,8 +18,8 @@ from enum import StrEnum
 
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.json_files import read_json, write_json
-from spark_jobs.streaming.stacks import ask_for_stacks
-from spark_jobs.streaming.watching import Seen
+from spark_jobs.streaming.running.stacks import ask_for_stacks
+from spark_jobs.streaming.running.watching import Seen
 
 LEASE = "SPRINGLINE_STREAM_LEASE"  # seconds; in the environment of an application that is supervised
 

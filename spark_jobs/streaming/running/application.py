@@ -17,34 +17,34 @@ from persistence.platform import open_platform
 from persistence.redacting import redacted
 from persistence.runner import NoRunner
 from persistence.settings import Settings
-from spark_jobs.streaming.apart import Apart
 from spark_jobs.streaming.backpressure.channel import Channel
 from spark_jobs.streaming.backpressure.channels import open_channel
 from spark_jobs.streaming.backpressure.choosing import Control
 from spark_jobs.streaming.backpressure.regulator import Regulation, Regulator
 from spark_jobs.streaming.beside import Beside
-from spark_jobs.streaming.deadline import Deadline
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import is_tracked
 from spark_jobs.streaming.join.job import JoinJob
 from spark_jobs.streaming.join.steering import Steering
-from spark_jobs.streaming.kafka import Kafka
-from spark_jobs.streaming.monitoring import Monitor
+from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.parts import Job, Part
-from spark_jobs.streaming.result_keeper import Keeper
-from spark_jobs.streaming.saved_states import SavedStates
-from spark_jobs.streaming.session import has_slots, session_of
+from spark_jobs.streaming.results.keeper import Keeper
+from spark_jobs.streaming.running.apart import Apart
+from spark_jobs.streaming.running.deadline import Deadline
+from spark_jobs.streaming.running.monitoring import Monitor
+from spark_jobs.streaming.running.session import has_slots, session_of
+from spark_jobs.streaming.running.spark import Watched, start
+from spark_jobs.streaming.running.stage_query import StageQuery
+from spark_jobs.streaming.running.supervision import abandoned
+from spark_jobs.streaming.running.watching import look
 from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.spark import Watched, start
-from spark_jobs.streaming.stage_query import StageQuery
-from spark_jobs.streaming.supervision import abandoned
+from spark_jobs.streaming.states.saved import SavedStates
+from spark_jobs.streaming.states.upkeep import Upkeep
 from spark_jobs.streaming.tracking.oversight import Oversight
 from spark_jobs.streaming.unitlog.recovery import check_known, recover
 from spark_jobs.streaming.unitlog.report import counted
 from spark_jobs.streaming.unitlog.shifts import SECONDS
-from spark_jobs.streaming.upkeep import Upkeep
-from spark_jobs.streaming.watching import look
 from spark_jobs.streaming.windows.job import WindowsJob
 
 logger = logging.getLogger("springline.stream")

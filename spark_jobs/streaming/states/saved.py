@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from persistence.errors import PersistenceError
 from persistence.model import Dataset, Origin, Phase, Strategy, Written
 from persistence.platform import Platform
-from spark_jobs.streaming.dataset_files import read_files, write_files
 from spark_jobs.streaming.errors import MissingVersion
+from spark_jobs.streaming.states.files import read_files, write_files
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.versions import Packed
 

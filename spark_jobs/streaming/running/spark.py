@@ -21,9 +21,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from persistence.monitoring.logs import start_logging
 from persistence.monitoring.settings import MonitoringSettings
 from spark_jobs.streaming.backpressure.pacing import Pacing
-from spark_jobs.streaming.cluster import Cluster
-from spark_jobs.streaming.kafka import Kafka
-from spark_jobs.streaming.stacks import tell_stacks_when_asked
+from spark_jobs.streaming.kafka.cluster import Cluster
+from spark_jobs.streaming.kafka.log import Kafka
+from spark_jobs.streaming.running.stacks import tell_stacks_when_asked
 from spark_jobs.streaming.unitlog.planner import Content, Planner
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.shifts import Shift, Shifts, work

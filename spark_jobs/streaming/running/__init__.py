@@ -1,0 +1,1 @@
+"""A job as an application on Spark: started, watched, supervised, measured, ended."""

@@ -1,0 +1,1 @@
+"""States of units as datasets: saved, brought back, gone back to."""
