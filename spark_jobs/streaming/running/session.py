@@ -18,6 +18,8 @@ logger = logging.getLogger("springline.stream")
 
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _JAVA = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# Whoever starts an application may be a client of a Spark Connect server; it is none.
+_OF_A_CLIENT = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE")
 _JSON_LINES = "-Dlog4j2.configurationFile=classpath:org/apache/spark/log4j2-json-layout.properties"
 _EXECUTORS_SECONDS = 20.0  # until they have come
 
@@ -25,6 +27,8 @@ _EXECUTORS_SECONDS = 20.0  # until they have come
 def session_of(name: str, settings: StreamSettings) -> SparkSession:
     """The session of the application of the job `name`; raises `NoJava`."""
     use_java(settings.home)
+    for variable in _OF_A_CLIENT:
+        os.environ.pop(variable, None)
     monitoring = MonitoringSettings()
     java = " ".join((*_JAVA, *((_JSON_LINES,) if monitoring.log == "json" else ())))
     # What Spark keeps in files goes into the job's folder: in the machine's it would stay whenever Spark is killed.

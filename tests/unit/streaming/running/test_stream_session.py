@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +38,20 @@ class Builder:
         raise Started
 
 
-def test_it_is_named_after_its_job_and_its_files_are_the_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of an application that was killed go when the next one begins."""
+def test_it_is_a_session_of_its_own_with_the_name_and_the_folder_of_its_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files go when the next application begins, if it is killed; nor is it a client of who started it."""
     home = tmp_path / "a home"
+    monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:15002")
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
     builder = Builder()
     monkeypatch.setattr(session.SparkSession, "builder", builder)
     with pytest.raises(Started):
         session.session_of("ticks", StreamSettings(home=home))
     folder = JobFolder(home / "streams" / "ticks")
     (files,) = folder.scratch.iterdir()
+    assert not [name for name in os.environ if name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")]
     assert builder.told["name"] == "Springline ticks"
     assert builder.told["spark.local.dir"] == str(files)
     assert builder.told["spark.driver.extraJavaOptions"].endswith(f'"-Djava.io.tmpdir={files}"')
