@@ -1,7 +1,7 @@
 """Which tuples of unfinished roots a step has applied: under exactly-once none is applied a second time.
 
-A tuple is known by its id, in which there is no attempt. Below the low-water marks every root is finished, and nothing
-of it comes any more, so what is remembered of those is forgotten.
+A tuple is known by its id, in which there is no attempt. Below the low-water marks every root is finished: all of its
+tuples were applied, so what is remembered of those is forgotten, and one that comes late all the same is not applied.
 """
 
 from __future__ import annotations
@@ -38,18 +38,21 @@ class Remembered:
         found._fill()
         return found
 
-    def fresh(self, ids: Ids) -> npt.NDArray[np.bool_]:
-        """Which ids were not known; they are from now on. One that comes twice is fresh once."""
-        self._grow(ids.size)
-        found = np.empty(ids.size, np.bool_)
-        self.count += int(_add(self.table, ids, found))
+    def fresh(self, roots: Ids, ids: Ids, lows: Mapping[str, int]) -> npt.NDArray[np.bool_]:
+        """Which tuples are to be applied: those not known so far, of roots that are not below the marks.
+
+        One that comes twice is fresh once.
+        """
+        open_ = _not_below(roots, _bounds(lows))
+        if open_.all():
+            return self._add(ids)
+        found = np.zeros(ids.size, np.bool_)
+        found[open_] = self._add(ids[open_])
         return found
 
     def after(self, roots: Ids, ids: Ids, lows: Mapping[str, int]) -> Remembered:
         """With the tuples that were fresh, and without those below the marks (offsets by partition)."""
-        bounds = np.zeros(1 << PARTITION_BITS, np.uint64)
-        for partition, offset in lows.items():
-            bounds[int(partition)] = offset
+        bounds = _bounds(lows)
         runs = [run for each in self.runs if (run := _above(each, bounds)) is not None]
         if ids.size:
             fresh = pa.RecordBatch.from_arrays([pa.array(roots), pa.array(ids)], schema=_SCHEMA)
@@ -65,7 +68,13 @@ class Remembered:
         total = sum(run.num_rows for run in self.runs)
         self.table, self.count = np.zeros(1 << max((total * 2 + 1).bit_length(), 10), np.uint64), 0
         for run in self.runs:
-            self.fresh(run.column("id").to_numpy())
+            self._add(run.column("id").to_numpy())
+
+    def _add(self, ids: Ids) -> npt.NDArray[np.bool_]:
+        self._grow(ids.size)
+        found = np.empty(ids.size, np.bool_)
+        self.count += int(_add(self.table, ids, found))
+        return found
 
     def _grow(self, more: int) -> None:
         if (self.count + more) * 2 <= self.table.size:
@@ -75,15 +84,27 @@ class Remembered:
         _add(self.table, old, np.empty(old.size, np.bool_))
 
 
-def _above(run: pa.RecordBatch, bounds: npt.NDArray[np.uint64]) -> pa.RecordBatch | None:
-    """A run without roots below the marks, where that is at least half of it; None where that is all."""
-    roots = run.column("root").to_numpy()
+def _bounds(lows: Mapping[str, int]) -> Ids:
+    """The marks, by partition."""
+    bounds = np.zeros(1 << PARTITION_BITS, np.uint64)
+    for partition, offset in lows.items():
+        bounds[int(partition)] = offset
+    return bounds
+
+
+def _not_below(roots: Ids, bounds: Ids) -> npt.NDArray[np.bool_]:
     offsets = (roots >> np.uint64(ROW_BITS)) & np.uint64((1 << OFFSET_BITS) - 1)
-    kept = offsets >= bounds[roots >> np.uint64(OFFSET_BITS + ROW_BITS)]
+    found: npt.NDArray[np.bool_] = offsets >= bounds[roots >> np.uint64(OFFSET_BITS + ROW_BITS)]
+    return found
+
+
+def _above(run: pa.RecordBatch, bounds: Ids) -> pa.RecordBatch | None:
+    """A run without roots below the marks, where that is at least half of it; None where that is all."""
+    kept = _not_below(run.column("root").to_numpy(), bounds)
     left = int(kept.sum())
     if not left:
         return None
-    return run if left * 2 > roots.size else run.filter(pa.array(kept))
+    return run if left * 2 > run.num_rows else run.filter(pa.array(kept))
 
 
 def _merged(runs: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:

@@ -21,16 +21,27 @@ def roots(*offsets: int) -> np.ndarray:
 def test_a_tuple_is_fresh_once() -> None:
     """Also within one look."""
     known = Remembered()
-    assert known.fresh(ids(5, 6, 5)).tolist() == [True, True, False]
-    assert known.fresh(ids(6, 7)).tolist() == [False, True]
+    assert known.fresh(roots(1, 2, 1), ids(5, 6, 5), {}).tolist() == [True, True, False]
+    assert known.fresh(roots(2, 2), ids(6, 7), {}).tolist() == [False, True]
 
 
 def test_what_a_state_holds_is_remembered() -> None:
     """By whoever begins with it."""
     known = Remembered()
-    known.fresh(ids(5, 6))
+    known.fresh(roots(1, 2), ids(5, 6), {})
     after = known.after(roots(1, 2), ids(5, 6), {})
-    assert Remembered.of(after.runs).fresh(ids(5, 6, 7)).tolist() == [False, False, True]
+    assert Remembered.of(after.runs).fresh(roots(1, 2, 2), ids(5, 6, 7), {}).tolist() == [False, False, True]
+
+
+def test_a_tuple_that_comes_when_its_root_is_finished_is_not_applied_again() -> None:
+    """Its id is forgotten by then, at once or later: it was applied, whether or not anybody still knows."""
+    known = Remembered()
+    known.fresh(roots(1, 2), ids(5, 6), {})
+    after = known.after(roots(1, 2), ids(5, 6), {"3": 3})
+    assert not after.runs
+    for each in (after, Remembered.of(after.runs)):
+        found = each.fresh(roots(1, 3, 2, 3), ids(5, 7, 6, 7), {"3": 3})
+        assert found.tolist() == [False, True, False, False]
 
 
 def test_what_is_below_the_marks_is_forgotten_in_time() -> None:
@@ -48,8 +59,9 @@ def test_a_million_tuples_are_remembered_in_few_runs() -> None:
     known, drawn = Remembered(), np.random.default_rng(1)
     for number in range(200):
         fresh = drawn.integers(1, 1 << 63, 5_000, dtype=np.uint64)
-        assert known.fresh(fresh).all()
-        known = known.after(np.full(fresh.size, roots(number)[0]), fresh, {})
+        of = np.full(fresh.size, roots(number)[0])
+        assert known.fresh(of, fresh, {}).all()
+        known = known.after(of, fresh, {})
     assert len(known.runs) < 40
     assert sum(run.num_rows for run in known.runs) == known.count == 1_000_000
     assert Remembered.of(known.runs).count == 1_000_000
