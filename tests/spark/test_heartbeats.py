@@ -12,7 +12,7 @@ from spark_jobs.streaming.unitlog.stage import Stage
 
 
 def test_a_stage_is_told_by_the_reports_of_its_units(tmp_path: Path) -> None:
-    """Those that have told nothing yet count as units; before the first round all else is 0."""
+    """Those that have told nothing yet count as units; before the first round all else is 0; what holds one is seen."""
     folder = JobFolder(tmp_path / "job")
     folder.path.mkdir()
     first, second = (Stage("j", name, "a.step", "t", str(tmp_path / "state")) for name in ("map", "reduce"))
@@ -20,12 +20,14 @@ def test_a_stage_is_told_by_the_reports_of_its_units(tmp_path: Path) -> None:
         report = Report(unit, 7 + unit, {"rows": 10}, 1_000, behind, 0.0, {"step": 0.25}, at=5.0)
         first.folder(unit).mkdir(parents=True)
         report.write(first.folder(unit))
-    Beats("j", folder, (Part(first, 3), Part(second, 2))).beat("running")
+    (folder.path / "full").touch()
+    Beats("j", folder, (Part(first, 3, holds=("full",)), Part(second, 2, holds=("stop",)))).beat("running")
     told = (folder.heartbeat() or {})["stages"]
     assert told["map"] == {
         "units": 3, "round": 8, "at": 5.0, "counts": {"rows": 20}, "state_bytes": 2_000, "seconds": 0.25,
-        "newest": 0.0, "behind": 9,
+        "newest": 0.0, "behind": 9, "held": True,
     }  # fmt: skip
     assert told["reduce"] == {
         "units": 2, "round": 0, "at": 0, "counts": {}, "state_bytes": 0, "seconds": 0, "newest": 0, "behind": 0,
+        "held": False,
     }  # fmt: skip
