@@ -20,7 +20,8 @@ COLOURS = 128  # enough for pages, and half the bytes
 def small(taken: Path, kept: Path) -> None:
     """Write a picture with few colours."""
     with Image.open(taken) as picture:
-        few = picture.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        whole = picture.convert("RGB")  # without `kmeans` its greys would come out as pink
+        few = whole.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
         few.save(kept, optimize=True)
 
 
