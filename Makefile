@@ -18,6 +18,8 @@ PYTEST = $(WITH_JAVA) $(PY) -m pytest
 QUICK := tests/unit tests/property tests/conformance
 # A file's tests stay together, since some share what takes long to make.
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile
+# Those on real servers wait about as much as they work.
+IN_PAIRS := -n 2 --dist loadfile
 
 .PHONY: help setup requirements demo demo-fault stop check format test test-unit test-spark test-airflow test-integration test-e2e faults bench docs pictures
 
@@ -78,7 +80,7 @@ test-airflow: $(READY)  ## the ones that start Airflow
 
 test-integration: $(READY)  ## the ones on real servers: PostgreSQL, Kafka, ZooKeeper, HDFS, Alluxio, a Spark cluster
 	@$(PY) -m services jars $(JARS)
-	@$(PYTEST) -n 2 --dist loadfile tests/integration
+	@$(PYTEST) $(IN_PAIRS) tests/integration
 
 test-e2e: $(READY)  ## the ones that work on Airflow's pages with Chromium; pictures of them go to var/e2e
 	@$(PY) -m services chromium >/dev/null
@@ -87,7 +89,7 @@ test-e2e: $(READY)  ## the ones that work on Airflow's pages with Chromium; pict
 
 faults: $(READY)  ## the ones that kill processes, delete caches and fill disks, then compare with a run without faults
 	@$(PY) -m services jars $(JARS)
-	@$(PYTEST) -n 2 --dist loadfile tests/faults
+	@$(PYTEST) $(IN_PAIRS) tests/faults
 
 bench: $(READY)  ## measure all, at the quick size, and tell which goals are missed; or one: make bench NAME=persistence SIZE=full
 	@$(WITH_JAVA) $(PY) -m benchmarks $(or $(NAME),all) --size $(or $(SIZE),quick)

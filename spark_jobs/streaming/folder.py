@@ -10,6 +10,7 @@ launched.json      the process that was started last to be the application
 starts.json        when it was started for which DAG run
 lock               held by the application as long as it lives
 log                what the application prints
+scratch            what Spark keeps in files; gone when the next application begins
 """
 
 from __future__ import annotations

@@ -38,25 +38,24 @@ class Remembered:
         found._fill()
         return found
 
-    def fresh(self, roots: Ids, ids: Ids, lows: Mapping[str, int]) -> npt.NDArray[np.bool_]:
+    def fresh(self, roots: Ids, ids: Ids, marks: Ids) -> npt.NDArray[np.bool_]:
         """Which tuples are to be applied: those not known so far, of roots that are not below the marks.
 
         One that comes twice is fresh once.
         """
-        open_ = _not_below(roots, _bounds(lows))
+        open_ = _not_below(roots, marks)
         if open_.all():
             return self._add(ids)
         found = np.zeros(ids.size, np.bool_)
         found[open_] = self._add(ids[open_])
         return found
 
-    def after(self, roots: Ids, ids: Ids, lows: Mapping[str, int]) -> Remembered:
-        """With the tuples that were fresh, and without those below the marks (offsets by partition)."""
-        bounds = _bounds(lows)
-        runs = [run for each in self.runs if (run := _above(each, bounds)) is not None]
+    def after(self, roots: Ids, ids: Ids, marks: Ids) -> Remembered:
+        """With the tuples that were fresh, and without those below the marks."""
+        runs = [run for each in self.runs if (run := _above(each, marks)) is not None]
         if ids.size:
             fresh = pa.RecordBatch.from_arrays([pa.array(roots), pa.array(ids)], schema=_SCHEMA)
-            if (kept := _above(fresh, bounds)) is not None:
+            if (kept := _above(fresh, marks)) is not None:
                 runs.append(kept)
         merged = tuple(_merged(runs))
         left = sum(run.num_rows for run in merged)
@@ -84,23 +83,15 @@ class Remembered:
         _add(self.table, old, np.empty(old.size, np.bool_))
 
 
-def _bounds(lows: Mapping[str, int]) -> Ids:
-    """The marks, by partition."""
-    bounds = np.zeros(1 << PARTITION_BITS, np.uint64)
-    for partition, offset in lows.items():
-        bounds[int(partition)] = offset
-    return bounds
-
-
-def _not_below(roots: Ids, bounds: Ids) -> npt.NDArray[np.bool_]:
+def _not_below(roots: Ids, marks: Ids) -> npt.NDArray[np.bool_]:
     offsets = (roots >> np.uint64(ROW_BITS)) & np.uint64((1 << OFFSET_BITS) - 1)
-    found: npt.NDArray[np.bool_] = offsets >= bounds[roots >> np.uint64(OFFSET_BITS + ROW_BITS)]
+    found: npt.NDArray[np.bool_] = offsets >= marks[roots >> np.uint64(OFFSET_BITS + ROW_BITS)]
     return found
 
 
-def _above(run: pa.RecordBatch, bounds: Ids) -> pa.RecordBatch | None:
+def _above(run: pa.RecordBatch, marks: Ids) -> pa.RecordBatch | None:
     """A run without roots below the marks, where that is at least half of it; None where that is all."""
-    kept = _not_below(run.column("root").to_numpy(), bounds)
+    kept = _not_below(run.column("root").to_numpy(), marks)
     left = int(kept.sum())
     if not left:
         return None
@@ -132,7 +123,9 @@ def _add(table, ids, fresh):  # type: ignore[no-untyped-def]
     return added
 
 
-def marks_of(versions: Mapping[str, Any]) -> Mapping[str, int]:
-    """The low-water marks that a round names."""
-    lows: Mapping[str, int] = versions["low"]["lows"]
-    return lows
+def marks_of(versions: Mapping[str, Any]) -> Ids:
+    """The low-water marks that a round names: an offset for each partition that there can be."""
+    marks = np.zeros(1 << PARTITION_BITS, np.uint64)
+    for partition, offset in versions["low"]["lows"].items():
+        marks[int(partition)] = offset
+    return marks

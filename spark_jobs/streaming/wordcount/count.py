@@ -35,7 +35,7 @@ class Count:
         order = [given.round.incarnation, given.round.number]
         ackers = Ackers(given.round.versions["ring"]) if self._tracked else None
         known = self._remembered(state, given.unit)
-        marks = marks_of(given.round.versions) if self._once else {}
+        marks = marks_of(given.round.versions) if self._once else None
         batches = [pa.ipc.open_stream(message.value).read_next_batch() for message in given.messages]
         fresh: list[pa.RecordBatch] = []
         acks: Acks = {}
@@ -44,11 +44,11 @@ class Count:
             roots, ids = (batch.column(name).to_numpy() for name in ("root", "id"))
             if ackers is not None:
                 extend(acks, ackers.acks(roots, root_edges(ids, attempt), attempt))
-            new = known.fresh(roots, ids, marks) if self._once else np.ones(ids.size, np.bool_)
+            new = known.fresh(roots, ids, marks) if marks is not None else np.ones(ids.size, np.bool_)
             fresh.append(batch if new.all() else batch.filter(pa.array(new)))
         after = self._counted(state, fresh, given)
         runs = dict(after.runs)
-        if self._once:
+        if marks is not None:
             roots, ids = (_joined(fresh, name) for name in ("root", "id"))
             known = known.after(roots, ids, marks)
             runs["known"] = known.runs

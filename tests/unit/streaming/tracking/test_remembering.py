@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spark_jobs.streaming.tracking.naming import root_id
-from spark_jobs.streaming.tracking.remembering import Remembered
+from spark_jobs.streaming.tracking.remembering import Remembered, marks_of
 
 
 def ids(*numbers: int) -> np.ndarray:
@@ -18,40 +18,45 @@ def roots(*offsets: int) -> np.ndarray:
     return np.array([root_id(3, offset) for offset in offsets], np.uint64)
 
 
+def marks(lows: dict[int, int] | None = None) -> np.ndarray:
+    """The low-water marks of partitions."""
+    return marks_of({"low": {"lows": {str(partition): offset for partition, offset in (lows or {}).items()}}})
+
+
 def test_a_tuple_is_fresh_once() -> None:
     """Also within one look."""
     known = Remembered()
-    assert known.fresh(roots(1, 2, 1), ids(5, 6, 5), {}).tolist() == [True, True, False]
-    assert known.fresh(roots(2, 2), ids(6, 7), {}).tolist() == [False, True]
+    assert known.fresh(roots(1, 2, 1), ids(5, 6, 5), marks()).tolist() == [True, True, False]
+    assert known.fresh(roots(2, 2), ids(6, 7), marks()).tolist() == [False, True]
 
 
 def test_what_a_state_holds_is_remembered() -> None:
     """By whoever begins with it."""
     known = Remembered()
-    known.fresh(roots(1, 2), ids(5, 6), {})
-    after = known.after(roots(1, 2), ids(5, 6), {})
-    assert Remembered.of(after.runs).fresh(roots(1, 2, 2), ids(5, 6, 7), {}).tolist() == [False, False, True]
+    known.fresh(roots(1, 2), ids(5, 6), marks())
+    after = known.after(roots(1, 2), ids(5, 6), marks())
+    assert Remembered.of(after.runs).fresh(roots(1, 2, 2), ids(5, 6, 7), marks()).tolist() == [False, False, True]
 
 
 def test_a_tuple_that_comes_when_its_root_is_finished_is_not_applied_again() -> None:
     """Its id is forgotten by then, at once or later: it was applied, whether or not anybody still knows."""
     known = Remembered()
-    known.fresh(roots(1, 2), ids(5, 6), {})
-    after = known.after(roots(1, 2), ids(5, 6), {"3": 3})
+    known.fresh(roots(1, 2), ids(5, 6), marks())
+    after = known.after(roots(1, 2), ids(5, 6), marks({3: 3}))
     assert not after.runs
     for each in (after, Remembered.of(after.runs)):
-        found = each.fresh(roots(1, 3, 2, 3), ids(5, 7, 6, 7), {"3": 3})
+        found = each.fresh(roots(1, 3, 2, 3), ids(5, 7, 6, 7), marks({3: 3}))
         assert found.tolist() == [False, True, False, False]
 
 
 def test_what_is_below_the_marks_is_forgotten_in_time() -> None:
     """Runs whose roots are all finished go; the others stay as they are."""
     known = Remembered()
-    first = known.after(roots(1, 2), ids(5, 6), {})
-    second = first.after(roots(8, 9), ids(7, 8), {"3": 3})
+    first = known.after(roots(1, 2), ids(5, 6), marks())
+    second = first.after(roots(8, 9), ids(7, 8), marks({3: 3}))
     assert sum(run.num_rows for run in second.runs) == 2
-    assert not second.after(roots(), ids(), {"3": 10}).runs
-    assert second.after(roots(), ids(), {"4": 10}).runs == second.runs
+    assert not second.after(roots(), ids(), marks({3: 10})).runs
+    assert second.after(roots(), ids(), marks({4: 10})).runs == second.runs
 
 
 def test_a_million_tuples_are_remembered_in_few_runs() -> None:
@@ -60,8 +65,8 @@ def test_a_million_tuples_are_remembered_in_few_runs() -> None:
     for number in range(200):
         fresh = drawn.integers(1, 1 << 63, 5_000, dtype=np.uint64)
         of = np.full(fresh.size, roots(number)[0])
-        assert known.fresh(of, fresh, {}).all()
-        known = known.after(of, fresh, {})
+        assert known.fresh(of, fresh, marks()).all()
+        known = known.after(of, fresh, marks())
     assert len(known.runs) < 40
     assert sum(run.num_rows for run in known.runs) == known.count == 1_000_000
     assert Remembered.of(known.runs).count == 1_000_000
