@@ -85,7 +85,7 @@ def test_a_lost_root_is_named_within_one_and_a_half_time_outs(
     make_words: Callable[..., WordJob], tmp_path: Path
 ) -> None:
     """From when its spring had registered it until an acker told that it is to be sent again."""
-    timeout = 6.0
+    timeout = 12.0
     messages, counts = lines(500_000)
     job = make_words(tracking=f"timeout = {timeout}\ntries = 20", admitted=4, **leaky(tmp_path, lost=0.001))
     job.feed(messages)

@@ -163,11 +163,11 @@ tell_stacks_when_asked()
 if sys.argv[1:] != ["below"]:
     subprocess.Popen([sys.executable, __file__, "below"])
     subprocess.Popen(["sleep", "600"])
-    print("begun", flush=True)
+print("begun", flush=True)
 hangs_here()
 """
     (tmp_path / "hanging.py").write_text(code)
-    with (tmp_path / "log").open("w") as log:
+    with (tmp_path / "log").open("a") as log:
         process = subprocess.Popen(
             [sys.executable, tmp_path / "hanging.py"], start_new_session=True, stdout=log, stderr=log,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -175,10 +175,9 @@ hangs_here()
     try:
         folder.note_launch(process.pid)
         deadline = time.monotonic() + 60
-        while "begun" not in (tmp_path / "log").read_text():
+        while (tmp_path / "log").read_text().count("begun") < 2:
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        time.sleep(1)  # so that the one below has begun too
         end(look("job", folder, time.time()), folder)
         assert process.wait(timeout=10) == -signal.SIGKILL
         assert (tmp_path / "log").read_text().count("in hangs_here") == 2
