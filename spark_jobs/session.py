@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -118,6 +120,7 @@ class SparkSessions:
 
     def _start(self) -> SparkSession:
         use_java(self._settings.home)
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         master = self._settings.spark_master
         builder = SparkSession.builder.appName("Springline").master(master)
         own: dict[str, bool | float | int | str | None] = {

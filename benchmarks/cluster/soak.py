@@ -21,7 +21,7 @@ _EVERY = 60.0  # seconds between two faults
 _MOST = 12.0  # GiB that all may hold
 _GROWTH = 0.1  # by which what levels off may still grow
 _PATIENCE = 300.0  # seconds for the last faults to heal
-_LOOK_SECONDS = 1.0
+_LOOK_SECONDS = 3.0
 
 
 def run(size: str) -> Report:

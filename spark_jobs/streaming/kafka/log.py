@@ -1,4 +1,4 @@
-"""The unit log on Kafka: its topics, and who reads (`kafka_reading`) and writes (`kafka_writing`) them."""
+"""The unit log on Kafka: its topics, and who reads (`reading.py`) and writes (`writing.py`) them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from spark_jobs.streaming.unitlog.rounds import Extent
 from spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
 from spark_jobs.streaming.unitlog.step import Message
 
-PATIENCE = 60.0  # seconds without an answer: a broker that was killed is back by then
+PATIENCE = 100.0  # seconds without an answer: a broker that was killed is back by then, on a busy machine too
+_TRANSACTION_SECONDS = 120  # after which a broker ends one by itself: after the patience of who writes it
 _PARTITIONS_SECONDS = 5.0  # after which the number of partitions is asked again
 _LOWS_SECONDS = 1.0  # after which the first offsets are asked again: they move by deletion alone
 _TAIL = 64  # offsets from the end in which the last message of a writer is looked for first
@@ -228,7 +229,10 @@ class Kafka:
         """A producer of a transactional id; who had it before is fenced off, what it left open is aborted."""
         producer = Producer(
             self._cluster.config(
-                transactional_id=writer, message_max_bytes=MAX_BYTES, transaction_timeout_ms=60_000, **WRITING
+                transactional_id=writer,
+                message_max_bytes=MAX_BYTES,
+                transaction_timeout_ms=_TRANSACTION_SECONDS * 1000,
+                **WRITING,
             )
         )
         try:

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import time
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -21,6 +22,7 @@ _JAVA = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 # Whoever starts an application may be a client of a Spark Connect server; it is none.
 _OF_A_CLIENT = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE")
 _JSON_LINES = "-Dlog4j2.configurationFile=classpath:org/apache/spark/log4j2-json-layout.properties"
+WORKER_PYTHON = Path(__file__).with_name("worker-python")
 _EXECUTORS_SECONDS = 20.0  # until they have come
 
 
@@ -55,11 +57,12 @@ def session_of(name: str, settings: StreamSettings) -> SparkSession:
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.python.worker.reuse": "true",
-        "spark.pyspark.python": sys.executable,
+        "spark.executorEnv.SPRINGLINE_WORKER_PYTHON": sys.executable,
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
     if settings.stream_master.startswith("local"):
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    os.environ["PYSPARK_PYTHON"] = str(WORKER_PYTHON)  # on this machine and on those of executors
     for threads in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS"):
         os.environ.setdefault(threads, "1")
         conf[f"spark.executorEnv.{threads}"] = "1"

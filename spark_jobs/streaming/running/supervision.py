@@ -22,6 +22,7 @@ from spark_jobs.streaming.running.stacks import ask_for_stacks
 from spark_jobs.streaming.running.watching import Seen
 
 LEASE = "SPRINGLINE_STREAM_LEASE"  # seconds; in the environment of an application that is supervised
+_DOUBLINGS = 2
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,22 @@ class Limits:
     """When a job is given up: more than `restarts` within `within` seconds; and when it is thought stuck.
 
     An application that has not beaten, or of which a stage has ended no round though nothing holds it, for `silent`
-    seconds is ended and started again: a stage without messages ends one every second.
+    seconds is ended and started again: a stage without messages ends one every second. One that was started again
+    lately gets twice as long, then four times: where a machine is too busy, starting only adds to that.
     """
 
     restarts: int = 5
     within: float = 600.0
     silent: float = 120.0
+
+    def lately(self, starts: Sequence[float], now: float) -> int:
+        """How many of the starts count still."""
+        return sum(start > now - self.within for start in starts)
+
+    def patience(self, starts: Sequence[float], now: float) -> float:
+        """Seconds after which a job that was started then is thought stuck."""
+        again = max(0, self.lately(starts, now) - 1)
+        return self.silent * (1 << min(again, _DOUBLINGS))
 
 
 class Verdict(StrEnum):
@@ -61,7 +72,7 @@ def decide(seen: Seen, starts: Sequence[float], now: float, limits: Limits) -> D
         return Decision(Verdict.DONE, "it was asked to stop")
     if seen.state in ("starting", "running", "silent"):
         still, what = _longest(seen, now)
-        if still > limits.silent:
+        if still > limits.patience(starts, now):
             return _again(Verdict.RESTART, f"{what} for {still:.0f} s", starts, now, limits)
         return Decision(Verdict.WAIT, f"it is {seen.state}")
     return _again(Verdict.START, seen.error or f"it is {seen.state}", starts, now, limits)
@@ -78,8 +89,7 @@ def _longest(seen: Seen, now: float) -> tuple[float, str]:
 
 
 def _again(verdict: Verdict, why: str, starts: Sequence[float], now: float, limits: Limits) -> Decision:
-    lately = sum(start > now - limits.within for start in starts)
-    if lately > limits.restarts:
+    if (lately := limits.lately(starts, now)) > limits.restarts:
         return Decision(Verdict.GIVE_UP, f"{why}; started {lately} times within {limits.within:g} s")
     return Decision(verdict, why)
 

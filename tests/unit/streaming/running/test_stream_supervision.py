@@ -66,6 +66,17 @@ def test_a_job_of_which_no_round_ends_is_ended_and_started_again() -> None:
     assert verdict("starting", began=960.0) is Verdict.RESTART
 
 
+@pytest.mark.parametrize(
+    ("starts", "patience"), [((), 30.0), ((950.0,), 30.0), ((920.0, 950.0), 60.0), ((10.0, 950.0), 30.0)]
+)
+def test_one_that_was_started_again_lately_gets_more_time(starts: tuple[float, ...], patience: float) -> None:
+    """On a machine that is too busy, ever more starts would be all that it does."""
+    stages = {"map": {"at": 0.0}}
+    for longer, wanted in ((-1.0, Verdict.WAIT), (1.0, Verdict.RESTART)):
+        began = 1000.0 - patience - longer
+        assert verdict("running", starts=starts, began=began, beaten=999.0, stages=stages) is wanted
+
+
 def test_a_job_is_given_up_after_too_many_starts_in_a_while() -> None:
     """Starts of long ago do not count."""
     assert verdict("dead", starts=(10.0, 20.0, 905.0, 910.0)) is Verdict.START
