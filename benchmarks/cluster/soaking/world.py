@@ -70,10 +70,14 @@ class World:
 
     def processes(self) -> list[psutil.Process]:
         """All that lives in this home: servers, tasks, streams and what they have started."""
+        states = [self.supervisor.state(server.name) for server in self.servers]
+        sessions = {pid for state in states for pid in state.processes.values()}
         found = []
         for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                if process.environ().get("SPRINGLINE_HOME") == str(self.settings.home):
+            with suppress(psutil.Error, ProcessLookupError):
+                # Airflow writes a title over the environment of some.
+                ours = process.environ().get("SPRINGLINE_HOME") == str(self.settings.home)
+                if ours or os.getsid(process.pid) in sessions:
                     found.append(process)
         return found
 
