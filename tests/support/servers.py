@@ -47,10 +47,10 @@ class Running:
         """Start what has ended of it, and wait until it is ready."""
         self.supervisor.up(make_servers([self.name], self.settings), 240)
 
-    def forget_topics(self, *beginnings: str) -> None:
-        """Delete the topics of this Kafka whose names begin so."""
+    def forget_topics(self) -> None:
+        """Delete every topic of this Kafka: jobs of the same names begin anew."""
         admin = AdminClient({"bootstrap.servers": self.address})
-        own = [topic for topic in admin.list_topics(timeout=30).topics if topic.startswith(beginnings)]
+        own = [topic for topic in admin.list_topics(timeout=30).topics if not topic.startswith("__")]
         for done in admin.delete_topics(own).values() if own else ():
             done.result()
 

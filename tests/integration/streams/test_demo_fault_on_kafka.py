@@ -47,7 +47,7 @@ def words(kafka: Running, tmp_path: Path) -> Iterator[Application]:
     application = Application(kafka, tmp_path / "home", "words", DECLARED, SPRINGLINE_STREAM_SAVE="1", **own)
     yield application
     application.close()
-    kafka.forget_topics("lines", "words.", "flights.")  # other tests have jobs of these names too, and begin anew
+    kafka.forget_topics()
 
 
 def test_what_the_fault_of_the_demo_takes_comes_back_and_is_seen_to(

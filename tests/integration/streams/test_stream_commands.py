@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,12 @@ from tests.support.servers import Running
 
 
 @pytest.fixture
-def environment(kafka: Running, tmp_path: Path) -> dict[str, str]:
-    """A home of the test's own, with the jobs of the checkout."""
+def environment(kafka: Running, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A home of the test's own, with the jobs of the checkout; other tests have jobs of these names too."""
     java = find_java(os.environ, tmp_path).environment(os.environ.get("PATH", ""))
     chosen = {"SPRINGLINE_HOME": str(tmp_path), "SPRINGLINE_KAFKA": kafka.address, "COLUMNS": "140"}
-    return {**os.environ, **java, **chosen, "SPRINGLINE_STREAM_STATE": str(tmp_path / "state")}
+    yield {**os.environ, **java, **chosen, "SPRINGLINE_STREAM_STATE": str(tmp_path / "state")}
+    kafka.forget_topics()
 
 
 def run(environment: dict[str, str], command: str) -> str:
