@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from spark_jobs.streaming.errors import Fenced, MessagesGone
 from spark_jobs.streaming.sums import place_of, together, topics_of
-from spark_jobs.streaming.unitlog.log import Letter, Order
+from spark_jobs.streaming.unitlog.log import Letter, Order, Place
 from spark_jobs.streaming.unitlog.rounds import Extent
 from spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
 from spark_jobs.streaming.unitlog.step import Message
@@ -72,10 +72,15 @@ class MemoryLog:
         self._call()
         self._append(letter)
 
-    def publish(self, writer: str, order: Order, letters: Iterable[Letter], places: Sequence[tuple[str, int]]) -> None:
+    def publish(self, writer: str, order: Order, letters: Iterable[Letter], places: Sequence[Place]) -> None:
         self._call()
-        stamps = [Stamp.decode(m.headers[HEADER]) for topic, unit in places for m in self.topics[topic][unit]]
-        if order > max(((stamp.incarnation, stamp.round) for stamp in stamps), default=(0, 0)):
+        orders = [
+            (stamp.incarnation, stamp.round)
+            for topic, unit, sender in places
+            for stamp in (Stamp.decode(message.headers[HEADER]) for message in self.topics[topic][unit])
+            if stamp.unit == sender
+        ]
+        if order > max(orders, default=(0, 0)):
             for letter in list(letters):
                 self._append(letter)
         self._call()

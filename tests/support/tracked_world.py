@@ -46,7 +46,7 @@ class TrackedWorld:
         self.clock = 1.0
         self.step_seconds = 0.1
         self.wrap = wrap
-        self._gauges: list[Mapping[str, Any]] = []
+        self._gauges: list[Mapping[str, Any] | None] = []
         self._dealt = 0
         job.prepare(self.folder)
         write_json(self.folder.path / PACE, {"still": False})
@@ -123,7 +123,7 @@ class TrackedWorld:
         """The marks, as the application's oversight would make them."""
         stage = self.parts[-1].stage
         reports = [Report.read(stage.folder(unit)) for unit in range(self.parts[-1].units)]
-        gauges = [report.gauges for report in reports if report]
+        gauges = [report and report.gauges for report in reports]
         before = read_json(self.folder.path / LOW)["lows"]
         ackers = self.epochs.circle.ackers
         lows = lows_of(before, gauges, self._gauges, ackers, self._dealt)
@@ -145,7 +145,7 @@ class TrackedWorld:
 
     def told(self, name: str) -> int:
         """A total of all ackers."""
-        return sum(each[name] for each in self._gauges)
+        return sum(each[name] for each in self._gauges if each)
 
     def counts(self) -> Counter[str]:
         """The newest count of each word, as told."""

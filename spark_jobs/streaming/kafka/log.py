@@ -24,7 +24,7 @@ from spark_jobs.streaming.kafka.cluster import MAX_BYTES, Cluster
 from spark_jobs.streaming.kafka.reading import NOT_THERE, Readers
 from spark_jobs.streaming.kafka.writing import FENCED, WRITING, KafkaAppender, Sending, retried, write_transaction
 from spark_jobs.streaming.sums import place_of, together, topics_of
-from spark_jobs.streaming.unitlog.log import Letter, Order
+from spark_jobs.streaming.unitlog.log import Letter, Order, Place
 from spark_jobs.streaming.unitlog.rounds import Extent
 from spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
 from spark_jobs.streaming.unitlog.step import Message
@@ -184,7 +184,7 @@ class Kafka:
             self.__dict__.pop("_producer", None)  # what is still queued in it belongs to no round any more
             raise
 
-    def publish(self, writer: str, order: Order, letters: Iterable[Letter], places: Sequence[tuple[str, int]]) -> None:
+    def publish(self, writer: str, order: Order, letters: Iterable[Letter], places: Sequence[Place]) -> None:
         chosen = list(letters)
         for last_try in (False, True):
             kept = self._writers.get(writer)
@@ -241,17 +241,17 @@ class Kafka:
             raise self._unavailable(writer, error) from error
         return producer
 
-    def _opened(self, writer: str, places: Sequence[tuple[str, int]]) -> _Writer:
+    def _opened(self, writer: str, places: Sequence[Place]) -> _Writer:
         producer = self._transactional(writer)
         return _Writer(producer, max((self._last_order(*place) for place in places), default=(0, 0)))
 
-    def _last_order(self, topic: str, unit: int) -> Order:
-        """The order of the last message in a unit that was written with a stamp; (0, 0) if there is none."""
+    def _last_order(self, topic: str, unit: int, sender: int) -> Order:
+        """The order of the last message in a unit that has a stamp of that sender; (0, 0) if there is none."""
         extent = self.extents(topic)[unit]
         at, step = extent.high, _TAIL
         while at > extent.low:
             at, to = max(extent.low, at - step), at
-            orders = [order for message in self.fetch(topic, unit, at, to) if (order := _order_of(message))]
+            orders = [order for message in self.fetch(topic, unit, at, to) if (order := _order_of(message, sender))]
             if orders:
                 return max(orders)
             step *= 8
@@ -275,8 +275,8 @@ class Kafka:
         return LogUnavailable(f"{what}, Kafka at {self._cluster.servers}: {error.args[0]}")
 
 
-def _order_of(message: Message) -> Order | None:
+def _order_of(message: Message, sender: int) -> Order | None:
     with suppress(KeyError, NoStamp):
         stamp = Stamp.decode(message.headers[HEADER])
-        return (stamp.incarnation, stamp.round)
+        return (stamp.incarnation, stamp.round) if stamp.unit == sender else None
     return None

@@ -51,6 +51,7 @@ class _Known:
     through: dict[int, int] = field(default_factory=dict)  # by partition, the offset up to which all is registered
     durations: Durations = field(default_factory=Durations)
     totals: Counter[str] = field(default_factory=Counter)
+    back: bool = False  # whether roots came, in this round, that the marks may have passed
 
     def as_json(self) -> dict[str, Any]:
         """All but the table's records."""
@@ -154,8 +155,8 @@ class Acker:
             known.durations.add((now - done.born.astype(np.int64)) * self._tick, known.time)
             if self._outcomes:
                 tells.append(telling.named(done.roots, done.attempts, Kind.DONE))
-        if not self._outcomes and (now - known.marked >= _MARK_TICKS or not known.marked):
-            known.marked = now
+        if not self._outcomes and (known.back or now - known.marked >= _MARK_TICKS or not known.marked):
+            known.marked, known.back = now, False
             known.lows = {**known.through, **known.table.lows()}
         return tells
 
@@ -179,6 +180,7 @@ class Acker:
         elif told.kind is Kind.RETRIES:
             table.register(told.column("root"), told.attempt, told.column("value"), now)
             totals["retried"] += batch.num_rows
+            known.back = True  # `retried` is told now: marks that do not know of them yet would let them pass
         elif told.kind is Kind.ACKS:
             table.ack(told.column("root"), told.attempt, told.column("value"), now)
             totals["acks"] += batch.num_rows
@@ -189,6 +191,7 @@ class Acker:
         elif told.kind is Kind.RECORDS:
             table.adopt(told.items())
             totals["adopted"] += batch.num_rows
+            known.back = True
         for partition, offset in (told.through or {}).items():
             known.through[partition] = max(known.through.get(partition, 0), offset)
 

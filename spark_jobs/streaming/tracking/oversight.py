@@ -25,7 +25,7 @@ _ROOM_AGAIN = 0.8  # of the roots in flight that there may be, below which the s
 _SHARES = (0.5, 0.9, 0.99)
 _FLOWS = (("again", "retried"), ("forwarded", "adopted"))  # what left an acker, and what came to one
 
-Gauges = Sequence[Mapping[str, Any]]  # of all ackers that have run
+Gauges = Sequence[Mapping[str, Any] | None]  # of all ackers, by unit; None: it has told nothing
 
 
 def lows_of(
@@ -39,16 +39,23 @@ def lows_of(
     that ackers have named, to be sent again or as given up, `dealt` were dealt with before the second look: below the
     marks, what was given up is among the dead letters.
     """
-    moved = [[each[name] for pair in _FLOWS for name in pair] for each in (*earlier, *gauges)]
-    still = moved[: len(earlier)] == moved[len(earlier) :]
-    level = all(sum(each[out] for each in gauges) == sum(each[back] for each in gauges) for out, back in _FLOWS)
-    named = sum(each["again"] + each["gone"] for each in gauges)
-    if not still or not level or named != dealt or len(gauges) <= max(ackers, default=0):
+    told = {unit: each for unit, each in enumerate(gauges) if each is not None}
+    still = _moved(gauges) == _moved(earlier)
+    level = all(
+        sum(each[out] for each in told.values()) == sum(each[back] for each in told.values()) for out, back in _FLOWS
+    )
+    named = sum(each["again"] + each["gone"] for each in told.values())
+    if not still or not level or named != dealt or not set(ackers) <= set(told):
         return dict(before)
-    holding = [each for unit, each in enumerate(gauges) if unit in ackers or each["in_flight"]]
+    holding = [each for unit, each in told.items() if unit in ackers or each["in_flight"]]
     partitions = {partition for each in holding for partition in each["lows"]}
     found = {partition: min(each["lows"].get(partition, 0) for each in holding) for partition in partitions}
     return {key: max(found.get(key, 0), before.get(key, 0)) for key in sorted({*found, *before})}
+
+
+def _moved(gauges: Gauges) -> list[list[int] | None]:
+    """What has left each acker and come to it so far."""
+    return [None if each is None else [each[name] for pair in _FLOWS for name in pair] for each in gauges]
 
 
 def dealt_with(report: Report | None) -> int:
@@ -71,7 +78,7 @@ def stands_still(reports: Mapping[str, Sequence[Report | None]], began: float, n
 class _Seen:
     """What a look has found."""
 
-    gauges: list[Mapping[str, Any]] = field(default_factory=list)
+    gauges: Gauges = ()
     still: str = "starting"
     full: bool = False
     lows: Mapping[str, int] = field(default_factory=dict)
@@ -100,11 +107,12 @@ class Oversight(Beside):
     def told(self) -> dict[str, Any]:
         """How tracking is, for the heartbeat."""
         seen = self._seen
+        ackers = {unit: each for unit, each in enumerate(seen.gauges) if each is not None}
         totals = {
-            name: sum(each[name] for each in seen.gauges)
+            name: sum(each[name] for each in ackers.values())
             for name in ("in_flight", "completed", "again", "gone", "bytes")
         }
-        durations = percentiles((each["durations"] for each in seen.gauges), _SHARES)
+        durations = percentiles((each["durations"] for each in ackers.values()), _SHARES)
         return {
             **totals,
             "waits": seen.full,
@@ -112,24 +120,21 @@ class Oversight(Beside):
             "lows": dict(seen.lows),
             "ackers": [
                 {"acker": unit, "in_flight": each["in_flight"], "completed": each["completed"], "epoch": each["epoch"]}
-                for unit, each in enumerate(seen.gauges)
+                for unit, each in ackers.items()
             ],
             "seconds": dict(zip(("p50", "p90", "p99"), durations, strict=True)),
         }
 
     def _look(self) -> None:
-        reports = {
-            part.stage.name: [Report.read(part.stage.folder(unit)) for unit in range(part.units)]
-            for part in self._parts
-        }
-        gauges = [report.gauges for report in reports["acker"] if report is not None]
+        reports = {part.stage.name: [self._report(part, unit) for unit in range(part.units)] for part in self._parts}
+        gauges = [None if report is None else report.gauges for report in reports["acker"]]
         # The first stage of a foreign topology brings its acks too: while it does not, nothing of it is late.
         waited = [part.stage for part in self._parts if part.stage.stamped or self._tracked.foreign]
         behind = {stage.name: reports[stage.name] for stage in waited}
         own = [part.stage.name for part in self._parts if part.stage.own]
         before = self._seen
         _, ackers = newest(read_json(self._path / RING))
-        in_flight = sum(each["in_flight"] for each in gauges)
+        in_flight = sum(each["in_flight"] for each in gauges if each is not None)
         bound = self._tracked.in_flight * (_ROOM_AGAIN if before.full else 1.0)
         self._seen = now = _Seen(
             gauges,
@@ -146,3 +151,8 @@ class Oversight(Beside):
             (self._path / FULL).touch()
         else:
             (self._path / FULL).unlink(missing_ok=True)
+
+    def _report(self, part: Part, unit: int) -> Report | None:
+        """The newest report of a unit since the application began: before that the job may have gone back in time."""
+        report = Report.read(part.stage.folder(unit))
+        return report if report is not None and report.at >= self._began else None

@@ -55,9 +55,12 @@ def results_of(stage: Stage, unit: int, order: Order, output: Output) -> Iterato
 
 
 def dead_letters(stage: Stage, unit: int, order: Order, output: Output) -> Iterator[Letter]:
-    """What could not be used, as it came; the headers `reason` and `offset` (and `partition`) tell why and where."""
+    """What could not be used, as it came; the headers `reason` and `offset` (and `partition`) tell why and where.
+
+    Several stages of a job may write to the same topic: each has a number of its own there.
+    """
     for sequence, dead in enumerate(output.dead):
-        headers = Stamp(*_from(order, unit), sequence).header()
+        headers = Stamp(*_from(order, stage.sender(unit)), sequence).header()
         headers |= {"reason": dead.reason.encode(), "offset": str(dead.offset).encode()}
         if dead.partition is not None:
             headers["partition"] = str(dead.partition).encode()

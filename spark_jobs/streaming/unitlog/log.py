@@ -11,6 +11,7 @@ from spark_jobs.streaming.unitlog.rounds import Extent
 from spark_jobs.streaming.unitlog.step import Message
 
 Order = tuple[int, int]  # incarnation and round: what comes later is greater
+Place = tuple[str, int, int]  # where somebody publishes: a topic, a unit of it, and the sender's number in stamps there
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +62,11 @@ class Log(Protocol):
     def sending(self) -> AbstractContextManager[Sending]:
         """Send messages in order; its end returns when all have arrived, or raises `LogUnavailable`."""
 
-    def publish(self, writer: str, order: Order, letters: Iterable[Letter], places: Sequence[tuple[str, int]]) -> None:
+    def publish(self, writer: str, order: Order, letters: Iterable[Letter], places: Sequence[Place]) -> None:
         """Write what others read: all of a round or nothing, once, by whichever attempt comes first.
 
-        A round that is not later than the last one that `writer` has written to one of `places` (topic and unit)
-        is dropped. Each letter's header tells the round, as `stamps.HEADER`.
+        A round that is not later than the last one that `writer` has written to one of `places` is dropped. Each
+        letter's header tells the round and the sender, as `stamps.HEADER`: other senders may write to the same place.
         """
 
     def appender(self, writer: str, topic: str) -> Appender:

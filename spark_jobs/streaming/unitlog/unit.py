@@ -116,8 +116,9 @@ class Units:
                     sending.send(letter)
         made = (stage, done.unit, plan.order, done.output)
         if outside := [*results_of(*made), *dead_letters(*made), *tells_of(*made)]:
-            places = [(topic, done.unit) for topic in (stage.results, stage.dead, stage.told) if topic]
-            self._log.publish(f"{stage.id}.{done.unit}", plan.order, outside, places)
+            places = [(stage.results, done.unit), (stage.dead, stage.sender(done.unit)), (stage.told, done.unit)]
+            here = [(topic, done.unit, sender) for topic, sender in places if topic]
+            self._log.publish(f"{stage.id}.{done.unit}", plan.order, outside, here)
 
     def _save(self, done: _Stepped) -> Version:
         """Write the new state, and what is remembered beside it: how far the unit is, all that it has counted."""

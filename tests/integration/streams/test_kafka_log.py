@@ -83,13 +83,25 @@ def test_a_round_is_published_once_whoever_tries(log: Kafka, topic: str, kafka: 
     def letter(number: int) -> Letter:
         return Letter(topic, 0, f"round {number}".encode(), Stamp(1, 0, number, 0).header())
 
-    log.publish("w", (1, 1), [letter(1)], [(topic, 0)])
-    other.publish("w", (1, 1), [letter(1)], [(topic, 0)])
-    other.publish("w", (1, 2), [letter(2)], [(topic, 0)])
-    log.publish("w", (1, 2), [letter(2)], [(topic, 0)])
-    log.publish("w", (1, 3), [letter(3)], [(topic, 0)])
+    log.publish("w", (1, 1), [letter(1)], [(topic, 0, 0)])
+    other.publish("w", (1, 1), [letter(1)], [(topic, 0, 0)])
+    other.publish("w", (1, 2), [letter(2)], [(topic, 0, 0)])
+    log.publish("w", (1, 2), [letter(2)], [(topic, 0, 0)])
+    log.publish("w", (1, 3), [letter(3)], [(topic, 0, 0)])
     other.close()
     assert [value for value, _ in read_committed(kafka.address, topic)] == [b"round 1", b"round 2", b"round 3"]
+
+
+def test_each_sender_of_a_topic_has_rounds_of_its_own(log: Kafka, topic: str, kafka: Running) -> None:
+    """Dead letters of two stages: one is far behind the other in rounds, and all of both are there, once."""
+    for sender, number in ((0, 50_000), (4_096, 3_000), (4_096, 3_000), (0, 50_001)):
+        value = f"{sender} in {number}".encode()
+        letter = Letter(topic, 0, value, Stamp(1, sender, number, 0).header())
+        writer = Kafka(Cluster(kafka.address), patience=20)  # that remembers nothing
+        writer.publish(f"{topic}-{sender}", (1, number), [letter], [(topic, 0, sender)])
+        writer.close()
+    told = [value for value, _ in read_committed(kafka.address, topic)]
+    assert told == [b"0 in 50000", b"4096 in 3000", b"0 in 50001"]
 
 
 def test_whoever_opens_a_log_later_fences_the_first_one_off(log: Kafka, topic: str) -> None:

@@ -25,7 +25,7 @@ def test_the_newest_rows_of_rounds_come_back_in_order(log: Kafka) -> None:
             row = {"query": query, "window_end": f"T{number:03}", "n": 2 * number + unit}
             headers = Stamp(1, unit, number, 0).header() | {"query": query.encode()}
             letter = Letter(topic, unit, json.dumps(row).encode() + b"\n", headers)
-            log.publish(f"{topic}-{unit}", (1, number), [letter], [(topic, unit)])
+            log.publish(f"{topic}-{unit}", (1, number), [letter], [(topic, unit, unit)])
     until(lambda: [row["n"] for row in newest(log, topic, 3)] == [199, 200, 201])  # commits are seen a moment later
     assert [row["n"] for row in newest(log, topic, 1_000, "often")] == [2, 3, 4, 5, *range(8, 202)]
     assert [row["n"] for row in newest(log, topic, 1, "seldom")] == [7]

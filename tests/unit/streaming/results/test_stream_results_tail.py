@@ -36,7 +36,7 @@ class Results:
             headers = Stamp(incarnation, unit, self._order[1], len(mine)).header() | {"query": query.encode()}
             mine.append(Letter(TOPIC, unit, "".join(json.dumps(line) + "\n" for line in lines).encode(), headers))
         for unit, mine in letters.items():
-            self.log.publish(f"writer-{unit}", self._order, mine, [(TOPIC, unit)])
+            self.log.publish(f"writer-{unit}", self._order, mine, [(TOPIC, unit, unit)])
 
     def newest(self, last: int, query: str = "") -> list[int]:
         """The numbers of the newest rows."""

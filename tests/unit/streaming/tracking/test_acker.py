@@ -110,6 +110,19 @@ def test_after_its_last_try_a_root_is_given_up() -> None:
     assert (first, second) == ([("again", 1, 2)], [("gone", 1, 2)])
 
 
+@pytest.mark.parametrize("still", [False, True])
+def test_the_marks_are_below_what_is_sent_again_as_soon_as_that_is_told(still: bool) -> None:
+    """In the same round, however short, and while time stands still: who adds up what came back goes by both."""
+    ackers = Ackers()
+    ackers.round(registered(1))
+    while ackers.round().gauges["again"] == 0:
+        pass
+    ackers.round()
+    assert ackers.round().gauges["lows"] == {"0": 2}, "nobody holds it now"
+    came = ackers.round(acked(1, value=9, attempt=2, kind=Kind.RETRIES), seconds=0.001, still=still)
+    assert (came.gauges["retried"], came.gauges["lows"]) == (1, {"0": 1})
+
+
 def test_late_acks_of_an_earlier_attempt_complete_nothing() -> None:
     """Those of the attempt that runs do."""
     ackers = Ackers()

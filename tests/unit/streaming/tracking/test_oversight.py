@@ -53,9 +53,10 @@ def test_marks_stand_while_numbers_move_between_two_looks() -> None:
 
 def test_an_acker_of_the_ring_that_has_told_nothing_holds_the_marks() -> None:
     """It may hold anything."""
-    told = [gauge({"0": 9})]
-    assert lows_of({"0": 4}, told, told, [0, 1], 0) == {"0": 4}
-    assert lows_of({"0": 4}, [*told, gauge({})], [*told, gauge({})], [0, 1], 0) == {"0": 4}
+    told = gauge({"0": 9})
+    for all_ in ([told], [told, None], [None, told], [told, gauge({})]):
+        assert lows_of({"0": 4}, all_, all_, [0, 1], 0) == {"0": 4}
+    assert lows_of({"0": 4}, [told, None], [told, None], [0], 0) == {"0": 9}
 
 
 def test_marks_stand_until_what_was_given_up_is_among_the_dead_letters() -> None:
