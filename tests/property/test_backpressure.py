@@ -190,10 +190,9 @@ def test_a_queue_is_bounded_while_the_slow_stage_stands_still(mode: Mode, seed: 
     assert max(trace.queue["slow"]) + max(trace.queue["split"]) < 150e6
 
 
-@settings(max_examples=4, deadline=None)
-@given(st.integers(0, 1_000), st.integers(8, 18))
+@pytest.mark.parametrize(("seed", "megabytes"), [(1, 9), (255, 8), (480, 11), (637, 10), (794, 9), (816, 16)])
 def test_stepwise_does_not_oscillate_for_ever(seed: int, megabytes: int) -> None:
-    """With a capacity between two levels it turns ever more seldom."""
+    """With a capacity between two levels it turns ever more seldom, also where its own bursts look like quickness."""
     world = small_world(Mode.STEPWISE, seed, Faults(), lambda at: np.full(len(at), megabytes * 1e6), 240.0)
     trace = world.run()
     rates = np.array(trace.rate["split"])

@@ -11,9 +11,9 @@ What the text leaves open, and how it is closed here:
 - *A dead task chokes its upstream for ever*: signals carry leases; when one has ended, the level falls by a whole step
   a second.
 - *It oscillates for ever* where the right rate lies between two levels: a level is a sixteenth of v', a step is sixteen
-  levels at first, half as many after each reversal and twice as many from the third one in the same direction on. A
-  level from which an overload came is not tried again for a time that doubles, up to a minute, unless the stage has
-  become quicker.
+  levels at first and at most, half as many after each reversal and twice as many from the third one in the same
+  direction on. A level from which an overload came is not tried again for a time that doubles, up to a minute, unless
+  the stage has been quicker for some seconds.
 - *The queue of a stage in rounds is a saw*: marks are compared with the standing queue.
 - *The original rate* is what the upstream admitted when it was first throttled, kept by itself, until it is free.
 """
@@ -32,7 +32,8 @@ from spark_jobs.streaming.backpressure.signals import Ask, Asking, Received
 PARTS = 16  # levels of a step of v'
 _DEEPEST = 40 * PARTS  # the greatest level: at v' = 0.85 a sixth of a per cent of the original
 _LONGEST_HOLD = 60.0  # seconds
-_QUICKER = 1.1  # times the rate at an overload: what was learnt then is void
+_QUICKER = 1.1  # times the rate at an overload, for as long as this: what was learnt then is void
+_QUICKER_SECONDS = 5.0  # longer than a burst that a stage takes when the one behind it lets it go for a moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Pair:
 
     `level` as asked; `step` levels at a time, `down` the direction of the last `same` ones, of which the newest was
     taken at `changed` with a queue of `queue`. Underloaded since `under`. `failed`: a level from which an overload
-    came, at a rate of `rate`; it is tried again after `hold` seconds.
+    came, at a rate of `rate`; it is tried again after `hold` seconds. The stage is `quicker` than that since then.
     """
 
     level: int = 0
@@ -73,13 +74,17 @@ class Pair:
     failed: int | None = None
     rate: float = 0.0
     hold: float = 0.0
+    quicker: float | None = None
 
 
 def stepped(pair: Pair, measured: Measured, marks: Marks) -> Pair:
     """What is asked of a pair after a look."""
     at, queue = measured.at, measured.standing
-    if pair.failed is not None and measured.rate is not None and measured.rate > _QUICKER * pair.rate:
-        pair = replace(pair, failed=None, hold=0.0)
+    quicker = pair.failed is not None and measured.rate is not None and measured.rate > _QUICKER * pair.rate
+    since = (at if pair.quicker is None else pair.quicker) if quicker else None
+    pair = replace(pair, quicker=since)
+    if since is not None and at - since >= _QUICKER_SECONDS:
+        pair = replace(pair, failed=None, hold=0.0, quicker=None)
     if queue >= marks.high:
         pair = replace(pair, under=None)
         return _down(pair, measured, marks) if at - pair.changed >= marks.patience else pair
@@ -97,7 +102,7 @@ def _down(pair: Pair, measured: Measured, marks: Marks) -> Pair:
     if pair.down and pair.level and queue < pair.queue:
         return replace(pair, queue=queue, changed=at)  # it shrinks already
     if pair.down:
-        step = min(_grown(pair), PARTS) if pair.level else PARTS
+        step = _grown(pair) if pair.level else PARTS
         known = replace(pair, same=pair.same + 1)
     else:  # the last step up was one too many
         step = max(pair.step // 2, 1)
@@ -123,7 +128,7 @@ def _up(pair: Pair, under: float, measured: Measured, marks: Marks) -> Pair:
 
 
 def _grown(pair: Pair) -> int:
-    return pair.step * (2 if pair.same > 1 else 1)
+    return min(pair.step * (2 if pair.same > 1 else 1), PARTS)
 
 
 class Stepwise:
