@@ -18,10 +18,10 @@ PYTEST = $(WITH_JAVA) $(PY) -m pytest
 QUICK := tests/unit tests/property tests/conformance
 # A file's tests stay together, since some share what takes long to make.
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile
-# Those on real servers wait about as much as they work.
-IN_PAIRS := -n 2 --dist loadfile
+# Those on real servers wait about as much as they work; files in their order, since the longest hold the fewest tests.
+IN_PAIRS := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup requirements demo demo-fault stop check format test test-unit test-spark test-airflow test-integration test-e2e faults bench docs pictures
+.PHONY: help setup fetch requirements demo demo-fault stop check format test test-unit test-spark test-airflow test-integration test-e2e faults bench docs pictures
 
 help:  ## list what can be done here
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,10 @@ $(READY): requirements.txt
 	@$(PY) -m pip install --quiet --disable-pip-version-check "$$(grep '^uv==' requirements.txt | cut -d' ' -f1)"
 	@$(VENV)/bin/uv pip sync --quiet --compile-bytecode --python $(PY) requirements.txt
 	@touch $@
+
+fetch: $(READY)  ## fetch the servers' jars and Chromium now; else that is done where they are first needed
+	@$(PY) -m services jars $(JARS)
+	@$(PY) -m services chromium >/dev/null
 
 requirements: $(READY)  ## compile requirements.in to requirements.txt
 	$(VENV)/bin/uv pip compile --universal --python-version 3.11 --no-header requirements.in -o requirements.txt
