@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Self
+
+from persistence.errors import PersistenceError
+from spark_jobs.streaming.errors import StreamError
+
+logger = logging.getLogger("springline.stream")
 
 
 class Beside(threading.Thread):
-    """Works while its context is open: `run` goes on until `_over` is set."""
+    """Works while its context is open: `_work` goes on until `_over` is set, and does each turn in `_trying`."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name, daemon=True)
         self._over = threading.Event()
-        self._trouble = ""
+        self._troubles: dict[str, str] = {}  # by what was tried
+        self._ended: Exception | None = None
 
     @property
     def trouble(self) -> str:
         """What went wrong last, in words; empty where nothing is wrong."""
-        return self._trouble
+        return next((words for words in self._troubles.values() if words), "")
+
+    def check(self) -> None:
+        """Raise `StreamError` if the work has ended of an error."""
+        if (error := self._ended) is not None:
+            raise StreamError(f"{self.name} has ended: {type(error).__name__}: {error}") from error
 
     def __enter__(self) -> Self:
         self.start()
@@ -26,3 +41,32 @@ class Beside(threading.Thread):
     def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
         self._over.set()
         self.join()
+
+    def run(self) -> None:
+        """Work; what ends it is logged, and kept for `check`."""
+        try:
+            self._work()
+        except Exception as error:
+            logger.exception("%s has ended", self.name)
+            self._ended = error
+
+    @abstractmethod
+    def _work(self) -> None:
+        """What is done."""
+
+    @contextmanager
+    def _trying(self, what: str) -> Iterator[None]:
+        """A turn: what goes wrong in it is told as `what`, logged where it is new, and the next turn comes.
+
+        The log says of what nobody foresaw where it was, too.
+        """
+        words, unforeseen = "", None
+        try:
+            yield
+        except (OSError, ValueError, PersistenceError, StreamError) as error:  # a full disk, a broker: they come back
+            words = f"{what}: {error}"
+        except Exception as error:
+            words, unforeseen = f"{what}: {type(error).__name__}: {error}", error
+        if words and words != self._troubles.get(what):
+            logger.log(logging.ERROR if unforeseen else logging.WARNING, "%s", words, exc_info=unforeseen)
+        self._troubles[what] = words

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from spark_jobs.streaming.errors import NoRoom
 
+_HALF = re.compile(r"\.[0-9a-f]{32}")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -26,3 +28,10 @@ def half_in(folder: Path) -> Iterator[Path]:
         raise
     finally:
         half.unlink(missing_ok=True)
+
+
+def remove_halves(folder: Path) -> None:
+    """Remove what was being written in a folder, or below it, by a process that was killed; nobody may write there."""
+    for path in folder.rglob(".*"):
+        if _HALF.fullmatch(path.name):
+            path.unlink(missing_ok=True)

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from spark_jobs.streaming.backpressure.choosing import Choice
+from spark_jobs.streaming.errors import BadJob
 from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.unitlog.log import Log
 from spark_jobs.streaming.unitlog.report import Report
-from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.stage import COMMAND, Stage
 
 if TYPE_CHECKING:  # which looks at parts itself
     from spark_jobs.streaming.tracking.tracked import Tracked
@@ -43,6 +45,11 @@ class OwnTopics:
 
     @property
     def opens(self) -> Mapping[str, int]:
+        """None."""
+        return {}
+
+    @property
+    def sized(self) -> Mapping[str, str]:
         """None."""
         return {}
 
@@ -89,6 +96,10 @@ class Job(Protocol):
     def dead(self) -> str:
         """The topic of what could not be used."""
 
+    @property
+    def sized(self) -> Mapping[str, str]:
+        """The settings that tell how many units topics between stages have, by topic: states depend on them."""
+
     def topics(self, units: int) -> Mapping[str, int]:
         """The topics that the job makes for itself, with their units, where its own has so many."""
 
@@ -97,3 +108,18 @@ class Job(Protocol):
 
     def prepare(self, folder: JobFolder) -> None:
         """Make the files that the parts look at, where they are not there."""
+
+
+def check_sizes(job: Job, units: int, log: Log) -> None:
+    """Make sure that a job, whose own topic has so many units, has as many units behind it as when it first ran.
+
+    What a unit holds was sent there by their number: with another one, the rest of it would go elsewhere. Raises
+    `BadJob`, which names the setting, and what `Log.extents` raises.
+    """
+    declared = job.topics(units)
+    for topic, setting in job.sized.items():
+        if (there := len(log.extents(topic))) != declared[topic]:
+            raise BadJob(
+                f"job {job.name!r}: {setting} was {there} when it first ran, and is {declared[topic]} now; write "
+                f"{there} again, or let the job begin anew: `{COMMAND} forget {job.name}`"
+            )

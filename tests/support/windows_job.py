@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -70,6 +70,8 @@ class Job:
         }
         self._watermarks: dict[int, float] = {}
         self._idle: set[int] = set()
+        self._clocks: dict[int, float] = {}
+        self._left: Collection[int] = ()
         self._rounds: Counter[str] = Counter()
         self._offsets: Counter[int] = Counter()
         self._mappers = mappers
@@ -84,9 +86,12 @@ class Job:
         self.reduce()
         return made
 
-    def map(self, *values: Sequence[bytes], clock: float | None = None, timestamp: float = 0.0) -> list[Output]:
-        """One round of mappers."""
+    def map(
+        self, *values: Sequence[bytes], clock: float | None = None, timestamp: float = 0.0, left: Collection[int] = ()
+    ) -> list[Output]:
+        """One round of mappers; in the units `left` there is more than it admits."""
         self.clock = self.clock + 1 if clock is None else clock
+        self._left = left
         made = []
         for unit in range(self._mappers):
             mine = values[unit] if unit < len(values) else ()
@@ -98,13 +103,15 @@ class Job:
             if output.watermark is not None:
                 self._watermarks[unit] = output.watermark
             (self._idle.add if output.idle else self._idle.discard)(unit)
+            self._clocks[unit] = self.clock
             self.dead += output.dead
             made.append(output)
         self._rounds["map"] += 1
         return made
 
-    def reduce(self) -> None:
+    def reduce(self, clock: float | None = None) -> None:
         """One round of reducers, over all that mappers have sent."""
+        self.clock = self.clock if clock is None else clock
         for unit, batches in enumerate(self.buffers):
             messages = [Message(index, ipc(batch)) for index, batch in enumerate(batches)]
             self.buffers[unit] = []
@@ -125,9 +132,9 @@ class Job:
     def _run(self, stage: str, unit: int, messages: Sequence[Message], registry: Registry) -> Output:
         versions = json.loads(json.dumps({"queries": registry.as_json()}))
         now = Round(1, self._rounds[stage] + 1, self.clock, versions)
-        given = Input(stage, unit, now, messages)
+        given = Input(stage, unit, now, messages, left=stage == "map" and unit in self._left)
         if stage == "reduce":
-            given = replace(given, watermarks=self._watermarks, idle=frozenset(self._idle))
+            given = replace(given, watermarks=self._watermarks, idle=frozenset(self._idle), clocks=self._clocks)
         state = self.states[stage, unit]
         output, again = self._steps[stage](state, given), self._steps[stage](state, given)
         assert in_bytes(output) == in_bytes(again)

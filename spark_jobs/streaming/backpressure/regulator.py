@@ -22,7 +22,6 @@ from spark_jobs.streaming.backpressure.predictive import Tuning
 from spark_jobs.streaming.backpressure.queue import Measured, Meter
 from spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, RENEW_SECONDS
 from spark_jobs.streaming.beside import Beside
-from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.json_files import read_json, write_json
 from spark_jobs.streaming.parts import Part
@@ -145,23 +144,18 @@ class Regulation(Beside):
     @property
     def trouble(self) -> str:
         """What went wrong last, also with signals."""
-        return self._trouble or self._regulator.trouble
+        return super().trouble or self._regulator.trouble
 
     def told(self) -> dict[str, Any]:
         """How back-pressure is, for the heartbeat; nothing before the first look."""
         return self._seen
 
-    def run(self) -> None:
+    def _work(self) -> None:
         pause = 0.0
         while not self._over.wait(pause):
             begun = time.monotonic()
-            try:
+            with self._trying("back-pressure"):
                 self._seen = self._regulator.look(time.time())
-                self._trouble = ""
-            except (OSError, ValueError, StreamError) as error:  # a full disk, a broker: they come back
-                self._trouble = f"back-pressure: {error}"
-            except Exception as error:  # nobody would hear of it if this thread ended
-                self._trouble = f"back-pressure: {type(error).__name__}: {error}"
             choice = self._regulator.choice
             usual = _OFF_SECONDS if choice is not None and choice.mode is Mode.OFF else LOOK_SECONDS
             pause = max(usual, (time.monotonic() - begun) / _SHARE)

@@ -17,6 +17,7 @@ from persistence.wording import say_bytes
 from spark_jobs.streaming.commands.arguments import JobName, Json, job_named
 from spark_jobs.streaming.commands.tables import print_rows
 from spark_jobs.streaming.errors import NoSavepoint
+from spark_jobs.streaming.jobs import is_tracked
 from spark_jobs.streaming.join.job import JoinJob
 from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.parts import Job
@@ -91,6 +92,8 @@ def rewind(
         incarnation = go_back(stages, log, point, time.time())
         if isinstance(declared, JoinJob):
             declared.begin_anew(folder)
+        if is_tracked(declared):
+            declared.tracked.begin_anew(folder)
         states = SavedStates(platform)
         for stage in stages:
             for unit in point[stage.name].units if to else ():

@@ -107,6 +107,11 @@ class JoinJob(OwnTopics):
         """The topic of stored tuples on their way to another unit."""
         return f"{self.name}.copies"
 
+    @property
+    def sized(self) -> Mapping[str, str]:
+        """That between routers and units."""
+        return {self.tuples: "room"}
+
     def parts(self, units: int, state: Path) -> tuple[Part, ...]:
         """Routers, a unit of which reads a partition of either topic, and the units that store and probe."""
         folder, condition = str(state / self.name), self.condition.as_json()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spark_jobs.streaming.beside import Beside
-from spark_jobs.streaming.errors import BadJob, StreamError
+from spark_jobs.streaming.errors import BadJob
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.join.errors import NeverSteered
 from spark_jobs.streaming.join.forms import Reach
@@ -196,15 +196,11 @@ class Steering(Beside):
         self._parts = parts
         self._cluster = cluster
 
-    def run(self) -> None:
+    def _work(self) -> None:
         with closing(Kafka(self._cluster)) as log:
             helm, pause = Helm(self._control, self._folder, self._parts, log), 0.0
             while not self._over.wait(pause):
-                try:
+                moving = False
+                with self._trying("loads are not looked after"):
                     moving = helm.look()
-                    self._trouble = ""
-                except (OSError, ValueError, StreamError) as error:  # a full disk, a broker: they come back
-                    self._trouble, moving = f"loads are not looked after: {error}", False
-                except Exception as error:  # nobody would hear of it if this thread ended
-                    self._trouble, moving = f"loads are not looked after: {type(error).__name__}: {error}", False
                 pause = min(_LOOK_SECONDS, self._every) if moving else self._every

@@ -11,7 +11,6 @@ for a hole behind the newest one: so under Async&Sync it is in the under-store b
 from __future__ import annotations
 
 import io
-import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -20,14 +19,13 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
-from persistence.errors import PersistenceError
 from persistence.model import Dataset, Origin, Phase, Strategy
 from persistence.monitoring.logs import about
 from persistence.platform import Platform, open_platform
 from persistence.runner import NoRunner
 from persistence.settings import Settings
 from spark_jobs.streaming.beside import Beside
-from spark_jobs.streaming.errors import Fenced, StreamError
+from spark_jobs.streaming.errors import Fenced
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.results.files import ResultFiles, schema_of
@@ -37,8 +35,6 @@ from spark_jobs.streaming.unitlog.planner import Planner
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.windows.job import WindowsJob
-
-logger = logging.getLogger("springline.stream")
 
 _ADMITTED = 100_000  # messages of a unit in one dataset
 _LINES_BYTES = 16 << 20  # of lines that are read at once
@@ -187,7 +183,7 @@ class Keeper(Beside):
         self._failed = kind is not None
         super().__exit__(kind)
 
-    def run(self) -> None:
+    def _work(self) -> None:
         stage = keeping_stage(self._job, self._settings.state_folder)
         patient = Settings(sync_patience=_PATIENCE)
         with (
@@ -200,21 +196,14 @@ class Keeper(Beside):
                 over = self._over.wait(self._settings.stream_keep or None)
                 if over and self._failed:
                     return
-                try:
-                    log.create({stage.rounds: 1})
-                    kept.keep()
-                    self._trouble = ""
-                except Fenced as error:
-                    self._say(error)
-                    return
-                except (PersistenceError, StreamError) as error:
-                    self._say(error)
+                with about(job=self._job.name), self._trying("the results could not be kept"):
+                    try:
+                        log.create({stage.rounds: 1})
+                        kept.keep()
+                    except Fenced:  # another application of the job keeps them now
+                        over = True
+                        raise
 
     def _schemas(self) -> dict[str, pa.Schema]:
         registry = self._folder.registry() or self._job.registry()
         return {query.name: schema_of(query) for query in registry.queries()}
-
-    def _say(self, error: Exception) -> None:
-        self._trouble = f"the results could not be kept: {error}"
-        with about(job=self._job.name):
-            logger.warning("%s", self._trouble)

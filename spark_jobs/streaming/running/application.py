@@ -28,7 +28,7 @@ from spark_jobs.streaming.jobs import is_tracked
 from spark_jobs.streaming.join.job import JoinJob
 from spark_jobs.streaming.join.steering import Steering
 from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.parts import Job, Part
+from spark_jobs.streaming.parts import Job, Part, check_sizes
 from spark_jobs.streaming.results.keeper import Keeper
 from spark_jobs.streaming.running.apart import Apart
 from spark_jobs.streaming.running.deadline import Deadline
@@ -57,13 +57,14 @@ _ENDING_SECONDS = 120.0  # for what it has open to be closed, once it ends
 
 @dataclass
 class Beats:
-    """Writes the heartbeat, from what the units have told."""
+    """Writes the heartbeat, from what the units have told; `lapsed` is why it ends though nobody has asked for that."""
 
     job: str
     folder: JobFolder
     parts: Sequence[Part] = ()
     rebuilt: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.time)
+    lapsed: str = ""
     more: dict[str, Callable[[], dict[str, Any]]] = field(default_factory=dict)  # by what works beside the stages
 
     def beat(self, state: str, error: str = "") -> None:
@@ -112,7 +113,7 @@ def run_job(job: Job, settings: StreamSettings) -> None:
         except BaseException as error:
             beats.beat("failed", str(error).partition("\n")[0] or type(error).__name__)
             raise
-        beats.beat("stopped")
+        beats.beat("stopped", beats.lapsed)
         logger.info("%s: stopped", job.name)
 
 
@@ -125,6 +126,7 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
             job = job.counted(log)
         units = len(log.extents(job.topic))
         log.create(job.topics(units))
+        check_sizes(job, units, log)
         job.prepare(folder)
         parts = settings.parts(job, units)
         chosen = Settings(sync_patience=_PATIENCE)  # a stop does not wait for ever for the under-store
@@ -132,6 +134,8 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         leaving.callback(platform.close)
         states = SavedStates(platform)
         for part in parts:
+            for unit in range(part.units):
+                part.stage.versions(unit).tidy()
             check_known(part.stage, part.units, log, states.newest)
         for part in parts:
             for found in recover(part.stage, log, states.fetch):
@@ -160,17 +164,25 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         def beat() -> None:
             if apart is not None:
                 apart.check()
+            for each in beside:
+                each.check()
             beats.beat("running", next((each.trouble for each in beside if each.trouble), ""))
             if platform.meter.listens:
                 now = time.time()
                 monitor.tell(look(job.name, folder, now), now)
-            if abandoned(folder, time.time()):
-                folder.ask_to_stop()
-            if abandoned(folder, time.time() - _RESTING_SECONDS):
-                raise StreamError(f"{job.name}: nobody has renewed its lease, and its rounds do not come to rest")
+            end_if_abandoned(beats, time.time())
 
         with deadline.after():
             _watch(queries, folder, beat)
+
+
+def end_if_abandoned(beats: Beats, now: float) -> None:
+    """Let an application come to rest, whose lease has run out; raises `StreamError` where its rounds do not."""
+    if abandoned(beats.folder, now) and not beats.folder.stop_file.exists():
+        beats.lapsed = "nobody has renewed its lease"
+        beats.folder.ask_to_stop()
+    if abandoned(beats.folder, now - _RESTING_SECONDS):
+        raise StreamError(f"{beats.job}: nobody has renewed its lease, and its rounds do not come to rest")
 
 
 def _regulation(job: Job, folder: JobFolder, parts: Sequence[Part], settings: StreamSettings) -> Regulation:

@@ -2,7 +2,7 @@
 
 There is one application a job: whoever starts a second one is refused by the lock in the job's folder, and one on
 another machine is fenced off by Kafka. An application that is supervised ends by itself at a round's boundary when
-nobody has renewed its lease for long: then its DAG run is gone.
+nobody has renewed its lease for long: then its DAG run is gone, or comes back late and starts it again.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Decision:
 
 def decide(seen: Seen, starts: Sequence[float], now: float, limits: Limits) -> Decision:
     """What is to be done with a job that is wanted; `starts` are the times at which it was started for this run."""
-    if seen.state == "stopped" and starts:
+    if seen.state == "stopped" and not seen.error and starts:
         return Decision(Verdict.DONE, "it was asked to stop")
     if seen.state in ("starting", "running", "silent"):
         still, what = _longest(seen, now)

@@ -16,8 +16,9 @@ class Seen:
     """A job at a moment.
 
     `state` is starting, running, silent (it lives, and has not beaten for `SILENT_SECONDS`), stopped, failed, dead (it
-    lives no more, and did not say why) or never started. `began` is when it was started, and `beaten` when it told how
-    it is, in seconds since 1970; a stage is held where it is to plan nothing for now.
+    lives no more, and did not say why) or never started; of one that is stopped, `error` is why, where nobody has
+    asked for it. `began` is when it was started, and `beaten` when it told how it is, in seconds since 1970; a stage is
+    held where it is to plan nothing for now.
     `tracking` is how its records are, where they are tracked (`tracking/oversight.py`), `backpressure` how full its
     queues are, and who throttles whom (`backpressure/regulator.py`).
     """

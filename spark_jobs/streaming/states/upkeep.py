@@ -48,33 +48,34 @@ class Upkeep(Beside):
         super().__exit__(kind)
         self._log.close()
 
-    def run(self) -> None:
+    def _work(self) -> None:
         due = time.monotonic() + self._seconds
         over = False
         while not over:
             over = self._over.wait(_LOOK_SECONDS)
-            self._answer()
+            with self._trying("a savepoint could not be made"):
+                self._answer()
             if self._seconds and (over or time.monotonic() > due):
-                self._trouble = self._save()
+                with self._trying("the states could not be saved"):
+                    self._save()
                 due = time.monotonic() + self._seconds
 
     def _answer(self) -> None:
-        """Make a savepoint, if one is asked for."""
+        """Make a savepoint, if one is asked for; raises what nobody foresaw."""
         try:
             make_asked(self._folder, [part.stage for part in self._parts], self._log, self._savepoints)
         except (PersistenceError, StreamError) as error:
             self._folder.answer_savepoint(self._folder.asked_savepoint() or "", str(error))
+        except Exception as error:
+            self._folder.answer_savepoint(self._folder.asked_savepoint() or "", f"{type(error).__name__}: {error}")
+            raise
 
-    def _save(self) -> str:
-        """Do it now; returns what went wrong, in words."""
-        try:
-            for part in self._parts:
-                for unit in range(part.units):
-                    self._states.save(part.stage, unit)
-                self._cut(part.stage, part.units)
-        except (PersistenceError, StreamError) as error:
-            return f"the states could not be saved: {error}"
-        return ""
+    def _save(self) -> None:
+        """Do it now; raises `PersistenceError`, `StreamError`."""
+        for part in self._parts:
+            for unit in range(part.units):
+                self._states.save(part.stage, unit)
+            self._cut(part.stage, part.units)
 
     def _cut(self, stage: Stage, units: int) -> None:
         """Delete what no persisted state needs: of a log that is the job's own, of what is told, of the rounds log."""

@@ -60,6 +60,11 @@ class TrackerJob:
         """The topic of messages that no client of ours has written."""
         return f"{self.name}.dead"
 
+    @property
+    def sized(self) -> Mapping[str, str]:
+        """That of acks."""
+        return self.tracked.sized
+
     def parts(self, units: int, state: Path) -> tuple[Part, ...]:
         """Intake, outcome, and the ackers between them."""
         folder, sends = str(state / self.name), self.tracked.sends

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from spark_jobs.streaming.backpressure.pacing import Planned
 from spark_jobs.streaming.beside import Beside
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.json_files import read_json, write_json
@@ -74,6 +75,16 @@ def stands_still(reports: Mapping[str, Sequence[Report | None]], began: float, n
     return ""
 
 
+def under_way(planned: Planned | None, reports: Sequence[Report | None], began: float, now: float) -> bool:
+    """Whether a stage that sends roots has been long at its newest round with messages.
+
+    What the ackers know of those roots then may be half of what the round sends.
+    """
+    if planned is None or planned.at < began or now - planned.at <= _AWAY_SECONDS:
+        return False
+    return any(report is None or report.round < planned.number for report in reports)
+
+
 @dataclass
 class _Seen:
     """What a look has found."""
@@ -96,13 +107,10 @@ class Oversight(Beside):
         self._began = time.time()
         self._seen = _Seen(lows=read_json(folder.path / LOW)["lows"])
 
-    def run(self) -> None:
+    def _work(self) -> None:
         while not self._over.wait(_LOOK_SECONDS):
-            try:
+            with self._trying("tracking is not looked after"):
                 self._look()
-                self._trouble = ""
-            except (OSError, ValueError) as error:  # a full disk, a folder that is taken away: it may come back
-                self._trouble = f"tracking is not looked after: {error}"
 
     def told(self) -> dict[str, Any]:
         """How tracking is, for the heartbeat."""
@@ -131,6 +139,9 @@ class Oversight(Beside):
         # The first stage of a foreign topology brings its acks too: while it does not, nothing of it is late.
         waited = [part.stage for part in self._parts if part.stage.stamped or self._tracked.foreign]
         behind = {stage.name: reports[stage.name] for stage in waited}
+        at = time.time()
+        springs = [part.stage for part in self._parts if part.stage.acks and not part.stage.stamped]
+        busy = (s.name for s in springs if under_way(Planned.read(s), reports[s.name], self._began, at))
         own = [part.stage.name for part in self._parts if part.stage.own]
         before = self._seen
         _, ackers = newest(read_json(self._path / RING))
@@ -138,7 +149,8 @@ class Oversight(Beside):
         bound = self._tracked.in_flight * (_ROOM_AGAIN if before.full else 1.0)
         self._seen = now = _Seen(
             gauges,
-            stands_still(behind, self._began, time.time(), self._tracked.timeout),
+            stands_still(behind, self._began, at, self._tracked.timeout)
+            or next((f"{name} has a round under way" for name in busy), ""),
             in_flight > bound and not self._tracked.foreign,  # it cannot be held up without its acks
             lows_of(before.lows, gauges, before.gauges, ackers, before.dealt),
             sum(dealt_with(report) for name in own for report in reports[name]),

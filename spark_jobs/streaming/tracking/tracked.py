@@ -26,6 +26,7 @@ from spark_jobs.streaming.unitlog.stage import Stage
 
 RING, PACE, LOW, FULL = "ring.json", "pace.json", "low.json", "full"
 SPRING, AGAIN, FIRST = range(3)  # places of the stages that send acks: the springs, then the others in their order
+_NONE_THROUGH: Mapping[str, Any] = {"lows": {}}
 _MODULES = ("spark_jobs.streaming.tracking.steps",)
 _KEYS = ("ackers", "room", "timeout", "tries", "in_flight", "delivery")
 _PACE = 0.1  # seconds: a root is known to be complete so much later, and ackers have fewer rounds
@@ -93,6 +94,11 @@ class Tracked:
         return f"{self.job}.acks"
 
     @property
+    def sized(self) -> Mapping[str, str]:
+        """The setting that tells how many units the topic of acks has."""
+        return {self.acks: "tracking.room"}
+
+    @property
     def told(self) -> str:
         """The topic in which ackers tell what is to be sent again."""
         return f"{self.job}.told"
@@ -130,8 +136,12 @@ class Tracked:
         first: Mapping[str, Any] = {
             RING: {"room": self.room, "epochs": {"1": list(range(self.ackers))}},
             PACE: {"still": True},
-            LOW: {"lows": {}},
+            LOW: _NONE_THROUGH,
         }
         for name, content in first.items():
             if not (folder.path / name).exists():
                 write_json(folder.path / name, content)
+
+    def begin_anew(self, folder: JobFolder) -> None:
+        """Forget how far the job was: it goes back in time, and what lies ahead then is not through."""
+        write_json(folder.path / LOW, _NONE_THROUGH)

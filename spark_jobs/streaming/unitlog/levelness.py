@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from spark_jobs.streaming.unitlog.log import Log
 from spark_jobs.streaming.unitlog.planner import newest_complete, read_history
-from spark_jobs.streaming.unitlog.rounds import Plan
+from spark_jobs.streaming.unitlog.rounds import Extent, Plan
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.stamps import Taken
 
@@ -23,6 +23,9 @@ def level(stages: Sequence[Stage], log: Log) -> dict[str, Plan] | None:
             return None
         plans[stage.name] = plan
     for stage in stages:
+        # Looked at once all rounds are known: what they have told is there then.
+        if stage.own and not _has_read_all(plans[stage.name], log.extents(stage.topic)):
+            return None
         for upstream in stages:
             if stage.topic in upstream.outlets and not _has_taken(stage, plans[stage.name], upstream, plans):
                 return None
@@ -30,14 +33,16 @@ def level(stages: Sequence[Stage], log: Log) -> dict[str, Plan] | None:
 
 
 def _newest(stage: Stage, log: Log) -> Plan | None:
-    """The newest round whose states are there; of a stage without stamps, only if nothing is left for another one."""
+    """The newest round whose states are there; of a stage without stamps, only if no other one is planned."""
     history = read_history(stage, log)
     plan = newest_complete(stage, history)
     if plan is None or stage.stamped:
         return plan
-    if stage.own and any(extent.high > plan.ranges[unit][1] for unit, extent in log.extents(stage.topic).items()):
-        return None
     return plan if plan == history.last else None
+
+
+def _has_read_all(plan: Plan, extents: Mapping[int, Extent]) -> bool:
+    return all(extent.high <= plan.ranges[unit][1] for unit, extent in extents.items())
 
 
 def _has_taken(stage: Stage, plan: Plan, upstream: Stage, plans: Mapping[str, Plan]) -> bool:

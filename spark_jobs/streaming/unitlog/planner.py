@@ -23,6 +23,7 @@ from spark_jobs.streaming.unitlog.step import Message
 from spark_jobs.streaming.unitlog.versions import Versions
 
 CONTENTS_EVERY = 256  # rounds after which the log holds all contents again, so that what is before can be cut
+_SLOWER = 0.5  # speed of the rounds' clock while it is ahead, since it cannot go back
 _SHIFT_ENDS = b'{"ends":"shift"}'
 
 
@@ -70,6 +71,12 @@ class History:
     def last(self) -> Plan | None:
         """The newest round."""
         return self.plans[max(self.plans)] if self.plans else None
+
+    def keep(self, *plans: Plan) -> None:
+        """Forget all but some rounds and what they name: a driver lives for long."""
+        named = {digest for plan in plans for digest in plan.versions.values()}
+        self.plans = {plan.order: plan for plan in plans}
+        self.contents = {digest: value for digest, value in self.contents.items() if digest in named}
 
     def after(self, plan: Plan) -> Plan | None:
         """The round that was planned after `plan`."""
@@ -160,6 +167,7 @@ class Planner:
         self._latest = latest
         self._opened: tuple[Appender, History] | None = None
         self._next = 0
+        self._planned: tuple[tuple[int, int], float] = ((0, 0), 0.0)  # the newest round, and when that was
 
     @property
     def pace(self) -> float:
@@ -200,7 +208,7 @@ class Planner:
         now = self._now()
         admitted = self._admitting.admitted(waiting(last, extents), now)
         with stage.telling_what_helps():
-            plan = next_round(last, extents, admitted, now, versions, log=stage.topic)
+            plan = next_round(last, extents, admitted, self._clock(last, now), versions, log=stage.topic)
         if plan is None:
             return None
         again = plan.number % CONTENTS_EVERY == 0
@@ -210,9 +218,20 @@ class Planner:
         lines = [json.dumps({"hash": digest, "content": content}) for digest, content in new.items()]
         self._append(appender, [*(line.encode() for line in lines), plan.encode()])
         history.contents |= new
-        history.plans = {last.order: last, plan.order: plan}
+        history.keep(last, plan)
         self._admitting.planned(plan, now)
+        self._planned = (plan.order, now)
         return plan
+
+    def _clock(self, last: Plan, now: float) -> float:
+        """The clock of the round after `last`: `now`, or where that is before the last one's, slower until it is not.
+
+        A machine's clock that was ahead for a moment would else let the rounds' stand for as long as it was ahead.
+        """
+        order, since = self._planned
+        if order != last.order or now < since:
+            self._planned = (last.order, since := now)
+        return max(now, last.clock + (now - since) * _SLOWER)
 
     def contents_of(self, plan: Plan) -> dict[str, Any]:
         """What the versions that a round names stand for."""

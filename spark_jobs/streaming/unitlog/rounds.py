@@ -18,7 +18,8 @@ class Plan:
 
     `versions` maps a name (queries, ring, table, settings, code) to the hash of its content. With `begins` it is where
     an incarnation begins: each unit at the offset that it starts from, with the state of that number, which is empty
-    for number 0 and a savepoint's else. `behind` is how many offsets were there and not admitted.
+    for number 0 and a savepoint's else. `behind` is how many offsets were there and not admitted,
+    `left` the units that they are of.
     """
 
     incarnation: int
@@ -28,6 +29,7 @@ class Plan:
     versions: Mapping[str, str] = field(default_factory=dict)
     begins: bool = False
     behind: int = 0
+    left: tuple[int, ...] = ()
 
     @property
     def order(self) -> tuple[int, int]:
@@ -54,6 +56,7 @@ class Plan:
             "versions": dict(sorted(self.versions.items())),
             "begins": self.begins,
             "behind": self.behind,
+            "left": list(self.left),
         }
 
     def encode(self) -> bytes:
@@ -65,7 +68,8 @@ class Plan:
         """The inverse of `as_json`."""
         ranges = {int(unit): (start, to) for unit, (start, to) in told["ranges"].items()}
         order = told["incarnation"], told["round"]
-        return Plan(*order, told["clock"], ranges, told["versions"], told["begins"], told["behind"])
+        left = tuple(told.get("left", ()))  # which rounds of before did not tell
+        return Plan(*order, told["clock"], ranges, told["versions"], told["begins"], told["behind"], left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,9 @@ def next_round(
     if gone := sorted(set(last.ranges) - set(extents)):
         raise MessagesGone(f"{log}: the units {gone} are not there any more")
     clock = max(last.clock, now)
-    behind = sum(extent.high - ranges[unit][1] for unit, extent in extents.items())
-    plan = Plan(last.incarnation, last.number + 1, clock, ranges, dict(versions), behind=behind)
+    left = {unit: extent.high - ranges[unit][1] for unit, extent in sorted(extents.items())}
+    behind = sum(left.values())
+    units = tuple(unit for unit, many in left.items() if many)
+    plan = Plan(last.incarnation, last.number + 1, clock, ranges, dict(versions), behind=behind, left=units)
     idle = not plan.messages and dict(versions) == dict(last.versions) and clock < last.clock + TICK_SECONDS
     return None if idle else plan

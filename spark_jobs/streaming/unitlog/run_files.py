@@ -8,6 +8,7 @@ place that is full sends them to the other one.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import pyarrow as pa
 import xxhash
 
 from spark_jobs.streaming.errors import Damaged, MissingVersion, NoRoom
-from spark_jobs.streaming.half_files import half_in
+from spark_jobs.streaming.half_files import half_in, remove_halves
 
 _SPARE = 1 / 16  # of the file system that memory is: left for small files, which have no other place
 _MAPPED_BYTES = 1 << 20  # of a run that is looked at in its file from then on, so that it is in memory once
@@ -94,14 +95,24 @@ class RunFiles:
         if not (self.folder / file).exists():
             self._placed(len(content), write)
 
-    def prune(self, named: Collection[str], before: int) -> None:
+    def prune(self, named: Collection[str], before: float) -> None:
         """Remove the runs of rounds before `before` that are not named; one that is being written has no name yet."""
-        for folder in (self.folder, *([self._spill.folder] if self._spill else ())):
+        for folder in self._folders:
             for path in folder.glob("*.arrow"):
                 if path.name not in named and int(path.name.partition("-")[0]) < before:
                     if path.is_symlink():
                         path.readlink().unlink(missing_ok=True)
                     path.unlink(missing_ok=True)
+
+    def tidy(self, named: Collection[str]) -> None:
+        """Remove all that is not named, half files too; nobody may write here."""
+        for folder in self._folders:
+            remove_halves(folder)
+        self.prune(named, math.inf)
+
+    @property
+    def _folders(self) -> tuple[Path, ...]:
+        return (self.folder, *([self._spill.folder] if self._spill else ()))
 
     def _placed(self, size: int, write: Callable[[Path], str]) -> str:
         """The name of a file of about so many bytes, which `write` writes and names, in the first place with room."""

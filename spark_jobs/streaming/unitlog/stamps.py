@@ -17,8 +17,8 @@ from spark_jobs.streaming.errors import Gap, NoStamp
 from spark_jobs.streaming.unitlog.step import Ended, Message
 
 HEADER = "springline-stamp"
-_FORM = struct.Struct("<BIIQIBQdQQQ")
-_VERSION = 3
+_FORM = struct.Struct("<BIIQIBQdQQQd")
+_VERSION, _UNDATED = 4, b"\x03"  # the version before did not tell the clock
 _DATA, _ENDED, _ENDED_IDLE = range(3)
 
 
@@ -27,7 +27,7 @@ class End:
     """The end marker of a round: its buffers in this downstream unit, the watermark, all bytes sent so far.
 
     A unit that is `idle` holds nobody back, however far its watermark is. [start, to) are the offsets of its own log
-    that the round has read.
+    that the round has read, `clock` is the round's, in seconds since 1970.
     """
 
     count: int
@@ -36,6 +36,7 @@ class End:
     idle: bool = False
     start: int = 0
     to: int = 0
+    clock: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +50,13 @@ class Stamp:
     end: End | None = None
 
     def encode(self) -> bytes:
-        """62 bytes for a message's header."""
+        """70 bytes for a message's header."""
         end = self.end or End(0, None, 0)
         watermark = math.nan if end.watermark is None else end.watermark
         kind = _DATA if self.end is None else _ENDED_IDLE if self.end.idle else _ENDED
         return _FORM.pack(
             _VERSION, self.incarnation, self.unit, self.round, self.sequence,
-            kind, end.count, watermark, end.sent_bytes, end.start, end.to,
+            kind, end.count, watermark, end.sent_bytes, end.start, end.to, end.clock,
         )  # fmt: skip
 
     def header(self) -> dict[str, bytes]:
@@ -65,17 +66,22 @@ class Stamp:
     @staticmethod
     def decode(content: bytes) -> Stamp:
         """Read a header; raises `NoStamp`."""
+        if content[:1] == _UNDATED:
+            content = bytes([_VERSION]) + content[1:] + bytes(8)
         if len(content) != _FORM.size or content[0] != _VERSION:
             raise NoStamp(f"not a stamp: {len(content)} bytes that begin with {content[:4]!r}")
-        _, incarnation, unit, number, sequence, kind, count, watermark, sent, start, to = _FORM.unpack(content)
-        told = End(count, None if math.isnan(watermark) else watermark, sent, kind == _ENDED_IDLE, start, to)
+        _, incarnation, unit, number, sequence, kind, count, watermark, sent, start, to, clock = _FORM.unpack(content)
+        told = End(count, None if math.isnan(watermark) else watermark, sent, kind == _ENDED_IDLE, start, to, clock)
         end = None if kind == _DATA else told
         return Stamp(incarnation, unit, number, sequence, end)
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What was taken last from one unit upstream: the round, the next place in it, whether its end was seen."""
+    """What was taken last from one unit upstream: the round, the next place in it, whether its end was seen.
+
+    The others are of the last end that was seen; a clock of 0 is not known.
+    """
 
     round: int = 0
     next: int = 0
@@ -83,10 +89,11 @@ class Taken:
     watermark: float | None = None
     sent_bytes: int = 0
     idle: bool = False
+    clock: float = 0.0
 
     def as_json(self) -> list[Any]:
         """For a state's scalars."""
-        return [self.round, self.next, self.ended, self.watermark, self.sent_bytes, self.idle]
+        return [self.round, self.next, self.ended, self.watermark, self.sent_bytes, self.idle, self.clock]
 
     @staticmethod
     def from_json(told: list[Any]) -> Taken:
@@ -95,9 +102,17 @@ class Taken:
 
     def follows(self, stamp: Stamp) -> bool:
         """Whether `stamp` is the successor of what was taken last."""
-        if self.ended:
-            return (stamp.round, stamp.sequence) == (self.round + 1, 0)
-        return (stamp.round, stamp.sequence) == (self.round, self.next)
+        return (stamp.round, stamp.sequence) == self._following
+
+    def skips(self, stamp: Stamp) -> bool:
+        """Whether `stamp` is a later one of the same round: of an attempt that has lost what was before it."""
+        number, sequence = self._following
+        return stamp.round == number and stamp.sequence > sequence
+
+    @property
+    def _following(self) -> tuple[int, int]:
+        """Round and place of what comes next."""
+        return (self.round + 1, 0) if self.ended else (self.round, self.next)
 
     def knows(self, stamp: Stamp) -> bool:
         """Whether `stamp` was taken already, by this attempt or another."""
@@ -110,7 +125,8 @@ class Taken:
         if stamp.end is None:
             return replace(self, round=stamp.round, next=stamp.sequence + 1, ended=False)
         watermark = self.watermark if stamp.end.watermark is None else stamp.end.watermark
-        return Taken(stamp.round, stamp.sequence + 1, True, watermark, stamp.end.sent_bytes, stamp.end.idle)
+        end = stamp.end
+        return Taken(stamp.round, stamp.sequence + 1, True, watermark, end.sent_bytes, end.idle, end.clock)
 
 
 @dataclass(frozen=True)
@@ -129,16 +145,23 @@ class Accepted:
 
     @property
     def idle(self) -> frozenset[int]:
-        """The units upstream that are idle."""
-        return frozenset(unit for unit, taken in self.taken.items() if taken.idle)
+        """The units upstream that are idle, as of a clock that is known."""
+        return frozenset(unit for unit, taken in self.taken.items() if taken.idle and taken.clock)
+
+    @property
+    def clocks(self) -> dict[int, float]:
+        """The clock of the last round of each unit upstream that was taken to its end."""
+        return {unit: taken.clock for unit, taken in self.taken.items() if taken.clock}
 
 
 def accept(messages: Iterable[Message], taken: Mapping[int, Taken], incarnation: int, *, log: str) -> Accepted:
     """Keep the successors and drop what was taken before, or was undone by going back in time.
 
     What an earlier incarnation sent is dropped: it was taken before the savepoint that this one went back to, or is
-    undone. A unit upstream that is not in `taken` begins with its round 1. Raises `Gap`, naming `log`, where a message
-    is missing: it will not come any more, since a round begins when all that the one before sent has arrived.
+    undone. So is what an attempt has sent after something that was lost on the way: it has failed then, and another one
+    sends all of the round again. A unit upstream that is not in `taken` begins with its round 1. Raises `Gap`, naming
+    `log`, where a later round comes and a message is missing: it will not come any more, since a round begins when all
+    that the one before sent has arrived.
     """
     now = dict(taken)
     kept = []
@@ -150,7 +173,8 @@ def accept(messages: Iterable[Message], taken: Mapping[int, Taken], incarnation:
         except (KeyError, NoStamp) as error:
             raise NoStamp(f"{log}, offset {message.offset}: a message without a stamp of ours: {error}") from error
         last = now.get(stamp.unit, Taken())
-        if stamp.incarnation < incarnation or last.knows(stamp):
+        undone = stamp.incarnation < incarnation
+        if undone or (stamp.incarnation == incarnation and (last.knows(stamp) or last.skips(stamp))):
             dropped += 1
             continue
         if stamp.incarnation > incarnation or not last.follows(stamp):

@@ -79,10 +79,11 @@ def no_source(topic: str, unit: int, start: int, to: int) -> Iterable[Message]:
 class Input:
     """All that a step may look at besides its state.
 
-    `messages` can be gone through once; they are at offsets [start, to) of the unit's log. `watermarks` has the
-    watermark (seconds of event time) of each unit upstream that has told one, `idle` those that hold nobody back now,
-    `ended` their rounds that end here. `source` reads another topic's messages at [start, to) again: of one that
-    is only appended to, that is the same at every attempt.
+    `messages` can be gone through once; they are at offsets [start, to) of the unit's log. With `left`, that held more
+    when the round was planned, for later rounds. `watermarks` has the watermark (seconds of event time) of each unit
+    upstream that has told one, `idle` those that hold nobody back now, `clocks` the clock of the last round of each
+    that has ended, `ended` their rounds that end here. `source` reads another topic's messages at [start, to) again: of
+    one that is only appended to, that is the same at every attempt.
     """
 
     stage: str
@@ -91,10 +92,12 @@ class Input:
     messages: Iterable[Message]
     watermarks: Mapping[int, float] = field(default_factory=dict)
     idle: frozenset[int] = frozenset()
+    clocks: Mapping[int, float] = field(default_factory=dict)
     ended: Sequence[Ended] = ()
     start: int = 0
     to: int = 0
     source: Source = no_source
+    left: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,9 @@ class Units:
         reading = _Reading(self.stage, self._log.fetch(self.stage.topic, unit, start, to))
         taken = {int(u): Taken.from_json(told) for u, told in before.notes.get("taken", {}).items()}
         this = Round(plan.incarnation, plan.number, plan.clock, contents)
-        given = Input(self.stage.name, unit, this, reading, start=start, to=to, source=self._log.fetch)
+        given = Input(
+            self.stage.name, unit, this, reading, start=start, to=to, source=self._log.fetch, left=unit in plan.left
+        )
         read = None
         if self.stage.stamped:
             accepted = accept(reading, taken, plan.incarnation, log=f"{self.stage.topic}[{unit}]")
@@ -100,7 +102,7 @@ class Units:
             read = sum(len(message.value) for message in accepted.messages)
             given = replace(
                 given, messages=accepted.messages, watermarks=accepted.watermarks, idle=accepted.idle,
-                ended=accepted.ended,
+                clocks=accepted.clocks, ended=accepted.ended,
             )  # fmt: skip
         output = self._step(before.state, given)
         letters = tuple(letters_of(self.stage, unit, plan.order, output))
@@ -196,6 +198,6 @@ def _ends(stage: Stage, done: _Stepped) -> Iterator[Letter]:
     for topic, units in stage.outlets.items():
         for unit in range(units):
             count, sent = counts[topic, unit], done.sent.get(_receiver(topic, unit), 0)
-            end = End(count, done.output.watermark, sent, done.output.idle, start, to)
+            end = End(count, done.output.watermark, sent, done.output.idle, start, to, done.plan.clock)
             stamp = Stamp(done.plan.incarnation, stage.sender(done.unit), done.plan.number, count, end)
             yield Letter(topic, unit, b"", stamp.header())

@@ -20,7 +20,7 @@ from typing import Any, cast
 import xxhash
 
 from spark_jobs.streaming.errors import Damaged, MissingVersion, NotDeterministic
-from spark_jobs.streaming.half_files import half_in
+from spark_jobs.streaming.half_files import half_in, remove_halves
 from spark_jobs.streaming.unitlog.run_files import Run, RunFiles, Spill
 from spark_jobs.streaming.unitlog.step import State
 
@@ -192,6 +192,13 @@ class Versions:
                     removed += 1
         self._runs.prune(named, before[1])
         return removed
+
+    def tidy(self) -> None:
+        """Remove what a process that was killed has left: half files, and runs of no version; nobody may write here."""
+        remove_halves(self.folder)
+        incarnations = [int(folder.name) for folder in self._incarnations()]
+        versions = [(incarnation, number) for incarnation in incarnations for number in self.rounds(incarnation)]
+        self._runs.tidy({file for order in versions for file in self._files_of(*order)})
 
     def _incarnations(self) -> Iterable[Path]:
         if not self.folder.is_dir():

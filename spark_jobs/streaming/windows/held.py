@@ -62,6 +62,7 @@ class Holding:
             "floors": self._floors,
             "marks": self._marks,
             "totals": self._totals,
+            "landmarks": self._landmarks,
         }
         return {"cubes": sorted(self._cubes), **{name: dict(sorted(held.items())) for name, held in named.items()}}
 

@@ -59,6 +59,11 @@ class WindowsJob(OwnTopics):
         """The topic between the stages."""
         return f"{self.name}.partials"
 
+    @property
+    def sized(self) -> Mapping[str, str]:
+        """That between the stages, and that of acks."""
+        return {self.partials: "reducers", **({} if self.tracked is None else self.tracked.sized)}
+
     def stages(self, mappers: int, state: Path) -> tuple[Stage, Stage]:
         """The stages, for a topic of so many units; states lie below `state`."""
         folder = str(state / self.name)

@@ -4,7 +4,7 @@ A row is late where an earlier row of its own unit has closed its slice: so whic
 the unit alone, and neither from rounds nor from how far other units are. Late rows go to the dead letters.
 
 The watermark is the greatest time seen; a reducer takes each query's lateness off it. A unit that has had no rows for
-the stream's `idle` seconds is idle: it holds nobody back.
+the stream's `idle` seconds is idle: it holds nobody back. One that has rows which no round has admitted yet is not.
 
 Of a range of the stream (`ranges`) only the rows of a span are added up; the others tell no more than the time.
 """
@@ -77,7 +77,7 @@ class Mapper:
             "position": work.position,
             "values": work.coder.sizes() or scalars.get("values", {}),
         }
-        idle = stream.idle is not None and given.round.clock - active >= stream.idle
+        idle = stream.idle is not None and given.round.clock - active >= stream.idle and not given.left
         counts = Counter({"rows": work.rows, "groups": groups, "late": work.late_rows}) + work.late
         counts["dead"] = len(decoder.dead)
         return Output(

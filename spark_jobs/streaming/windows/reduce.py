@@ -55,7 +55,8 @@ class Reducer:
             else:
                 counts["unwanted"] += buffer.num_rows
         before = EventTime.from_json(state.scalars.get("time", {}))
-        now = before.after(given.watermarks, given.idle, self._units, given.round.clock)
+        clock = min(given.clocks.values(), default=0.0)
+        now = before.after(given.watermarks, given.idle, self._units, clock)
         holding = Holding.of(state, counts)
         for name in sorted(newer):
             holding.store(name, fresh.get(name, ()))

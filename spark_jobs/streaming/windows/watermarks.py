@@ -15,7 +15,7 @@ class EventTime:
     """How far event time is.
 
     `closed` never goes back: what had to be in by then is late from now on. `highs` is the last time told by each unit
-    upstream; `idle_since` is the clock when the last of them fell idle.
+    upstream; `idle_since` is their clock when the last of them fell idle.
     """
 
     closed: int | None = None
@@ -38,6 +38,8 @@ class EventTime:
 
         The least of them counts; one that has told nothing yet holds everything back, one that is idle does not. When
         all are idle, event time goes on by the clock from the greatest time told, so that the last windows close too.
+        `clock` is theirs, of a round that all of them have ended: here time may be ahead of rows that they have not
+        read yet, such as those that came while the job was down.
         """
         highs = {**self.highs, **{str(unit): to_micros(told) for unit, told in watermarks.items()}}
         active = [watermarks.get(unit, -math.inf) for unit in units if unit not in idle]

@@ -48,6 +48,11 @@ class WordCountJob(OwnTopics):
         """The topic between the stages."""
         return f"{self.name}.words"
 
+    @property
+    def sized(self) -> Mapping[str, str]:
+        """That between the stages, and that of acks."""
+        return {self.words: "units", **({} if self.tracked is None else self.tracked.sized)}
+
     def parts(self, units: int, state: Path) -> tuple[Part, ...]:
         """Split and count; tracked, with the twin of split that sends again, and the ackers."""
         folder = str(state / self.name)

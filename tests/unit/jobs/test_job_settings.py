@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
+from pydantic_settings import SettingsError
 
 from spark_jobs.errors import NoSpark
 from spark_jobs.session import Address, SparkSessions
@@ -36,7 +36,7 @@ def test_every_setting_has_a_line_of_help() -> None:
 
 def test_an_unknown_mode_of_the_gate_is_refused() -> None:
     """When the settings are read, not when the gate is reached."""
-    with pytest.raises(ValidationError, match="quality"):
+    with pytest.raises(SettingsError, match=r"^SPRINGLINE_QUALITY: "):
         JobSettings(quality="maybe")
 
 

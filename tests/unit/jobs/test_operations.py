@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from pydantic_settings import SettingsError
 
 from persistence.errors import CyclicLineage, InvalidPath
 from persistence.model import Call
@@ -167,6 +169,21 @@ def test_the_catalog_is_told_who_reads_whom(registry: Registry) -> None:
     load, parse = registry.models()
     assert (load.reads, load.idempotent, load.checkpoint) == ((), False, False)
     assert (parse.reads, parse.idempotent, parse.checkpoint) == (("load",), True, True)
+
+
+@pytest.mark.parametrize("module", ["nosuch", "nosuch.operations", "spark_jobs.etl.nosuch"])
+def test_a_module_of_operations_that_is_not_there_is_named(module: str) -> None:
+    """With the setting that names it."""
+    with pytest.raises(SettingsError, match=f"SPRINGLINE_OPERATIONS: no module '{module}' can be imported"):
+        load_operations([module])
+
+
+def test_what_a_module_of_operations_misses_is_told_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module is there: who wrote it needs to see where."""
+    (tmp_path / "operations_that_miss_something.py").write_text("import nosuch\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="nosuch"):
+        load_operations(["operations_that_miss_something"])
 
 
 def test_the_workflow_is_declared_as_the_design_has_it() -> None:

@@ -194,14 +194,16 @@ def test_the_topics_of_each_kind_of_job_are_known(world: World) -> None:
 def test_an_application_that_finds_states_of_another_kafka_says_what_helps(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before it starts anything; the heartbeat tells it too."""
+    """Before it starts anything; the heartbeat tells it too. What one before has left half written is removed."""
     versions = Versions(world.settings.state_folder / "ticks" / "map" / "0")
     versions.save(versions.load(1, 0), State(), (1, 7), {"offset": 70})
+    (half := versions.folder / f".{'0f' * 16}").write_bytes(b"half")
     monkeypatch.setattr(application, "Kafka", lambda cluster: world.log)
     for topic in ("clock", *OWN):
-        world.log.topics[topic] = [[]]
+        world.log.topics[topic] = [[]] * (2 if topic == "ticks.partials" else 1)
     job = read_jobs(world.settings.declarations)["ticks"]
     (world.folder.path / "registry.json").unlink()
     with pytest.raises(LogLost, match=r"clock\[0\].*streams forget ticks"):
         application.run_job(job, world.settings)
+    assert not half.exists()
     assert "streams forget ticks" in (world.folder.heartbeat() or {})["error"]

@@ -12,16 +12,10 @@ import pytest
 from spark_jobs.streaming.errors import BadJob
 from spark_jobs.streaming.jobs import read_jobs
 from spark_jobs.streaming.join.job import JoinJob
-from tests.support.declarations import written
+from tests.support.declarations import join_sides, written
 from tests.support.memory_log import MemoryLog
 
-SIDES = """[j.left]
-topic = "a"
-fields = [["k", "int"]]
-[j.right]
-topic = "b"
-fields = [["k", "int"]]
-"""
+SIDES = join_sides("j", "a", "b")
 LEFT = [["id", "int"], ["k", "int"], ["name", "text"]]
 RIGHT = [["id", "int"], ["k", "int"], ["x", "float"]]
 

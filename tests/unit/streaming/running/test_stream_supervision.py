@@ -13,8 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spark_jobs.streaming.errors import AlreadyRuns
+from spark_jobs.streaming.errors import AlreadyRuns, StreamError
 from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.running.application import Beats, end_if_abandoned
 from spark_jobs.streaming.running.supervision import (
     LEASE,
     Limits,
@@ -46,6 +47,42 @@ def test_a_stopped_job_is_started_by_a_new_run_and_done_in_the_run_that_had_it_s
     """Who asks for a stop ends the run."""
     assert verdict("stopped") is Verdict.START
     assert verdict("stopped", starts=(990.0,)) is Verdict.DONE
+
+
+def test_a_job_whose_lease_ran_out_is_started_again_by_the_run_that_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow's triggers were away for long, and nobody asked for a stop."""
+    monkeypatch.setenv(LEASE, "60")
+    folder = JobFolder(tmp_path / "job")
+    folder.path.mkdir()
+    renew(folder)
+    os.utime(folder.lease_file, (100.0, 100.0))
+    beats = Beats("job", folder)
+    end_if_abandoned(beats, 159.0)
+    assert not folder.stop_file.exists()
+    end_if_abandoned(beats, 161.0)
+    assert folder.stop_file.exists()
+    beats.beat("stopped", beats.lapsed)
+    found = decide(look("job", folder, 170.0), (90.0,), 170.0, LIMITS)
+    assert (found.verdict, found.why) == (Verdict.START, "nobody has renewed its lease")
+    with pytest.raises(StreamError, match="do not come to rest"):
+        end_if_abandoned(beats, 100.0 + 60.0 + 61.0)
+
+
+def test_a_job_that_was_asked_to_stop_is_done_though_its_lease_runs_out_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asked first is heard."""
+    monkeypatch.setenv(LEASE, "60")
+    folder = JobFolder(tmp_path / "job")
+    folder.ask_to_stop()
+    renew(folder)
+    os.utime(folder.lease_file, (100.0, 100.0))
+    beats = Beats("job", folder)
+    end_if_abandoned(beats, 161.0)
+    beats.beat("stopped", beats.lapsed)
+    assert decide(look("job", folder, 170.0), (90.0,), 170.0, LIMITS).verdict is Verdict.DONE
 
 
 def test_a_job_that_lives_and_moves_is_waited_for() -> None:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from spark_jobs.streaming.tracking.oversight import lows_of, stands_still
+import pytest
+
+from spark_jobs.streaming.backpressure.pacing import Planned
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.jobs import tracked_job_of
+from spark_jobs.streaming.tracking.oversight import Oversight, lows_of, stands_still, under_way
 from spark_jobs.streaming.unitlog.report import Report
+from tests.support.declarations import written
 
 
 def gauge(lows: dict[str, int], **told: int) -> dict[str, Any]:
@@ -82,6 +90,37 @@ def test_time_stands_still_while_a_stage_is_away_or_has_not_run_since_the_start(
     assert stands_still({"count": [report(90.0)]}, 50.0, 100.0, 30.0) == "count is away"
     assert stands_still({"count": [report(99.0), None]}, 50.0, 100.0, 30.0) == "count is away"
     assert stands_still({"count": [report(99.0)]}, 99.5, 100.0, 30.0) == "count is away"
+
+
+def test_time_stands_still_while_a_source_s_round_takes_long() -> None:
+    """A task of it may have died after it told the ackers of its roots, and before it sent what is to ack them."""
+    planned = Planned(7, 90.0, 5)
+    late, done = replace(report(99.0), round=6), replace(report(99.0), round=7)
+    assert under_way(planned, [done, late], 50.0, 100.0) and under_way(planned, [None, done], 50.0, 100.0)
+    assert not under_way(planned, [done, done], 50.0, 100.0)
+    assert not under_way(planned, [done, late], 50.0, 93.0), "every round takes a moment"
+    assert not under_way(planned, [done, late], 95.0, 100.0), "it was finished when the application began"
+    assert not under_way(None, [None], 50.0, 100.0)
+
+
+def test_oversight_looks_at_the_rounds_of_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As planners have noted them."""
+    monkeypatch.setattr("spark_jobs.streaming.tracking.oversight.time.time", lambda: 100.0)
+    job = tracked_job_of(written(tmp_path, '[words]\nkind = "wordcount"\ntopic = "t"\n'), "words")
+    job.prepare(JobFolder(tmp_path))
+    parts = job.parts(1, tmp_path / "state")
+    oversight = Oversight(job.tracked, JobFolder(tmp_path), parts)
+    monkeypatch.setattr("spark_jobs.streaming.tracking.oversight.time.time", lambda: 110.0)
+    for part in parts:
+        for unit in range(part.units):
+            part.stage.folder(unit).mkdir(parents=True)
+            gauges = {**gauge({}), "completed": 0, "bytes": 0}
+            replace(report(110.0), gauges=gauges).write(part.stage.folder(unit))
+    oversight._look()
+    assert oversight._seen.still == ""
+    Planned(2, 105.0, 3).write(parts[0].stage)
+    oversight._look()
+    assert oversight._seen.still == "split has a round under way"
 
 
 def test_time_stands_still_while_a_stage_reads_what_is_older_than_half_a_time_out() -> None:

@@ -86,3 +86,14 @@ def test_a_unit_that_is_not_there_any_more_is_an_error() -> None:
     """Its topic was made anew with fewer partitions."""
     with pytest.raises(MessagesGone, match=r"units \[1\]"):
         next_round(Plan(1, 3, 0.0, {0: (0, 5), 1: (0, 5)}), {0: Extent(0, 5)}, {}, 1.0, V, log="netflow")
+
+
+def test_a_round_tells_which_units_have_more_than_it_admits() -> None:
+    """One with nothing left is not among them, though others are."""
+    extents = {0: Extent(0, 5), 1: Extent(0, 2), 2: Extent(0, 0)}
+    plan = next_round(beginning(starts_of(extents)), extents, {0: 3, 1: 2, 2: 9}, 1.0, V, log="log")
+    assert plan is not None
+    assert (plan.left, plan.behind) == ((0,), 2)
+    assert Plan.from_json(plan.as_json()) == plan
+    old = {name: told for name, told in plan.as_json().items() if name != "left"}
+    assert Plan.from_json(old).left == ()

@@ -166,6 +166,23 @@ def test_pruning_removes_runs_from_disk_and_those_that_nothing_links_to(versions
     assert versions.load(1, 3).state.runs["rows"] == (batch(LARGE, 2),)
 
 
+def test_what_a_process_that_was_killed_has_left_is_removed_at_the_start(versions: Versions, tmp_path: Path) -> None:
+    """Half files, and runs that no version names, of whatever round; what versions name stays."""
+    version = save(versions, versions.load(1, 0), batch(LARGE), batch(3))
+    there = files(tmp_path)
+    memory, disk = versions.folder / "runs", tmp_path / "disk" / "unit"
+    for folder in (versions.folder, versions.folder / "1", memory, disk):
+        (folder / f".{'0f' * 16}").write_bytes(b"half")
+    run_of_no_version = disk / "2-rows-lost.arrow"
+    run_of_no_version.write_bytes(b"")
+    (memory / run_of_no_version.name).symlink_to(run_of_no_version)
+    (memory / "7-rows-lost.arrow").write_bytes(b"")
+    versions.tidy()
+    assert files(tmp_path) == there and not (memory / run_of_no_version.name).is_symlink()
+    assert versions.load(1, 1).runs == version.runs and versions.whole(1, 1)
+    Versions(tmp_path / "never ran").tidy()
+
+
 def test_a_state_that_was_lost_with_memory_is_put_back_whatever_lies_on_disk(
     versions: Versions, tmp_path: Path
 ) -> None:

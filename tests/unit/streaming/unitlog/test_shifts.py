@@ -201,6 +201,40 @@ def test_what_rounds_named_long_ago_may_be_named_again_within_a_shift(world: Wor
     assert [line.value for line in lines if isinstance(line, Content)] == [{"factor": 1}]
 
 
+@pytest.mark.parametrize(("seconds", "reached"), [(1_000, 4_100.0), (8_000, 8_110.0)])
+@pytest.mark.parametrize("messages", [0, 1])
+def test_a_clock_that_was_ahead_for_a_moment_goes_on_slower_until_it_is_right(
+    tmp_path: Path, messages: int, seconds: int, reached: float
+) -> None:
+    """It never goes back, and a stage goes on having rounds, whether there are messages or not."""
+    stage = Stage("job", "add", "adding", "numbers", str(tmp_path))
+    log = MemoryLog({"numbers": 1, stage.rounds: 1})
+    times = [100.0, 110.0, 3_600.0, 3_600.5, *(111.0 + second for second in range(seconds))]
+    now = iter(times)
+    planner = Planner(stage, log, lambda: next(now), dict)
+    plan, clocks = planner.begin(), []
+    for _ in times:
+        for _ in range(messages):
+            log.put("numbers", 0, b"1")
+        if (found := planner.after(plan)) is not None:
+            plan = found
+            clocks.append(plan.clock)
+    assert clocks[:3] == [100.0, 110.0, 3_600.0] and clocks == sorted(clocks)
+    assert all(later - earlier <= 2.0 for earlier, later in itertools.pairwise(clocks[2:]))
+    assert plan.clock == pytest.approx(reached, abs=2.0)
+
+
+def test_a_planner_remembers_no_more_than_what_its_last_two_rounds_name(world: World) -> None:
+    """Otherwise it would hold every version of a content that changes all the time."""
+    plans = [world.planner.begin()]
+    for world.factor in range(1, 6):
+        plans.append(world.next(plans[-1]))
+    told = [world.planner.contents_of(plan)["settings"] for plan in plans[-2:]]
+    assert told == [{"factor": 4}, {"factor": 5}]
+    with pytest.raises(MissingVersion):
+        world.planner.contents_of(plans[-3])
+
+
 def test_a_shift_goes_on_over_rounds_that_were_cut_from_the_log(world: World) -> None:
     """They are cut when no unit needs them: their states are persisted."""
     shift = world.planned(6)

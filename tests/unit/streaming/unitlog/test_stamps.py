@@ -36,7 +36,7 @@ def taken_of(accepted: Accepted) -> list[bytes]:
 @given(
     st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**63), st.integers(0, 2**32 - 1),
     st.none() | st.builds(End, st.integers(0, 2**64 - 1), st.none() | st.floats(-1e9, 1e11), st.integers(0, 2**63),
-                         st.booleans()),
+                         st.booleans(), clock=st.floats(0, 1e11)),
 )  # fmt: skip
 def test_a_stamp_comes_back_as_it_was_written(incarnation: int, unit: int, number: int, seq: int, end: End) -> None:
     """Header bytes say all of it."""
@@ -82,6 +82,25 @@ def test_units_upstream_are_taken_apart_from_each_other() -> None:
     assert [(each.unit, each.round, each.watermark) for each in accepted.ended] == [(0, 1, 10), (0, 2, 20), (1, 1, 10)]
 
 
+def test_the_clock_of_a_unit_upstream_is_that_of_its_last_end() -> None:
+    """An end of the form before did not tell it: such a unit is not idle, since nobody knows as of when."""
+    idle = Stamp(1, 0, 1, 0, End(0, 5.0, 0, idle=True, clock=100.0))
+    old = b"\x03" + Stamp(1, 1, 1, 0, End(0, 7.0, 0, idle=True)).encode()[1:-8]
+    messages = [*log_of([idle, Stamp(1, 0, 2, 0)]), Message(9, b"", headers={HEADER: old})]
+    accepted = accept(messages, {}, 1, log="log")
+    assert accepted.clocks == {0: 100.0} and accepted.idle == {0}
+    assert accepted.watermarks == {0: 5.0, 1: 7.0}
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_what_an_attempt_sent_after_something_that_was_lost_is_dropped(lost: int) -> None:
+    """The broker was away for a moment, and the attempt failed: another one sends all of the round again."""
+    whole = sent(0, 2, 3)
+    failed = [stamp for stamp in whole if stamp.sequence != lost]
+    accepted = accept(log_of([*sent(0, 1, 1), *failed, *whole, *sent(0, 3, 1)]), {}, 1, log="log")
+    assert taken_of(accepted) == [b"0/1/0", b"0/2/0", b"0/2/1", b"0/2/2", b"0/3/0"]
+
+
 def test_an_earlier_incarnation_is_dropped() -> None:
     """What was sent before a rewind counts no more, though its rounds would follow."""
     old, new = sent(0, 3, 2, incarnation=1), sent(0, 3, 1, incarnation=2)
@@ -89,11 +108,17 @@ def test_an_earlier_incarnation_is_dropped() -> None:
     assert taken_of(accepted) == [b"0/3/0"] and accepted.dropped == 3
 
 
+def test_a_later_incarnation_is_an_error_though_its_round_was_taken_in_this_one() -> None:
+    """It is another round: dropping it would leave its messages out."""
+    with pytest.raises(Gap, match=r"incarnation 2"):
+        accept(log_of(sent(0, 1, 1, incarnation=2)), {0: Taken(3, 1)}, 1, log="log")
+
+
 @pytest.mark.parametrize(
     "stamps",
     [
-        sent(0, 1, 3)[1:],  # the first message
-        [*sent(0, 1, 3)[:1], *sent(0, 1, 3)[2:]],  # one in the middle
+        [*sent(0, 1, 3)[1:], *sent(0, 2, 1)],  # the first message
+        [*sent(0, 1, 3)[:1], *sent(0, 1, 3)[2:], *sent(0, 2, 1)],  # one in the middle
         [*sent(0, 1, 2)[:2], *sent(0, 2, 1)],  # an end
         [*sent(0, 1, 1), *sent(0, 3, 1)],  # a whole round
         [*sent(0, 1, 1)[:1], Stamp(1, 0, 1, 1, End(2, None, 0))],  # the last before an end

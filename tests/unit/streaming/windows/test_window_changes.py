@@ -1,5 +1,7 @@
 """Queries come, change and go while the job runs."""
 
+from datetime import UTC, datetime
+
 from spark_jobs.streaming.windows.registry import Registry
 from tests.support.windows_job import Job, csv, registry
 
@@ -72,6 +74,20 @@ def test_an_aggregate_that_nobody_asked_for_before_starts_anew() -> None:
     job.finish()
     assert windows(job, "a") == [(0, 2), (60, 1), (120, 1)]
     assert windows(job, "b") == [(60, 2), (120, 2)]
+
+
+def test_the_total_of_a_landmark_outlives_a_change_that_is_taken_back() -> None:
+    """Reducers knew the change and mappers never did; what was added up before is not in slices any more."""
+    landmark = BY_SIP.replace("60 s", f"LANDMARK('{datetime.fromtimestamp(T, UTC):%Y-%m-%d %H:%M:%S}', 60 s)")
+    job = Job(registry({"a": landmark}))
+    job.round(flows(1, 2, 61))
+    job.round(flows(62, 121))
+    changed = job.registry.change("a", landmark.replace("AS n", "AS n, sum(bytes) AS b"))
+    job.reduced_by = changed
+    job.reduce()
+    job.follow(changed.change("a", landmark))
+    job.round(flows(181))
+    assert windows(job, "a") == [(0, 2), (0, 4), (0, 5)]
 
 
 def test_a_cancelled_query_emits_nothing_more_and_its_slices_go() -> None:

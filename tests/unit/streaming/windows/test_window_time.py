@@ -115,6 +115,30 @@ def test_when_all_units_are_idle_event_time_goes_on_by_the_clock() -> None:
     assert job.counts["late"] == 1
 
 
+def test_rows_that_came_while_the_job_was_down_are_not_late() -> None:
+    """All units were idle before; a reducer that comes back first finds nothing new, and lets time stand."""
+    job = Job(registry(COUNT))
+    job.round(flows(1, 50), clock=100)
+    job.round([], clock=111)
+    job.reduce(clock=3_700)
+    job.round(flows(55, 59, 61), clock=3_701)
+    assert job.counts["late"] == 0
+    job.round(flows(120), clock=3_702)
+    assert windows(job) == [(0, 4), (60, 1)]
+
+
+def test_a_unit_whose_rows_are_not_admitted_is_not_idle() -> None:
+    """Back-pressure may keep them waiting for longer than that; they are not late for it."""
+    job = Job(registry(COUNT), mappers=2)
+    job.round(flows(1), flows(2), clock=100)
+    for clock in (105, 120, 140):
+        job.map(flows(clock), [], clock=clock, left=[1])
+        job.reduce()
+    assert windows(job) == []
+    job.round([], flows(3, 61), clock=141)
+    assert job.counts["late"] == 0 and windows(job) == [(0, 3)]
+
+
 def test_event_time_never_goes_back() -> None:
     """A unit that falls idle and comes back with an older time does not open what was closed."""
     time = EventTime().after({0: 100.0}, {1}, range(2), 1.0)

@@ -1,0 +1,41 @@
+"""`streams rewind` of a tracked job: its low-water marks go back with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.streaming.cli import app
+from spark_jobs.streaming.commands import savepoints
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.jobs import tracked_job_of
+from spark_jobs.streaming.json_files import read_json, write_json
+from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.tracking.tracked import LOW
+from spark_jobs.streaming.unitlog.planner import Planner
+from tests.support.commands import printed
+from tests.support.declarations import written
+from tests.support.memory_log import MemoryLog
+
+
+class Log(MemoryLog):
+    """What the command finds instead of Kafka."""
+
+    def close(self) -> None: ...
+
+
+def test_a_job_that_goes_back_has_nothing_through_ahead_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Marks never go back while it runs: those of before would tell that records are through which are read again."""
+    file = written(tmp_path, '[words]\nkind = "wordcount"\ntopic = "lines"\n')
+    monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
+    monkeypatch.setenv("SPRINGLINE_STREAMS", str(file))
+    job, folder = tracked_job_of(file, "words"), JobFolder(tmp_path / "streams" / "words")
+    log = Log({"lines": 2, **job.topics(2)})
+    Planner(StreamSettings().parts(job, 2)[0].stage, log, lambda: 1.0, dict).begin()
+    folder.path.mkdir(parents=True)
+    job.prepare(folder)
+    write_json(folder.path / LOW, {"lows": {"0": 7, "1": 3}})
+    monkeypatch.setattr(savepoints, "Kafka", lambda cluster: log)
+    assert "as incarnation 2" in printed(app, "rewind", "words")
+    assert read_json(folder.path / LOW) == {"lows": {}}

@@ -1,0 +1,95 @@
+"""What works beside the stages goes on after an error, and says where it was; what ends it ends the application."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+
+import pytest
+
+from persistence.platform import Platform
+from spark_jobs.streaming.beside import Beside
+from spark_jobs.streaming.errors import StreamError
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.kafka.cluster import Cluster
+from spark_jobs.streaming.parts import Part
+from spark_jobs.streaming.states import upkeep
+from spark_jobs.streaming.states.upkeep import Upkeep
+from spark_jobs.streaming.unitlog.stage import Stage
+
+
+class Trying(Beside):
+    """Tries some errors, one a turn."""
+
+    def __init__(self, *errors: Exception | None) -> None:
+        super().__init__("trying")
+        self._errors = errors
+        self.turns = 0
+
+    def _work(self) -> None:
+        for error in self._errors:
+            with self._trying("it is not done"):
+                self.turns += 1
+                if error is not None:
+                    raise error
+
+
+class Ending(Beside):
+    """Cannot even begin."""
+
+    def _work(self) -> None:
+        raise KeyError("nothing is there")
+
+
+def test_an_error_that_nobody_foresaw_is_told_and_the_next_turn_comes(caplog: pytest.LogCaptureFixture) -> None:
+    """The log says where it was, once; one that was foreseen is said in words."""
+    errors = (KeyError("a"), KeyError("a"), StreamError("no broker"))
+    with caplog.at_level(logging.WARNING, "springline.stream"), Trying(*errors) as trying:
+        trying.join()
+    trying.check()
+    assert trying.turns == 3 and trying.trouble == "it is not done: no broker"
+    told = [(record.levelname, record.getMessage(), bool(record.exc_info)) for record in caplog.records]
+    assert told == [
+        ("ERROR", "it is not done: KeyError: 'a'", True), ("WARNING", "it is not done: no broker", False)
+    ]  # fmt: skip
+
+
+def test_a_turn_without_an_error_ends_the_trouble() -> None:
+    """It is over."""
+    with Trying(StreamError("no broker"), None) as trying:
+        trying.join()
+    assert trying.trouble == ""
+
+
+def test_work_that_ends_of_an_error_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
+    """The application looks at each heartbeat, and ends with that error."""
+    with caplog.at_level(logging.ERROR, "springline.stream"), Ending("oversight") as ending:
+        ending.join()
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    with pytest.raises(StreamError, match="oversight has ended: KeyError: 'nothing is there'"):
+        ending.check()
+
+
+def test_upkeep_saves_on_after_an_error_that_nobody_foresaw(
+    platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And who asked for a savepoint hears of it."""
+    folder = JobFolder(tmp_path / "job")
+    folder.path.mkdir()
+    folder.ask_savepoint("monday")
+    saved = threading.Event()
+
+    def failing(*_: object) -> None:
+        raise KeyError("taken")
+
+    stage = Stage("job", "map", "windows.map", "topic", str(tmp_path / "states"))
+    monkeypatch.setattr(upkeep, "make_asked", failing)
+    found = Upkeep(folder, [Part(stage, 1)], platform, Cluster("nowhere"), 1e-9)
+    monkeypatch.setattr(found, "_save", saved.set)
+    with found:
+        assert saved.wait(10)
+    found.check()
+    assert folder.savepoint_trouble() == "KeyError: 'taken'"
+    assert "a savepoint could not be made: KeyError" in found.trouble

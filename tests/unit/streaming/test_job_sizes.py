@@ -1,0 +1,41 @@
+"""A job that has run keeps the number of its units: what they hold was placed by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.streaming.errors import BadJob
+from spark_jobs.streaming.jobs import job_of
+from spark_jobs.streaming.parts import check_sizes
+from tests.support.declarations import join_sides, written
+from tests.support.memory_log import MemoryLog
+
+SIDES = join_sides("job", "one", "two")
+STREAM = '[job.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
+ROOM = "[job.tracking]\nroom = {}\n"
+
+
+@pytest.mark.parametrize(
+    ("declared", "setting"),
+    [
+        (f'topic = "t"\nreducers = {{}}\n{STREAM}', "reducers"),
+        (f'topic = "t"\n{STREAM}{ROOM}', "tracking.room"),
+        ('kind = "wordcount"\ntopic = "t"\nunits = {}\n', "units"),
+        (f'kind = "wordcount"\ntopic = "t"\n{ROOM}', "tracking.room"),
+        (f'kind = "tracker"\n{ROOM}', "tracking.room"),
+        (f'kind = "join"\non = "l.k = r.k"\nunits = 2\nroom = {{}}\n{SIDES}', "room"),
+    ],
+)
+@pytest.mark.parametrize(("before", "now"), [(4, 2), (2, 4)])
+def test_a_job_is_not_started_with_another_number_of_units(
+    tmp_path: Path, declared: str, setting: str, before: int, now: int
+) -> None:
+    """The setting is named, with its value of before and that of now; the same number is right."""
+    job = job_of(written(tmp_path, f"[job]\n{declared.format(before)}"), "job")
+    log = MemoryLog(job.topics(3))
+    check_sizes(job, 3, log)
+    changed = job_of(written(tmp_path, f"[job]\n{declared.format(now)}"), "job")
+    with pytest.raises(BadJob, match=rf"job 'job': {setting} was {before} when it first ran, and is {now} now"):
+        check_sizes(changed, 3, log)
