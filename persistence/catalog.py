@@ -229,7 +229,8 @@ class Catalog(Generations, Runs, RiskSamples):
                 }  # fmt: skip
                 same = [row for row in known if row.version == new.version]
                 if not same:
-                    connection.execute(insert(operation).values(name=new.name, version=new.version, **told))
+                    added = insert_of(connection, operation).values(name=new.name, version=new.version, **told)
+                    connection.execute(added.on_conflict_do_nothing())  # another process may be first
                 elif any(getattr(same[0], column) != value for column, value in told.items()):
                     connection.execute(
                         update(operation).where(of_name, operation.c.version == new.version).values(**told)

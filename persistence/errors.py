@@ -53,5 +53,9 @@ class OperationFailed(PersistenceError):
     """A registered operation did not end well when it was run again."""
 
 
+class RunnerAway(OperationFailed):
+    """What runs operations is away: no other one would be run either."""
+
+
 class BadRules(PersistenceError):
     """A file of rules of alerts that cannot be used; names the file, the rule, and what is wrong."""

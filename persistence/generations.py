@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import Select, and_, func, select
+from sqlalchemy import Select, and_, func, or_, select
 
 from persistence import schema
 from persistence.cache_loss import CacheLoss, loss_from
@@ -14,7 +14,7 @@ from persistence.errors import UnknownDataset
 from persistence.lineage import Lineage
 from persistence.model import Cache, Dataset, Moment, Origin, Phase, Ref, Under, checked_path
 from persistence.neighbourhood import lineage_from, operations_of
-from persistence.records import key_of, keys_of, load
+from persistence.records import key_of, keys_of, load, sliced
 from persistence.runs import run_is
 from persistence.schema import dag_run, generation, source
 from persistence.schema import transition as transitions
@@ -23,13 +23,14 @@ from persistence.schema import transition as transitions
 class Fits(TypedDict, total=False):
     """What generations are looked for by; `limit`: 1,000 unless given.
 
-    `dag_ids`, `run_ids`: made by one of these DAGs, in one of these DAG runs.
+    `dag_ids`, `run_ids`: made by one of these DAGs, in one of these DAG runs. `live`: neither retired nor abandoned.
     """
 
     path: str
     prefix: str
     origin: Origin
     phase: Phase
+    live: bool
     superseded: bool | None
     dag_ids: Collection[str]
     run_ids: Collection[str] | None
@@ -85,6 +86,16 @@ class Generations(Database):
             loaded = load(connection, identities)
             return [loaded[identity] for identity in identities]
 
+    def known(self, refs: Iterable[Ref]) -> list[Dataset]:
+        """Those of `refs` that are in the catalog, in no order."""
+        wanted = frozenset(refs)
+        found: list[int] = []
+        with self.reading() as connection:
+            for paths in sliced(sorted({ref.path for ref in wanted})):
+                rows = connection.execute(select(generation).where(generation.c.path.in_(paths)))
+                found += [row.id for row in rows if Ref(row.path, row.generation) in wanted]
+            return list(load(connection, found).values())
+
     def made_from(self, ref: Ref, limit: int = 1000) -> list[Dataset]:
         """The generations that were made directly from one, the newest first; raises `UnknownDataset`."""
         with self.reading() as connection:
@@ -126,6 +137,12 @@ class Generations(Database):
         )
         with self.reading() as connection:
             return int(connection.scalar(cached) or 0) + int(connection.scalar(expected) or 0)
+
+    def uses_under_store(self) -> bool:
+        """Whether any generation has a copy in the under-store, or one on its way there."""
+        used = select(generation.c.id).where(or_(schema.persisted, schema.copying)).limit(1)
+        with self.reading() as connection:
+            return connection.scalar(used) is not None
 
     # ---- lineage
 
@@ -169,6 +186,7 @@ def _fitting(
     prefix: str = "",
     origin: Origin | None = None,
     phase: Phase | None = None,
+    live: bool = False,
     superseded: bool | None = None,
     dag_ids: Collection[str] | None = None,
     run_ids: Collection[str] | None = None,
@@ -190,6 +208,8 @@ def _fitting(
                 query = query.where(column == value)
     if phase:
         query = query.where(generation.c.phase == phase.value)
+    if live:
+        query = query.where(generation.c.phase.in_([Phase.OPEN.value, Phase.COMMITTED.value]))
     if superseded is not None:
         query = query.where(generation.c.superseded == superseded)
     if dag_ids is not None:

@@ -24,10 +24,11 @@ _WAKES_WITHIN = 7 * 24 * 3600.0  # seconds in which a worker that was thought de
 
 @dataclass
 class Scan:
-    """What a look at the stores found."""
+    """What a look at the stores found; `unreached`: what could not be looked at, and why."""
 
     looked_at: int = 0
     lost: list[Ref] = field(default_factory=list)
+    unreached: dict[Ref, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -42,13 +43,23 @@ class Maintenance:
     reader_seconds: float
 
     def scan(self, *, deep: bool = False) -> Scan:
-        """Verify everything that is committed and in the cache; with `deep` also checksums and the under-store."""
+        """Verify everything that is committed and in the cache; with `deep` also checksums and the under-store.
+
+        What cannot be looked at keeps none of the others from it; raises `StorageUnavailable` if a store does not
+        answer at all.
+        """
         query = select(generation.c.id).where(schema.committed)
         query = query if deep else query.where(schema.in_cache)
         report = Scan()
         for dataset in self.catalog.select(query):
+            try:
+                seen = self.restorer.verify(dataset, deep=deep)
+            except StorageUnavailable as error:
+                if not (self.cache.answers() and (not deep or self.under.answers())):
+                    raise
+                report.unreached[dataset.ref] = str(error)
+                continue
             report.looked_at += 1
-            seen = self.restorer.verify(dataset, deep=deep)
             lost_below = dataset.persisted and not seen.persisted
             if seen.phase is Phase.COMMITTED and (lost_below or (dataset.in_cache and seen.cache is Cache.LOST)):
                 report.lost.append(dataset.ref)
@@ -171,10 +182,13 @@ class Maintenance:
         """Record files that lie at `location` in the under-store already as the next generation of `path`.
 
         They stay where they are, also when the generation is retired. No operation is recorded, so they
-        can't be recomputed. Raises `FileNotFoundError`, `InvalidPath`.
+        can't be recomputed. Raises `InvalidPath`.
         """
         checked_path(path)
-        manifest = self.under.manifest(location)
+        try:
+            manifest = self.under.manifest(location)
+        except FileNotFoundError:
+            raise InvalidPath(f"{location}: there is no such folder in the under-store") from None
         if not manifest.files:
             raise InvalidPath(f"{location}: there are no files in the under-store")
         if any(part.startswith("@") for file in manifest.files for part in f"{location}/{file.name}".split("/")):
@@ -185,6 +199,7 @@ class Maintenance:
             Event.WRITTEN_DOWN,
             why=f"adopted from {location}",
             bytes=manifest.bytes,
+            checksum=manifest.checksum,
             under_location=location,
             under_checksum=manifest.checksum,
             persisted_at=db_now(),

@@ -154,7 +154,8 @@ class Persister:
         method = choice.plan.method
         error = ""
         try:
-            method = self._send(self.catalog.get(choice.ref), choice.plan, lease)
+            with self.claims.kept(lease):  # what has to be made again first may take longer than a lease lasts
+                method = self._send(self.catalog.get(choice.ref), choice.plan, lease)
         except LeaseLost as lost:
             error = str(lost)
         except (Gone, CacheDamaged) as lost:

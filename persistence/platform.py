@@ -73,7 +73,8 @@ def open_platform(
     if lineage is not None:
         catalog.hear(lineage.heard)
     cache = open_backend(settings.cache_uri or f"file://{_private(settings.home)}", "cache", settings)
-    under = open_backend(settings.under_uri or f"file://{settings.home / 'under'}", "under", settings)
+    under_uri = settings.under_uri or f"file://{settings.home / 'under'}"
+    under = open_backend(under_uri, "under", settings, in_use=catalog.uses_under_store)
     claims = Claims(catalog, settings.lease_seconds)
     replacement = Replacement(catalog, cache, capacity=settings.cache_capacity, order=settings.replacement)
     restorer = Restorer(catalog, claims, cache, under, runner, replacement, settings.reader_seconds)

@@ -11,13 +11,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from math import expm1
-from typing import Protocol
+from typing import Literal, Protocol, get_args
 
 from persistence.history import Costs
 from persistence.lineage import Lineage
 from persistence.model import Phase, Ref
 from persistence.transfer import decide
 from persistence.wording import say_bytes, say_list, say_seconds
+
+PolicyName = Literal["paper", "value-density", "fifo", "hash-order", "edge", "lrc"]
+POLICIES: tuple[str, ...] = get_args(PolicyName)
 
 GONE_SECONDS_PER_BYTE = 1e-3  # what a byte that nothing can bring back counts: 1 GB as much as 12 days of recomputing
 GONE_SECONDS = 3600.0  # and every such generation, however small
@@ -57,7 +60,7 @@ def make_policy(name: str, *, weights: Sequence[float], mean_fault_seconds: floa
         return ValueDensity(mean_fault_seconds)
     simple: Mapping[str, Policy] = {p.name: p for p in (Fifo(), HashOrder(), Edge(), Lrc())}
     if name not in simple:
-        raise ValueError(f"policy {name!r} is not one of paper, value-density, {', '.join(simple)}")
+        raise ValueError(f"policy {name!r} is not one of {', '.join(POLICIES)}")
     return simple[name]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -15,6 +15,9 @@ from pydantic_settings import (
     SettingsConfigDict,
     SettingsError,
 )
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 PREFIX = "SPRINGLINE_"
 
@@ -42,6 +45,12 @@ def _split(value: object) -> object:
     return value
 
 
+def _wrong(error: ErrorDetails) -> str:
+    """What is wrong, and with which setting; what was given is not repeated."""
+    said = str(error.get("ctx", {}).get("error", error["msg"]))
+    return f"{PREFIX}{str(error['loc'][0]).upper()}: {said}" if error["loc"] else said
+
+
 # Names, separated by commas in the environment and in profiles.
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
@@ -54,6 +63,13 @@ class ProfiledSettings(BaseSettings):
     home: Path = Field(
         default_factory=lambda: checkout() / "var", description="Folder for everything that the platform makes"
     )
+
+    def __init__(self, **chosen: Any) -> None:
+        """Read the settings, those in `chosen` first; raises `SettingsError`, naming in a line those that are wrong."""
+        try:
+            super().__init__(**chosen)
+        except ValidationError as error:
+            raise SettingsError("; ".join(_wrong(each) for each in error.errors(include_input=False))) from None
 
     @field_validator("home")
     @classmethod

@@ -15,7 +15,10 @@ from persistence.errors import (
     Gone,
     Irrecoverable,
     OperationFailed,
+    PersistenceError,
     RefusedTransition,
+    RunnerAway,
+    StorageFull,
     StorageUnavailable,
 )
 from persistence.model import Dataset, Ref, Side
@@ -25,6 +28,7 @@ from persistence.replacement import Replacement
 from persistence.runner import Runner
 from persistence.sending import OutputDiffers, copy
 from persistence.transitions import Event
+from persistence.wording import say_list
 
 _MOST_SURPRISES = 5
 _LOOK_SECONDS = 0.2  # between two looks at bytes that are on their way
@@ -32,11 +36,24 @@ _LOOK_SECONDS = 0.2  # between two looks at bytes that are on their way
 
 @dataclass
 class Restored:
-    """What a recovery did, and what cannot be brought back and why."""
+    """What a recovery did, what cannot be brought back and why, and what failed, which another try may bring back."""
 
     steps: list[Step] = field(default_factory=list)
     seconds: float = 0.0
     irrecoverable: dict[Ref, tuple[str, ...]] = field(default_factory=dict)
+    failed: dict[Ref, PersistenceError] = field(default_factory=dict)
+
+    def require_all(self) -> None:
+        """Raise `Irrecoverable`, naming every one, if anything stays lost; else the first failure, if there is one."""
+        if self.irrecoverable:
+            told = "; ".join(f"{ref} ({', '.join(why)})" for ref, why in sorted(self.irrecoverable.items()))
+            raise Irrecoverable(f"lost, and nothing can bring it back: {told}")
+        self.require_no_failure()
+
+    def require_no_failure(self) -> None:
+        """Raise the first failure, if there is one."""
+        for failure in self.failed.values():
+            raise failure
 
 
 @dataclass
@@ -60,8 +77,9 @@ class Restorer:
     def bring_back(self, targets: Sequence[Ref], *, sending: Ref | None = None) -> Restored:
         """Bring back what can be; planned anew after each surprise, such as a source found missing on the way.
 
-        Nothing is given up while somebody is sending the bytes that are missed: they may be on their way, though
-        gone from the cache. `sending` is what the caller itself has claimed.
+        A step that fails keeps back only what is made from it. Nothing is given up while somebody is sending the
+        bytes that are missed: they may be on their way, though gone from the cache. `sending` is what the caller
+        itself has claimed. Raises `RunnerAway`, `StorageUnavailable`.
         """
         report = Restored()
         begun = time.monotonic()
@@ -89,11 +107,9 @@ class Restorer:
         return report
 
     def demand(self, targets: Sequence[Ref], *, sending: Ref | None = None) -> Restored:
-        """`bring_back`, but raise `Irrecoverable`, naming each, if anything stays lost."""
+        """`bring_back`, but raise if anything stays lost or fails; see `Restored.require_all`."""
         report = self.bring_back(targets, sending=sending)
-        if report.irrecoverable:
-            told = "; ".join(f"{ref} ({', '.join(why)})" for ref, why in sorted(report.irrecoverable.items()))
-            raise Irrecoverable(f"lost, and nothing can bring it back: {told}")
+        report.require_all()
         return report
 
     def can_be_had(self, dataset: Dataset) -> bool:
@@ -154,11 +170,29 @@ class Restorer:
     def _carry_out(self, plan: RecoveryPlan, report: Restored) -> None:
         with ExitStack() as holds:
             for number, step in enumerate(plan.steps, start=1):
-                self._take(step)
+                if not self._try(step, report):
+                    continue
                 report.steps.append(step)
                 later = self.catalog.get_all([after.ref for after in plan.steps[number:]])
                 if any(step.ref in dataset.sources for dataset in later):
                     holds.enter_context(self.catalog.held(step.ref, self.reader_seconds, counts=False))
+
+    def _try(self, step: Step, report: Restored) -> bool:
+        """Take a step, unless it failed before or needs one that did; True if it went well."""
+        if step.ref in report.failed:
+            return False
+        try:
+            if step.action == "recompute":
+                sources = self.catalog.get_all(self.catalog.get(step.ref).sources)
+                if missing := [s.ref for s in sources if s.ref in report.failed and not s.available]:
+                    raise OperationFailed(f"{step.ref} is made from {say_list(missing)}, not brought back either")
+            self._take(step)
+        except RunnerAway:
+            raise
+        except (OperationFailed, StorageFull) as failure:
+            report.failed[step.ref] = failure
+            return False
+        return True
 
     @staticmethod
     def _changed(before: Dataset, after: Dataset) -> bool:
@@ -210,7 +244,8 @@ class Restorer:
                 written = self.runner.run(dataset.call, inputs, self.cache.uri(half))
             except OperationFailed as failure:
                 self._require(dataset, [self.verify(source, deep=True) for source in sources], sources)
-                raise OperationFailed(f"{dataset.ref} could not be recomputed: {failure}") from failure
+                kind = RunnerAway if isinstance(failure, RunnerAway) else OperationFailed
+                raise kind(f"{dataset.ref} could not be recomputed: {failure}") from failure
             if dataset.digest and written.digest != dataset.digest:
                 self.unmask(dataset, sources)
                 raise OutputDiffers(f"{dataset.ref}: {dataset.call.name} gave another result when it was run again")
@@ -270,7 +305,7 @@ class Restorer:
             if deep:
                 return backend.manifest(location).checksum == checksum
             files = backend.files(location)
-        except FileNotFoundError:
+        except (FileNotFoundError, DamagedCopy):
             return False
         # The bytes of a copy that an operation made beside the under-store may differ in number.
         return bool(files) and (checksum != dataset.checksum or sum(f.bytes for f in files) == dataset.bytes)

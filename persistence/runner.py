@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Protocol
 
+from persistence.errors import OperationFailed, PersistenceError
 from persistence.model import Call, Operation, Written
 
 
@@ -30,14 +31,22 @@ class NoRunner:
         return {}
 
     def run(self, call: Call, sources: Sequence[str], output: str) -> Written:
-        from persistence.errors import OperationFailed
-
         raise OperationFailed(f"{call.name}: no runner is set; give one with SPRINGLINE_RUNNER=module:factory")
 
 
 def load_runner(spec: str) -> Runner:
-    """Make the runner that `module:factory` names; an empty `spec` gives `NoRunner`."""
+    """Make the runner that `module:factory` names; an empty `spec` gives `NoRunner`.
+
+    Raises `PersistenceError` if nothing has that name.
+    """
     if not spec:
         return NoRunner()
     module, _, factory = spec.partition(":")
-    return getattr(import_module(module), factory)()  # type: ignore[no-any-return]
+    try:
+        found = import_module(module)
+    except (ImportError, TypeError, ValueError) as error:
+        raise PersistenceError(f"SPRINGLINE_RUNNER={spec!r}, as module:factory, cannot be imported: {error}") from error
+    make = getattr(found, factory, None)
+    if not callable(make):
+        raise PersistenceError(f"SPRINGLINE_RUNNER={spec!r}, as module:factory: {module} has no such factory")
+    return make()  # type: ignore[no-any-return]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field, SecretStr, field_validator
 
+from persistence.priority import POLICIES
 from persistence.profile import ProfiledSettings
-
-_POLICIES = ("paper", "value-density", "fifo", "hash-order", "edge", "lrc")
 
 
 class Settings(ProfiledSettings):
@@ -15,7 +14,7 @@ class Settings(ProfiledSettings):
     catalog_url: str = Field(
         "", description="SQLAlchemy URL of the catalog, {home} in it is the home folder; empty: SQLite in that folder"
     )
-    catalog_patience: float = Field(60, ge=0, description="Seconds that a process waits for a catalog that went away")
+    catalog_patience: float = Field(60, ge=0, description="Seconds that a process waits for a catalog that is away")
     cache_uri: str = Field("", description="Where the cache is; empty: a folder of this home's own in /dev/shm")
     cache_capacity: int = Field(4 << 30, gt=0, description="Bytes that the cache may hold")
     under_uri: str = Field("", description="Where the under-store is; empty: under/ in the home folder")
@@ -27,7 +26,7 @@ class Settings(ProfiledSettings):
     alluxio_proxy: str = Field("", description="Alluxio's proxy, `;` between several; empty: http://HOST:39999")
     ca_bundle: str = Field("", description="File of certificates for https to HDFS and Alluxio; empty: the system's")
     persist_bandwidth: float = Field(0, ge=0, description="Bytes a second that one persister may send; 0: no limit")
-    policy: str = Field("value-density", description=f"Order of persisting: one of {', '.join(_POLICIES)}")
+    policy: str = Field("value-density", description=f"Order of persisting: one of {', '.join(POLICIES)}")
     weights: tuple[float, float, float, float] = Field(
         (-4.0, -2.0, 1.0, 0.1), description="a, b, c, d of the paper's priority; a, b < 0 < c, d"
     )
@@ -49,8 +48,8 @@ class Settings(ProfiledSettings):
     @field_validator("policy")
     @classmethod
     def _known_policy(cls, value: str) -> str:
-        if value not in _POLICIES:
-            raise ValueError(f"policy {value!r} is not one of {', '.join(_POLICIES)}")
+        if value not in POLICIES:
+            raise ValueError(f"policy {value!r} is not one of {', '.join(POLICIES)}")
         return value
 
     @field_validator("weights")

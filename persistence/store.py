@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import time
@@ -31,6 +32,8 @@ from persistence.restoring import Restorer
 from persistence.schema import db_now
 from persistence.sending import CacheDamaged, Sender
 from persistence.transitions import Event
+
+logger = logging.getLogger("springline.store")
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,8 @@ class Store:
                     if generation is None:
                         continue  # it was retired just now: a newer one is there
                     raise UnknownDataset(f"{ref} cannot be read: {_NOT_READABLE[dataset.phase]}")
+                if generation is None and dataset.superseded:
+                    logger.info("%s is read, though a newer generation was committed: %s", ref, _why_older(origin))
                 dataset = self._at_hand(dataset)
                 location = dataset.cache_location if dataset.in_cache else dataset.under_location
                 yield Reading(dataset, (self.cache if dataset.in_cache else self.under).uri(location))
@@ -177,7 +182,11 @@ class Store:
         report = self.restorer.bring_back([dataset.ref])
         if why := report.irrecoverable.get(dataset.ref):
             raise Irrecoverable(f"{dataset.ref} is lost, and nothing can bring it back: {'; '.join(why)}")
-        return self.catalog.get(dataset.ref)
+        dataset = self.catalog.get(dataset.ref)
+        if dataset.persisted and isinstance(report.failed.get(dataset.ref), StorageFull):
+            return dataset  # the cache took less than its capacity: read where it is
+        report.require_all()
+        return dataset
 
     # ---- writing
 
@@ -263,6 +272,7 @@ class Store:
             Event.WRITTEN_DOWN,
             why="no room in the cache",
             bytes=manifest.bytes,
+            checksum=manifest.checksum,
             under_checksum=manifest.checksum,
             under_location=final,
             persisted_at=db_now(),
@@ -301,6 +311,10 @@ class Store:
         for dataset in self.catalog.find(path=path, phase=Phase.ABANDONED):
             with suppress(StorageUnavailable):  # `sweep` takes it up again
                 self.restorer.forget(dataset)
+
+
+def _why_older(origin: Origin) -> str:
+    return f"the DAG run {origin.run_id} began before or made it" if origin.run_id else "that one was let go"
 
 
 _NOT_READABLE = {

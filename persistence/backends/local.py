@@ -15,7 +15,7 @@ import xxhash
 from persistence.backends.link import Link, passed
 from persistence.backends.spec import Backend, File, Manifest, visible
 from persistence.backends.tree import checked_below
-from persistence.errors import InvalidPath, StorageFull, StorageUnavailable
+from persistence.errors import DamagedCopy, InvalidPath, StorageFull, StorageUnavailable
 
 _CHUNK = 1 << 20
 _SYNC_EVERY = 8 << 20  # bytes of a file that crosses a slow link
@@ -39,7 +39,9 @@ class LocalBackend(Backend):
         return f"file://{self._path(location)}"
 
     def exists(self, location: str) -> bool:
-        return self._reached(location).exists()
+        path = self._reached(location)
+        with _speaking_of(path):
+            return path.exists()
 
     def files(self, location: str) -> tuple[File, ...]:
         top = self._reached(location)
@@ -50,7 +52,8 @@ class LocalBackend(Backend):
 
     def manifest(self, location: str) -> Manifest:
         top = self._path(location)
-        return Manifest(tuple(File(file.name, file.bytes, _checksum(top / file.name)) for file in self.files(location)))
+        files = self.files(location)
+        return Manifest(tuple(File(file.name, file.bytes, self._checksum(top / file.name)) for file in files))
 
     def chunks(self, location: str, name: str) -> Iterator[bytes]:
         path = self._reached(location, name)
@@ -136,6 +139,19 @@ class LocalBackend(Backend):
         if self._durable and not self.root.is_dir():
             raise StorageUnavailable(f"{self.root} is not there: is its disk mounted?")
 
+    def _checksum(self, path: Path) -> str:
+        hasher = xxhash.xxh3_128()
+        with _speaking_of(path):
+            try:
+                for chunk in _read(path):
+                    hasher.update(chunk)
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                os.statvfs(self.root)  # a disk that does not even tell this is out of reach: no file of it is damaged
+                raise DamagedCopy(f"{path}: {error.strerror}") from error
+        return hasher.hexdigest()
+
     def _walk(self) -> Iterator[tuple[Path, list[str], list[str]]]:
         self._reach()
         with _speaking_of(self.root):
@@ -192,14 +208,6 @@ def _speaking_of(path: Path) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StorageFull(f"{path}: no space left") from error
         raise StorageUnavailable(f"{path}: {error.strerror or error}") from error
-
-
-def _checksum(path: Path) -> str:
-    hasher = xxhash.xxh3_128()
-    with _speaking_of(path):
-        for chunk in _read(path):
-            hasher.update(chunk)
-    return hasher.hexdigest()
 
 
 def _read(path: Path) -> Iterator[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -18,13 +19,16 @@ _FORMS = {
 }
 
 
-def open_backend(uri: str, role: str, settings: Settings) -> Backend:
-    """The backend at `uri` for a role, "cache" or "under"; raises `PersistenceError` if none serves it."""
+def open_backend(uri: str, role: str, settings: Settings, *, in_use: Callable[[], bool] = lambda: False) -> Backend:
+    """The backend at `uri` for a role, "cache" or "under"; raises `PersistenceError` if none serves it.
+
+    A folder that is not there is made, unless it is `in_use`: then its disk is not mounted, and using it fails.
+    """
     parts = urlsplit(uri)
     link = Link(settings.under_bandwidth, settings.home / "link.state") if role == "under" else None
     try:
         if parts.scheme == "file" and not parts.netloc and parts.path.startswith("/"):
-            return _folder(parts, settings, link)
+            return _folder(parts, settings, link, in_use)
         if parts.scheme == "hdfs" and parts.hostname and role == "under":
             return _hdfs(parts, settings, link)
         if parts.scheme == "alluxio" and parts.hostname and role == "cache":
@@ -34,10 +38,11 @@ def open_backend(uri: str, role: str, settings: Settings) -> Backend:
     raise PersistenceError(f"{role}_uri {uri!r}: no backend serves this; give {_FORMS[role]}")
 
 
-def _folder(parts: SplitResult, settings: Settings, link: Link | None) -> Backend:
+def _folder(parts: SplitResult, settings: Settings, link: Link | None, in_use: Callable[[], bool]) -> Backend:
     root = Path(unquote(parts.path))
     with suppress(OSError):  # out of reach for now: whoever uses it is told so, and may try again
-        root.mkdir(parents=True, exist_ok=True)
+        if not root.is_dir() and not in_use():
+            root.mkdir(parents=True, exist_ok=True)
     if link is None:
         return LocalBackend(root)
     return LocalBackend(root, link=link, capacity=settings.under_capacity, durable=True)

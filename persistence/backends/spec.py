@@ -9,6 +9,10 @@ from typing import BinaryIO
 
 import xxhash
 
+from persistence.errors import StorageUnavailable
+
+_NOWHERE = "@"  # the name of no copy
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class File:
@@ -43,7 +47,8 @@ class Backend(ABC):
     Locations and file names are relative and use `/`. Files whose name begins with `.` or `_` are
     the writer's own (success marks, checksums of Hadoop) and not part of a generation.
     Errors: `InvalidPath` for a location outside the root, `StorageFull`, `StorageUnavailable` for what
-    cannot be told or done now, `FileNotFoundError` only for what is known not to be there.
+    cannot be told or done now, `FileNotFoundError` only for what is known not to be there. Where a disk cannot
+    read some of its bytes any more, the others being there, `manifest` raises `DamagedCopy`.
     """
 
     @abstractmethod
@@ -53,6 +58,14 @@ class Backend(ABC):
     @abstractmethod
     def exists(self, location: str) -> bool:
         """Whether anything is at `location`."""
+
+    def answers(self) -> bool:
+        """Whether the store can be asked now, whatever there is to say of any one location."""
+        try:
+            self.exists(_NOWHERE)
+        except StorageUnavailable:
+            return False
+        return True
 
     @abstractmethod
     def files(self, location: str) -> tuple[File, ...]:

@@ -16,6 +16,7 @@ from persistence.monitoring.measuring import Gauges
 from persistence.monitoring.settings import MonitoringSettings
 from persistence.persister import Outcome
 from persistence.replacement import evicted_by_hand
+from persistence.restoring import Restored
 from persistence.telling import print_json, recovery_row
 from persistence.wording import counted, say_bytes, say_list, say_seconds
 
@@ -71,34 +72,40 @@ def recover(
         targets = [platform.catalog.resolve(p).ref for p in paths] or [d.ref for d in platform.maintenance.lost()]
         planned = platform.restorer.plan(targets)
         if dry_run:
-            steps, irrecoverable, seconds = list(planned.steps), dict(planned.irrecoverable), planned.seconds
+            report = Restored(list(planned.steps), planned.seconds, dict(planned.irrecoverable))
         else:
             report = platform.restorer.bring_back(targets)
-            steps, irrecoverable, seconds = report.steps, report.irrecoverable, report.seconds
         if as_json:
             print_json(
                 {
                     "looked_at": scan.looked_at,
                     "found_lost": [str(ref) for ref in scan.lost],
-                    **recovery_row(steps, seconds, irrecoverable),
+                    "unreached": {str(ref): why for ref, why in scan.unreached.items()},
+                    **recovery_row(report.steps, report.seconds, report.irrecoverable),
+                    "failed": {str(ref): str(failure) for ref, failure in report.failed.items()},
                 }
             )
         else:
             below = sum(dataset.persisted for dataset in platform.catalog.get_all(scan.lost))
             still = f", {below} of them persisted and read from the under-store" if below else ""
             print(f"{scan.looked_at} looked at, {len(scan.lost)} found lost{still}")
-            for step in steps:
+            for step in report.steps:
                 print(f"  {'would ' if dry_run else ''}{step.words}")
-            print(f"{counted(len(steps), 'step')}, {say_seconds(seconds)}{' predicted' if dry_run else ''}", flush=True)
-            for ref, why in irrecoverable.items():
+            taken, predicted = say_seconds(report.seconds), " predicted" if dry_run else ""
+            print(f"{counted(len(report.steps), 'step')}, {taken}{predicted}", flush=True)
+            for ref, why in report.irrecoverable.items():
                 print(f"cannot be brought back: {ref}: {'; '.join(why)}", file=sys.stderr)
-        if irrecoverable:
+            for ref, failure in report.failed.items():
+                print(f"could not be brought back this time: {ref}: {failure}", file=sys.stderr)
+            for ref, reason in scan.unreached.items():
+                print(f"could not be looked at: {ref}: {reason}", file=sys.stderr)
+        if report.irrecoverable or report.failed or scan.unreached:
             raise typer.Exit(1)
 
 
 def evict(
     paths: Annotated[list[str], typer.Argument(help="Persisted datasets to let go")] = [],  # noqa: B006
-    size: Annotated[int, typer.Option("--bytes", help="Let go so many bytes, chosen by the rules")] = 0,
+    size: Annotated[int, typer.Option("--bytes", min=0, help="Let go so many bytes, chosen by the rules")] = 0,
     dry_run: Dry = False,
     as_json: Json = False,
 ) -> None:

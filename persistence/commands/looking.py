@@ -15,7 +15,7 @@ from persistence import planning
 from persistence.commands.arguments import Json, opened
 from persistence.errors import PersistenceError
 from persistence.explain import explain as explained
-from persistence.model import Phase, Ref
+from persistence.model import Ref
 from persistence.monitoring.alerts import standing_in_all
 from persistence.monitoring.settings import MonitoringSettings
 from persistence.platform import Platform, policy_of
@@ -43,8 +43,9 @@ def status(
 ) -> None:
     """List datasets: where each is, how it was persisted, predicted and actual seconds."""
     with opened() as platform:
-        found = platform.catalog.find(prefix=prefix, superseded=None if all_ else False, limit=_MOST_ROWS)
-        shown = [d for d in found if all_ or d.phase in (Phase.OPEN, Phase.COMMITTED)]
+        shown = platform.catalog.find(
+            prefix=prefix, live=not all_, superseded=None if all_ else False, limit=_MOST_ROWS
+        )
         lineage = platform.catalog.lineage_around([d.ref for d in shown], down=False)
         states = {d.ref: d.status(recomputable=lineage.recomputable(d.ref)) for d in shown}
         if as_json:
@@ -59,7 +60,7 @@ def status(
         told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
         used, capacity = platform.catalog.cache_used(), platform.settings.cache_capacity
         out.print(f"{told}; cache {say_bytes(used)} of {say_bytes(capacity)}; {platform.claims.depth()} in the queue")
-        if len(found) == _MOST_ROWS:
+        if len(shown) == _MOST_ROWS:
             out.print(f"Only the newest {_MOST_ROWS} are listed; give a prefix.")
 
 
@@ -123,7 +124,7 @@ def plan(
     what_if: Annotated[
         list[str], typer.Option(help="policy=NAME, bandwidth=BYTES_A_SECOND or cache=lost; may be repeated")
     ] = [],  # noqa: B006  (typer reads the default once)
-    limit: Annotated[int, typer.Option(help="At most so many transfers")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many transfers")] = 50,
     as_json: Json = False,
 ) -> None:
     """Show what is persisted next, in order and why; or what would be, if things were otherwise."""

@@ -56,12 +56,15 @@ class Alerts:
 
 
 def standing_in(file: Path) -> list[Standing]:
-    """What a file says stands; nothing where there is none."""
+    """What a file says stands; nothing where there is none, or where it cannot be read: then all begins anew."""
     try:
         told: list[dict[str, Any]] = json.loads(file.read_text())
+        return [Standing(**each) for each in told]
     except FileNotFoundError:
         return []
-    return [Standing(**each) for each in told]
+    except (ValueError, TypeError) as error:
+        logger.warning("%s is damaged (%s): what stands is told anew", file, error)
+        return []
 
 
 def standing_in_all(folder: Path) -> list[Standing]:

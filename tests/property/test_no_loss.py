@@ -79,7 +79,8 @@ class History:
                 self.read(dataset)
         elif kind == "recover":
             self.platform.maintenance.scan()
-            self.platform.restorer.bring_back([dataset.ref for dataset in self.platform.maintenance.lost()])
+            lost = [dataset.ref for dataset in self.platform.maintenance.lost()]
+            assert self.platform.restorer.bring_back(lost).failed == {}
         elif kind == "retire":
             self.platform.maintenance.retire()
         elif kind == "lose one":

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from persistence.errors import InvalidPath, RefusedTransition, UnknownDataset
 from persistence.model import Cache, Call, Dataset, Method, Operation, Origin, Phase, Ref, Side, Strategy, Under
@@ -135,6 +138,18 @@ def test_find_takes_any_mix_of_filters(platform: Platform) -> None:
     assert [d.origin.run_id for d in find(run_ids=["run 1", "run 3"])] == ["run 1"] and find(run_ids=[]) == []
 
 
+def test_what_failed_takes_the_place_of_nothing_that_lives(platform: Platform) -> None:
+    """However often a write was tried since: neither in what is found nor in the lineage of it."""
+    make(platform, "a", "load")
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError), platform.store.write("b", strategy=Strategy.ASYNC_STORE):
+            raise ZeroDivisionError
+    assert [d.ref for d in platform.catalog.find(live=True, limit=1)] == [Ref("a", 1)]
+    lineage, found = platform.catalog.lineage_of(live=True, limit=2)
+    assert (list(lineage.datasets), found) == ([Ref("a", 1)], 1)
+    assert len(platform.catalog.find()) == 4
+
+
 def test_what_was_made_directly_from_a_generation_is_found(platform: Platform) -> None:
     """From that generation, the newest first."""
     for _ in range(2):
@@ -204,6 +219,24 @@ def test_a_generation_begun_before_a_run_and_committed_after_is_not_seen(platfor
     assert len(lines_of(platform, "a")) == 100
 
 
+def test_who_reads_an_older_generation_is_told_that_there_was_a_newer_one(
+    platform: Platform, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In a DAG run that began before, and where the newest was let go; the newest is read without a word."""
+    caplog.set_level(logging.INFO, "springline.store")
+    make(platform, "a", lines=["old"])
+    platform.store.begin_run(RUN)
+    newest = make(platform, "a", lines=["new"])
+    lines_of(platform, "a")
+    lines_of(platform, "a", RUN)
+    platform.maintenance.discard(newest.ref, "by the test")
+    lines_of(platform, "a")
+    assert [record.getMessage() for record in caplog.records] == [
+        "a@1 is read, though a newer generation was committed: the DAG run run 1 began before or made it",
+        "a@1 is read, though a newer generation was committed: that one was let go",
+    ]
+
+
 # ---- operations
 
 
@@ -253,6 +286,18 @@ def test_registering_the_same_again_moves_nothing(platform: Platform, runner: Li
     """Every task registers all operations."""
     waiting_chain(platform)
     assert registered(platform, *runner.operations().values()) == []
+
+
+def test_an_operation_that_another_process_registers_at_the_same_time_is_no_error(platform: Platform) -> None:
+    """It is recorded once; on PostgreSQL two may find that it is missing."""
+
+    def be_first(_: object, cursor: Any, statement: str, values: Any, *__: object) -> None:
+        if statement.startswith("INSERT INTO operation"):
+            cursor.execute(statement, values)
+
+    event.listen(platform.catalog.engine, "before_cursor_execute", be_first)
+    assert registered(platform, Operation("new", "1", idempotent=True)) == []
+    assert [operation.name for operation in platform.catalog.operations()] == ["new"]
 
 
 def test_an_operation_that_is_no_longer_declared_idempotent_sends_its_waiting_outputs_to_the_head(

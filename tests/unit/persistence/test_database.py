@@ -12,9 +12,11 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, Engine, create_engine, inspect
 from sqlalchemy.exc import OperationalError
 
+from persistence import database
 from persistence.database import Database, open_database
 from persistence.errors import CatalogTooNew, CatalogUnavailable
 from persistence.schema import metadata
+from tests.support.stages import raise_
 
 
 def _open(url: str, barrier: Any, ends: Any) -> None:
@@ -120,17 +122,55 @@ class Away:
 
 def test_a_transaction_waits_for_a_database_that_is_away_as_long_as_its_patience() -> None:
     """It begins once the server is back; without patience it says at once that it is not there."""
-    database = Database("sqlite://", patience=60)
-    engine = database.engine
-    database.engine = Away(engine, 2)  # type: ignore[assignment]
-    assert database.now() > 0
-    database.engine = Away(engine, 2)  # type: ignore[assignment]
+    opened = Database("sqlite://", patience=60)
+    engine = opened.engine
+    opened.engine = Away(engine, 2)  # type: ignore[assignment]
+    assert opened.now() > 0
+    opened.engine = Away(engine, 2)  # type: ignore[assignment]
     with pytest.raises(CatalogUnavailable, match=r"sqlite.* does not answer: connection refused"):
-        database.reading(patience=0).__enter__()
+        opened.reading(patience=0).__enter__()
+
+
+NOBODY = "postgresql+psycopg://ann@127.0.0.1:1/catalog"
+
+
+def test_opening_a_catalog_whose_server_is_away_waits_for_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as its patience, and not at all for what no waiting mends."""
+    with pytest.raises(CatalogUnavailable, match=r"the catalog at .*127\.0\.0\.1:1.* does not answer: .*refused"):
+        Database(NOBODY)
+    monkeypatch.setattr(database.time, "sleep", raise_(InterruptedError("waits")))
+    with pytest.raises(InterruptedError, match="waits"):
+        Database(NOBODY, patience=60)
+    monkeypatch.setattr(database, "_REFUSALS", ("refused",))
+    with pytest.raises(CatalogUnavailable):
+        Database(NOBODY, patience=60)
+
+
+def test_a_catalog_in_a_file_that_cannot_be_opened_is_said_to_be_away_at_once(tmp_path: Path) -> None:
+    """A folder is no database."""
+    with pytest.raises(CatalogUnavailable, match="unable to open database file"):
+        Database(f"sqlite:///{tmp_path}", patience=60)
+
+
+@pytest.mark.parametrize(("url", "given"), [(NOBODY, {"connect_timeout": 10}), (f"{NOBODY}?connect_timeout=1", {})])
+def test_a_server_that_says_nothing_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, url: str, given: dict[str, int]
+) -> None:
+    """After ten seconds, or after those of the URL."""
+    told: dict[str, Any] = {}
+
+    def create(*args: Any, **options: Any) -> Engine:
+        told.update(options)
+        return create_engine(*args, **options)
+
+    monkeypatch.setattr(database, "create_engine", create)
+    with pytest.raises(CatalogUnavailable):
+        open_database(url)
+    assert told["connect_args"] == given
 
 
 def test_other_troubles_of_a_database_are_not_taken_for_its_absence() -> None:
     """A wrong statement stays what it is."""
-    database = Database("sqlite://")
-    with pytest.raises(OperationalError, match="no such table"), database.reading() as connection:
+    opened = Database("sqlite://")
+    with pytest.raises(OperationalError, match="no such table"), opened.reading() as connection:
         connection.exec_driver_sql("SELECT * FROM nowhere")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import errno
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy import update
 
+from persistence.backends import local
 from persistence.errors import RefusedTransition, StorageUnavailable
 from persistence.model import Cache, Call, Method, Origin, Phase, Ref, Strategy
 from persistence.platform import Platform
 from persistence.schema import db_now, generation
 from persistence.transitions import Event
 from tests.support.lines import lines_of, make, read_lines, write_lines
-from tests.support.stages import once, stage
+from tests.support.stages import once, raise_, stage
 from tests.support.states import copies_in, damage, events_of, let_go
 
 LINES = [f"line {i}" for i in range(100)]
@@ -64,6 +67,39 @@ def test_a_scan_marks_nothing_while_the_under_store_is_out_of_reach(platform: Pl
     with pytest.raises(StorageUnavailable):
         platform.maintenance.scan(deep=True)
     assert platform.catalog.get(made.ref).persisted
+
+
+def test_what_a_disk_cannot_read_any_more_is_damaged_and_the_scan_goes_on(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is persisted again from the cache; a disk that does not answer at all has damaged nothing."""
+    bad, damaged = (make(platform, path, "load", strategy=Strategy.CACHE_THROUGH) for path in ("bad", "damaged"))
+    damage(platform.under, damaged.under_location)
+    read = local._read
+
+    def failing(path: Path) -> Iterator[bytes]:
+        if bad.under_location in str(path):
+            raise OSError(errno.EIO, "Input/output error")
+        yield from read(path)
+
+    monkeypatch.setattr(local, "_read", failing)
+    with monkeypatch.context() as away:
+        away.setattr(os, "statvfs", raise_(OSError(errno.EIO, "Input/output error")))
+        assert list(platform.maintenance.scan(deep=True).unreached) == [bad.ref]
+    assert platform.catalog.get(bad.ref).persisted
+    assert platform.maintenance.scan(deep=True).lost == [bad.ref]
+    assert platform.persister.drain().persisted == 2
+
+
+def test_what_cannot_be_looked_at_keeps_no_other_from_being_looked_at(platform: Platform) -> None:
+    """It is named with the reason, and nothing is said of it."""
+    locked, missing = make(platform, "locked", "load"), make(platform, "missing", "load")
+    platform.cache.delete(missing.cache_location)
+    cache, _, _ = stage(platform)
+    cache.at = once("files", raise_(StorageUnavailable("Permission denied")), where="locked")
+    scan = platform.maintenance.scan()
+    assert (scan.looked_at, scan.lost, scan.unreached) == (1, [missing.ref], {locked.ref: "Permission denied"})
+    assert platform.catalog.get(locked.ref).in_cache
 
 
 def test_what_left_the_cache_on_purpose_meanwhile_is_not_reported_lost(open_at: Callable[..., Platform]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,11 @@ from persistence.backends.alluxio import AlluxioBackend
 from persistence.backends.hdfs import HdfsBackend
 from persistence.backends.local import LocalBackend
 from persistence.backends.opening import open_backend
-from persistence.errors import PersistenceError
+from persistence.errors import PersistenceError, StorageUnavailable
+from persistence.model import Strategy
+from persistence.platform import Platform
 from persistence.settings import Settings
+from tests.support.lines import lines_of, make
 
 
 @pytest.mark.parametrize(
@@ -34,6 +38,23 @@ def test_a_folder_serves_as_both(tmp_path: Path, role: str) -> None:
     """It is made, and a percent-encoded URI names the folder that it means."""
     backend = open_backend(f"file://{tmp_path}/a%20b", role, Settings(home=tmp_path))  # type: ignore[call-arg]
     assert isinstance(backend, LocalBackend) and backend.root == tmp_path / "a b"
+
+
+def test_an_under_store_that_was_used_is_not_made_again(open_at: Callable[..., Platform], tmp_path: Path) -> None:
+    """Its disk is not mounted: nothing is written in its place or counts as lost, and what is cached can be read."""
+    used = make(open_at(), "a", "load", strategy=Strategy.CACHE_THROUGH)
+    under, unmounted = tmp_path / "home" / "under", tmp_path / "unmounted"
+    under.rename(unmounted)
+    platform = open_at()
+    assert not under.exists()
+    assert lines_of(platform, "a") == [f"line {i}" for i in range(100)]
+    with pytest.raises(StorageUnavailable, match=f"^{under} is not there: is its disk mounted"):
+        make(platform, "b", "load", strategy=Strategy.CACHE_THROUGH)
+    with pytest.raises(StorageUnavailable, match=str(under)):
+        platform.maintenance.scan(deep=True)
+    assert platform.catalog.get(used.ref).persisted
+    unmounted.rename(under)
+    assert platform.maintenance.scan(deep=True).lost == []
 
 
 @pytest.mark.parametrize(

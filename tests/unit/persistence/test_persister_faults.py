@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -270,3 +271,18 @@ def test_a_retired_generation_is_not_claimed(platform: Platform) -> None:
     for choice in choices:
         lease = platform.claims.claim(choice.ref, "late", Method.DATA, None)
         assert (lease is None) == (choice.ref == old.ref)
+
+
+def test_a_claim_is_kept_while_what_it_is_on_has_to_be_made_again_first(open_at: Callable[..., Platform]) -> None:
+    """That may take longer than a lease lasts, and nobody else must take it over meanwhile."""
+    platform = open_at()
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    make(platform, "b", "shout", ["a"], wanted=False)  # so that the next cannot be made beside the under-store
+    made = make(platform, "c", "shout", ["b"])
+    wipe_cache(platform)
+    platform.maintenance.scan()
+    threads: list[str] = []
+    _, _, staged = stage(platform)
+    staged.at = once("run", lambda: threads.extend(thread.name for thread in threading.enumerate()))
+    assert platform.persister.drain().persisted == 1
+    assert f"lease {made.ref}" in threads

@@ -5,10 +5,10 @@ import pytest
 from persistence.history import Costs, Measurement
 from persistence.lineage import Lineage
 from persistence.model import Operation, Phase
-from persistence.priority import Policy, Score, make_policy
+from persistence.priority import POLICIES, Policy, Score, make_policy
 from tests.support.lineages import evicted, lineage, made, persisted, ref
 
-NAMES = ("paper", "value-density", "fifo", "hash-order", "edge", "lrc")
+NAMES = POLICIES
 LINK = Costs([Measurement(1_000_000, 0.02)])  # 50 MB/s
 
 
@@ -203,6 +203,12 @@ def test_a_local_policy_looks_at_the_dataset_alone(name: str) -> None:
     other = lineage(persisted("raw", by=None), made("a", "raw"), made("b", "a"), readers={"op": ("sum",)})
     same = chosen.score(ref("a"), one, LINK, 100.0) == chosen.score(ref("a"), other, LINK, 100.0)
     assert same is chosen.local
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_policy_that_can_be_chosen_can_be_made(name: str) -> None:
+    """By the name that it has."""
+    assert policy(name).name == name
 
 
 def test_an_unknown_policy_is_refused_by_name() -> None:

@@ -157,6 +157,15 @@ def test_files_that_are_there_already_are_adopted_where_they_are(platform: Platf
     assert platform.catalog.lineage_around([Ref("b", 1)]).recomputable(Ref("b", 1))
 
 
+def test_adopted_files_of_another_size_are_damaged_for_a_reader(platform: Platform) -> None:
+    """Without comparing checksums, as with any other copy of the bytes that were recorded."""
+    write_lines(platform.under.uri("incoming/x"), ["from before"])
+    adopted = platform.maintenance.adopt("a", "incoming/x")
+    (file,) = platform.under.files("incoming/x")
+    platform.under.write_small("incoming/x", file.name, b"cut")
+    assert not platform.restorer.verify(adopted).persisted
+
+
 def test_adopted_files_outlive_their_generation(platform: Platform) -> None:
     """Who adopts does not own: what was not written here is not removed here."""
     write_lines(platform.under.uri("incoming/x"), ["from before"])
@@ -171,20 +180,22 @@ def test_adopted_files_outlive_their_generation(platform: Platform) -> None:
 
 
 @pytest.mark.parametrize(
-    ("location", "error"),
+    ("location", "told"),
     [
-        ("nowhere", FileNotFoundError),
-        ("empty", InvalidPath),
-        ("../outside", InvalidPath),
-        ("a/@1-1", InvalidPath),
-        ("a", InvalidPath),
+        ("nowhere", "no such folder in the under-store"),
+        ("a file", "no such folder in the under-store"),
+        ("empty", "no files"),
+        ("../outside", "no place below it"),
+        ("a/@1-1", "made here"),
+        ("a", "made here"),
     ],
 )
-def test_what_cannot_be_adopted_is_refused(platform: Platform, location: str, error: type[Exception]) -> None:
-    """Nothing there, no files, outside, or copies that were made here; the catalog stays as it was."""
+def test_what_cannot_be_adopted_is_refused(platform: Platform, location: str, told: str) -> None:
+    """Nothing there, no folder, no files, outside, or copies that were made here; the catalog stays as it was."""
     made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     assert made.under_location == "a/@1-1"
     (platform.under.root / "empty").mkdir()  # type: ignore[attr-defined]
-    with pytest.raises(error):
+    (platform.under.root / "a file").touch()  # type: ignore[attr-defined]
+    with pytest.raises(InvalidPath, match=told):
         platform.maintenance.adopt("b", location)
     assert platform.catalog.find(path="b") == []

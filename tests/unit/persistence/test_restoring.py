@@ -8,7 +8,17 @@ from collections.abc import Callable
 
 import pytest
 
-from persistence.errors import DamagedCopy, Gone, Irrecoverable, OperationFailed, StorageUnavailable, UnknownDataset
+from persistence.errors import (
+    DamagedCopy,
+    Gone,
+    Irrecoverable,
+    OperationFailed,
+    PersistenceError,
+    RunnerAway,
+    StorageFull,
+    StorageUnavailable,
+    UnknownDataset,
+)
 from persistence.model import Cache, Call, Dataset, Phase, Ref, Strategy
 from persistence.platform import Platform
 from persistence.transitions import Event
@@ -73,6 +83,17 @@ def test_what_does_not_fit_is_read_where_it_is(open_at: Callable[..., Platform])
     with tight.store.read("a") as reading:
         assert "/under/" in reading.uri and len(read_lines(reading.uri)) == 100
     assert not tight.catalog.get(made.ref).in_cache
+
+
+def test_what_a_full_cache_does_not_take_is_read_where_it_is(platform: Platform) -> None:
+    """Its disk may hold less than its capacity, or somebody else's files."""
+    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    let_go(platform, made.ref)
+    cache, _, _ = stage(platform)
+    cache.at = once("create", raise_(StorageFull("no space left")))
+    with platform.store.read("a") as reading:
+        assert "/under/" in reading.uri and len(read_lines(reading.uri)) == 100
+    assert copies_in(platform.cache) == [] and not platform.catalog.get(made.ref).in_cache
 
 
 def test_an_under_store_out_of_reach_does_not_count_as_lost(platform: Platform) -> None:
@@ -217,6 +238,36 @@ def test_an_operation_that_fails_is_named(platform: Platform) -> None:
     with pytest.raises(OperationFailed, match="d1@1 could not be recomputed: no Spark here"), platform.store.read("d1"):
         pass
     assert lines_of(platform, "d1") == SHOUTED
+
+
+@pytest.mark.parametrize("failure", [OperationFailed("no such column"), StorageFull("no space left")])
+def test_a_step_that_fails_keeps_back_only_what_is_made_from_it(platform: Platform, failure: PersistenceError) -> None:
+    """All else is brought back in the same recovery; the next one has the rest."""
+    first, _, third = (made.ref for made in chain(platform, 3))
+    others = [make(platform, path, "shout", ["d0"]).ref for path in ("c", "e")]
+    wipe_cache(platform)
+    platform.maintenance.scan()
+    _, _, staged = stage(platform)
+    staged.at = once("run", raise_(failure))  # d1, the first to be run
+    report = platform.restorer.bring_back([third, *others])
+    assert [str(ref) for ref in report.failed] == ["d1@1", "d2@1"]
+    assert str(failure) in str(report.failed[Ref("d1", 1)]) and "made from d1@1" in str(report.failed[third])
+    assert {step.ref for step in report.steps} == set(others)
+    with pytest.raises(type(failure), match=str(failure)):
+        report.require_all()
+    assert platform.restorer.bring_back([first, third]).failed == {} and platform.catalog.get(third).in_cache
+
+
+def test_what_runs_operations_being_away_ends_a_recovery(platform: Platform) -> None:
+    """It is waited for once, not once a step."""
+    chain(platform, 2)
+    other = make(platform, "c", "shout", ["d0"]).ref
+    wipe_cache(platform)
+    platform.maintenance.scan()
+    _, _, staged = stage(platform)
+    staged.at = once("run", raise_(RunnerAway("no Spark here")))
+    with pytest.raises(RunnerAway, match="could not be recomputed: no Spark here"):
+        platform.restorer.bring_back([Ref("d1", 1), other])
 
 
 def test_demanding_what_is_gone_names_every_one(platform: Platform) -> None:

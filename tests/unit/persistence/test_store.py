@@ -147,6 +147,7 @@ def test_a_write_that_is_expected_not_to_fit_never_touches_the_cache(open_at: Ca
     made = make(tight, "b", "shout", ["a"])
     assert made.persisted and made.cache is Cache.EVICTED
     assert [event.event for event in tight.catalog.history(made.ref)][:2] == ["began", "written_down"]
+    assert made.checksum == made.under_checksum != ""
     assert lines_of(tight, "b") == [f"LINE {i}" for i in range(100)]
 
 
