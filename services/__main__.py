@@ -7,14 +7,15 @@ import sys
 from typing import Annotated
 
 import typer
+from pydantic_settings import SettingsError
 
 from persistence.redacting import redacted, traceback_without_secrets
 from services.chromium import have_chromium
 from services.coordinates import jar_sets
-from services.errors import ServiceError
+from services.errors import NoProgram, ServiceError
 from services.jars import Jars, sizes
 from services.java import find_java
-from services.known import SERVERS, make_servers
+from services.known import SERVERS, known, make_servers
 from services.launching import tail
 from services.settings import ServiceSettings
 from services.supervisor import State, Supervisor
@@ -35,7 +36,7 @@ def down(names: Names = None) -> None:
     """End servers with all of their processes; without a name, every one that was started here."""
     settings = ServiceSettings()
     supervisor = Supervisor(settings.home)
-    for name in names or supervisor.recorded():
+    for name in known(names or []) or supervisor.recorded():
         ran = supervisor.down(name, settings.stop_patience)
         print(f"{name}: {'ended' if ran else 'was not running'}")
 
@@ -44,7 +45,7 @@ def down(names: Names = None) -> None:
 def status(names: Names = None) -> None:
     """Tell which servers run, where, with how much memory, and in which processes."""
     supervisor = Supervisor(ServiceSettings().home)
-    print("\n".join(aligned([_told(supervisor.state(name)) for name in names or SERVERS])))
+    print("\n".join(aligned([_told(supervisor.state(name)) for name in known(names or []) or SERVERS])))
 
 
 @app.command()
@@ -53,6 +54,7 @@ def kill(
     process: Annotated[str, typer.Argument(metavar="PROCESS", help="one of its processes, as `status` names them")],
 ) -> None:
     """Kill one process of a server at once, as a fault would; `up NAME` starts just that one again."""
+    known([name])
     Supervisor(ServiceSettings().home).kill(name, process)
     print(f"{name}: {process} killed; python -m services up {name} starts it again")
 
@@ -61,7 +63,7 @@ def kill(
 def logs(names: Names = None) -> None:
     """Print the end of every log of the servers."""
     supervisor = Supervisor(ServiceSettings().home)
-    for name in names or SERVERS:
+    for name in known(names or []) or SERVERS:
         for log in supervisor.logs(name):
             print(tail(log))
 
@@ -86,7 +88,10 @@ def execute(
     """Run a command in a server's environment, as in `python -m services exec airflow airflow dags list`."""
     (server,) = make_servers([name], ServiceSettings())
     environment = {**os.environ, **server.environment}
-    os.execvpe(command[0], command, environment)
+    try:
+        os.execvpe(command[0], command, environment)
+    except OSError as error:
+        raise NoProgram(f"{command[0]} cannot be run: {error.strerror}") from error
 
 
 @app.command()
@@ -115,11 +120,11 @@ def _told(state: State) -> tuple[str, ...]:
 
 
 def main() -> None:
-    """Run the command line; an error of this package is told without a traceback."""
+    """Run the command line; an error of this package, or in a setting, is one line and exit status 1."""
     try:
-        with traceback_without_secrets(ServiceError):
+        with traceback_without_secrets(ServiceError, SettingsError):
             app()
-    except ServiceError as error:
+    except (ServiceError, SettingsError) as error:
         print(redacted(str(error)), file=sys.stderr)
         sys.exit(1)
 

@@ -13,8 +13,16 @@ class PortTaken(ServiceError):
         self.holder = holder
 
 
+class BadRecord(ServiceError):
+    """The file that tells of a running server cannot be read; names it."""
+
+
 class NotReady(ServiceError):
     """A server ended, or did not answer in time, when it was started."""
+
+
+class DataThere(ServiceError):
+    """A folder that a first start would make holds data already, and nothing tells that a first start was cut short."""
 
 
 class StillRunning(ServiceError):

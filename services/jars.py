@@ -44,9 +44,12 @@ class Jars:
         folder = self._folder / wanted.name
         try:
             stamp = json.loads((folder / _STAMP).read_text())
+            return bool(stamp["coordinates"] == wanted.fingerprint and stamp["jars"] == sizes(folder))
         except FileNotFoundError:
             return False
-        return bool(stamp["coordinates"] == wanted.fingerprint and stamp["jars"] == sizes(folder))
+        except (ValueError, KeyError, TypeError) as error:
+            self._say(f"jars of {wanted.name}: {folder / _STAMP} is damaged ({error}), so they are fetched anew")
+            return False
 
     def _fetch(self, wanted: JarSet) -> None:
         work = self._folder / f"{wanted.name}.half"

@@ -33,7 +33,12 @@ SERVERS: Mapping[str, Callable[[ServiceSettings], Server]] = MappingProxyType(
 
 def make_servers(names: Sequence[str], settings: ServiceSettings) -> tuple[Server, ...]:
     """The servers of these names as `settings` want them; raises `UnknownServer`."""
+    return tuple(SERVERS[name](settings) for name in known(names))
+
+
+def known(names: Sequence[str]) -> Sequence[str]:
+    """These names, if each is that of a server; raises `UnknownServer`, naming those that there are."""
     for name in names:
         if name not in SERVERS:
             raise UnknownServer(f"no server is called {name!r}; there are {', '.join(SERVERS)}")
-    return tuple(SERVERS[name](settings) for name in names)
+    return names

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from services.errors import BadRecord
+
 
 @dataclass(frozen=True, slots=True)
 class Started:
@@ -46,13 +48,17 @@ class Records:
         return tuple(sorted(path.stem for path in self.folder.glob("*.json")))
 
     def load(self, server: str) -> Record | None:
-        """The record of `server`, if it has one."""
+        """The record of `server`, if it has one; raises `BadRecord`."""
         try:
             found = json.loads(self.path(server).read_text())
+            found["processes"] = tuple(Started(**each) for each in found["processes"])
+            return Record(**found)
         except FileNotFoundError:
             return None
-        found["processes"] = tuple(Started(**each) for each in found["processes"])
-        return Record(**found)
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadRecord(
+                f"{self.path(server)} is damaged ({error}): end {server} if it runs, and remove that file"
+            ) from error
 
     def save(self, record: Record) -> None:
         """Write the record whole or not at all."""

@@ -23,12 +23,22 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """A command that must have ended well before the first start; `stamp` is the file that remembers it."""
+    """A command that must have ended well before the first start; `stamp` is the file that remembers it.
+
+    `makes` is the folder that the command makes, and whose data it would destroy. What is in it is removed only if
+    `marker` tells that such a command was cut short.
+    """
 
     name: str
     command: tuple[str, ...]
     stamp: Path
     environment: Mapping[str, str] = field(default_factory=dict)
+    makes: Path | None = None
+
+    @property
+    def marker(self) -> Path:
+        """The file that is there while the command runs; it becomes the stamp."""
+        return self.stamp.with_name("initialising")
 
 
 @dataclass(frozen=True, slots=True)

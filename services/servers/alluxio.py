@@ -64,7 +64,14 @@ def alluxio(settings: ServiceSettings) -> Server:
         },
         ready=partial(missing, settings.alluxio_web_port, settings.alluxio_proxy_port, settings.alluxio_workers),
         prepare=partial(_prepare, settings, folder),
-        once=(Once("format", (*run("alluxio.cli.Format", "128m"), "master"), folder / "formatted"),),
+        once=(
+            Once(
+                "format",
+                (*run("alluxio.cli.Format", "128m"), "master"),
+                folder / "formatted",
+                makes=_journal(folder),
+            ),
+        ),
         after=("hdfs",) if on_hdfs else (),
     )
 
@@ -76,6 +83,10 @@ def ramdisk(settings: ServiceSettings) -> Path:
     memory = Path("/dev/shm")
     mark = hashlib.sha256(str(settings.home).encode()).hexdigest()[:12]
     return memory / f"springline-{mark}-alluxio" if memory.is_dir() else settings.home / "alluxio" / "memory"
+
+
+def _journal(folder: Path) -> Path:
+    return folder / "journal"
 
 
 def _properties(settings: ServiceSettings, folder: Path, number: int) -> dict[str, object]:
@@ -97,7 +108,7 @@ def _properties(settings: ServiceSettings, folder: Path, number: int) -> dict[st
         "worker.ramdisk.size": settings.alluxio_memory,
         "worker.tieredstore.level0.dirs.path": ramdisk(settings) / f"worker-{number}",
         "worker.tieredstore.level0.dirs.mediumtype": "MEM",
-        "master.journal.folder": folder / "journal",
+        "master.journal.folder": _journal(folder),
         "master.mount.table.root.ufs": settings.alluxio_under or folder / "under",
         # As a client of HDFS it would ask for three copies.
         "master.mount.table.root.option.dfs.replication": settings.hdfs_replication,

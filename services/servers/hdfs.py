@@ -70,9 +70,10 @@ def hdfs(settings: ServiceSettings) -> Server:
                 "format",
                 (
                     *_command(settings, java, folder, "namenode.NameNode", settings.hdfs_namenode_heap),
-                    *("-format", "-force", "-nonInteractive"),
+                    *("-format", "-nonInteractive"),
                 ),
                 folder / "formatted",
+                makes=folder / "namenode",
             ),
         ),
     )

@@ -61,6 +61,7 @@ def postgres(settings: ServiceSettings) -> Server:
                     *("--auth=scram-sha-256", f"--pwfile={folder / 'first-password'}"),
                 ),
                 folder / "initialised",
+                makes=data,
             ),
         ),
         furnish=partial(_furnish, settings, folder),
@@ -151,8 +152,6 @@ def _prepare(settings: ServiceSettings, folder: Path, user: str) -> None:
     for name in ("postgresql.conf", "pg_hba.conf"):
         shutil.copyfile(conf("postgres") / name, folder / "conf" / name)
     if not (folder / "initialised").exists():
-        # A first start that was cut short left half a cluster.
-        shutil.rmtree(folder / "data", ignore_errors=True)
         with os.fdopen(os.open(folder / "first-password", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             file.write(_password(settings) + "\n")
     if user:

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.errors import NotReady, OtherSettings, PortTaken, UnknownServer
+from services.errors import BadRecord, DataThere, NotReady, OtherSettings, PortTaken, UnknownServer
 from services.known import make_servers
 from services.ports import free_ports, is_free
 from services.processes import end, leads, left_over, members
@@ -228,6 +228,41 @@ def test_what_must_run_once_runs_once(supervisor, tmp_path):
         supervisor.up([replace(server, once=(failing,))], patience=60)
 
 
+def making(folder: Path, script: str = "sys.exit(0)") -> Once:
+    """A command that makes `folder / data` if it is not there, writes into it, and goes on as `script` says."""
+    data = folder / "data"
+    made = f"import os, sys; os.mkdir({str(data)!r}); open({str(data / 'half')!r}, 'w').close(); {script}"
+    return Once("format", (sys.executable, "-c", made), folder / "formatted", makes=data)
+
+
+def test_a_first_start_that_was_cut_short_begins_anew(supervisor, tmp_path):
+    """Its half-made folder is removed; once it is whole nothing tells of a first start any more."""
+    server = make_server(tmp_path)
+    with pytest.raises(NotReady, match="no space"):
+        supervisor.up([replace(server, once=(making(server.folder, "sys.exit('no space')"),))], patience=60)
+    (server.folder / "data" / "left").touch()
+    supervisor.up([replace(server, once=(making(server.folder),))], patience=60)
+    assert sorted(each.name for each in server.folder.iterdir()) == ["data", "formatted"]
+    assert [each.name for each in (server.folder / "data").iterdir()] == ["half"]
+
+
+def test_data_whose_stamp_is_missing_are_not_destroyed(supervisor, tmp_path):
+    """The error names the folder, the file that is missing, and what to do; done, the server starts with its data."""
+    server = make_server(tmp_path)
+    server = replace(server, once=(making(server.folder),))
+    supervisor.up([server], patience=60)
+    supervisor.down("small", 10.0)
+    stamp = server.folder / "formatted"
+    stamp.unlink()
+    (server.folder / "data" / "precious").touch()
+    with pytest.raises(DataThere, match=rf"small: {server.folder}/data holds data.*make that file: touch {stamp}\n"):
+        supervisor.up([server], patience=60)
+    assert sorted(each.name for each in (server.folder / "data").iterdir()) == ["half", "precious"]
+    stamp.touch()
+    supervisor.up([server], patience=60)
+    assert (server.folder / "data" / "precious").exists()
+
+
 def test_an_unknown_server_is_named(tmp_path):
     """The error lists those that there are."""
     with pytest.raises(UnknownServer, match=r"'kafak'.*spark-connect, airflow"):
@@ -253,3 +288,12 @@ def test_the_password_is_made_once_and_is_for_its_owner_only(tmp_path):
     assert {file: file.read_bytes() for file in server.folder.iterdir()} == first
     assert [file.stat().st_mode & 0o777 for file in first] == [0o600, 0o600, 0o600]
     assert password(tmp_path).encode() in b"".join(first.values())
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"processes": [1]}'])
+def test_a_damaged_record_is_an_error_that_names_its_file(tmp_path, content):
+    """What it told of may still run: it is not taken for a server that does not."""
+    records = Records(tmp_path)
+    records.path("small").write_text(content)
+    with pytest.raises(BadRecord, match=r"small\.json is damaged .*: end small if it runs, and remove that file"):
+        records.load("small")

@@ -88,6 +88,17 @@ def test_a_set_is_whole_as_long_as_no_jar_is_missing_cut_short_or_out_of_date(tm
     assert not jars.complete(wanted)
 
 
+@pytest.mark.parametrize("stamp", ["", "{", "[]", "{}"])
+def test_a_set_whose_stamp_is_damaged_is_fetched_anew(tmp_path, stamp):
+    """It is said so, and nothing ends in a traceback."""
+    said = []
+    jars = Jars(ServiceSettings(home=tmp_path, jars=str(tmp_path / "jars")), say=said.append)
+    complete(tmp_path / "jars" / "kafka", jar_set("kafka"))
+    (tmp_path / "jars" / "kafka" / "complete.json").write_text(stamp)
+    assert not jars.complete(jar_set("kafka"))
+    assert "complete.json is damaged" in said[0] and "fetched anew" in said[0]
+
+
 def test_jars_that_cannot_be_fetched_are_an_error_that_names_the_setting(tmp_path):
     """With the end of what Ivy said; the half set is not taken for a whole one."""
     nowhere = f"file://{tmp_path}/no/repository"

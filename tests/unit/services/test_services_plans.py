@@ -8,11 +8,15 @@ import sqlite3
 import stat
 from contextlib import closing
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from persistence.profile import checkout
+from services.errors import DataThere
+from services.jars import Jars
 from services.known import SERVERS, make_servers
+from services.launching import run_once
 from services.server import Server
 from services.servers.alluxio import ramdisk
 from services.servers.postgres import cluster_folder, find_programs, password_file, url
@@ -68,6 +72,13 @@ def test_hdfs_is_given_all_that_its_files_take_from_the_environment(name, file, 
     assert asked
     for process in server.processes:
         assert asked <= {*server.environment, *process.environment}
+
+
+def test_hdfs_has_a_file_on_its_disks_when_it_is_closed():
+    """What was persisted outlives a power cut, as in a folder."""
+    site = ElementTree.parse(CONF / "hdfs" / "hdfs-site.xml")
+    told = {each.findtext("name"): each.findtext("value") for each in site.iter("property")}
+    assert told["dfs.datanode.synconclose"] == "true"
 
 
 def test_kafka_is_given_all_that_its_file_takes_from_the_environment(tmp_path):
@@ -133,6 +144,22 @@ def test_the_password_of_postgresql_is_made_once_and_is_in_no_address(tmp_path, 
     for words in (server.address, url(settings, "airflow"), *server.processes[0].command, *server.once[0].command):
         assert secret not in words
     assert str(password_file(settings)) in url(settings, "airflow")
+
+
+@pytest.mark.parametrize(("name", "folder"), [("postgres", "data"), ("hdfs", "namenode"), ("alluxio", "journal")])
+def test_data_that_are_there_are_left_alone_by_what_prepares_a_first_start(name, folder, tmp_path, monkeypatch):
+    """Only a command that was cut short is known to have left half of them."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(Jars, "folder", lambda *_: tmp_path)
+    server = made(name, tmp_path, alluxio_ramdisk=str(tmp_path / "ramdisk"))
+    (once,) = server.once
+    assert once.makes == server.folder / folder
+    once.makes.mkdir(parents=True)
+    (once.makes / "precious").touch()
+    server.prepare()
+    with pytest.raises(DataThere):
+        run_once(server, once, "token", tmp_path / "log")
+    assert (once.makes / "precious").exists() and "-force" not in once.command
 
 
 def test_root_has_postgresql_run_by_somebody_else(tmp_path, monkeypatch):

@@ -1,0 +1,61 @@
+"""What the command line of the servers refuses: in one line, and with exit status 1."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from services import __main__ as cli
+from services.known import SERVERS
+
+
+def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line that a refused command prints."""
+    monkeypatch.setattr(sys, "argv", ["services", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    told = capsys.readouterr()
+    assert ended.value.code == 1 and told.out == "" and told.err.count("\n") == 1
+    return told.err
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("up", "kafak"),
+        ("down", "kafka", "kafak"),
+        ("status", "kafak"),
+        ("logs", "kafak"),
+        ("kill", "kafak", "broker"),
+        ("exec", "kafak", "true"),
+    ],
+)
+def test_a_server_that_there_is_not_is_named_with_those_that_there_are(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever is asked of it, and before anything is done to the others."""
+    assert refused(monkeypatch, capsys, *arguments) == (
+        f"no server is called 'kafak'; there are {', '.join(SERVERS)}\n"
+    )
+
+
+def test_a_setting_that_is_wrong_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the variable that it is read from."""
+    monkeypatch.setenv("SPRINGLINE_HDFS_DATANODES", "two")
+    said = refused(monkeypatch, capsys, "status")
+    assert said.startswith("SPRINGLINE_HDFS_DATANODES: ") and "valid integer" in said
+
+
+def test_a_program_that_there_is_not_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was to run in a server's environment."""
+    said = refused(monkeypatch, capsys, "exec", "zookeeper", "nosuch-program")
+    assert said == "nosuch-program cannot be run: No such file or directory\n"
