@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from persistence.errors import OperationFailed
+from persistence.errors import OperationFailed, RunnerAway
 
 
 class SparkJobsError(Exception):
@@ -27,7 +27,7 @@ class Unversionable(SparkJobsError):
     """Code whose version cannot be told, because its source cannot be read."""
 
 
-class NoSpark(SparkJobsError, OperationFailed):
+class NoSpark(SparkJobsError, RunnerAway):
     """No Spark answers where the settings say that it is."""
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pydantic_settings import SettingsError
+
 from persistence.errors import CyclicLineage
 from persistence.lineage import check_acyclic
 from persistence.model import Call, Operation
@@ -214,9 +216,19 @@ BUILT_IN = ("spark_jobs.etl.load", "spark_jobs.etl.transforms", "spark_jobs.etl.
 
 
 def load_operations(modules: Iterable[str] = ()) -> Registry:
-    """The registry with the workflow's own operations and those that `modules` declare."""
+    """The registry with the workflow's own operations and those that `modules` declare.
+
+    Raises `SettingsError` if one of `modules` is not there; what is wrong inside one is raised as it is.
+    """
     for module in (*BUILT_IN, *modules):
-        import_module(module)
+        try:
+            import_module(module)
+        except ModuleNotFoundError as error:
+            if f"{module}.".startswith(f"{error.name}."):
+                raise SettingsError(
+                    f"SPRINGLINE_OPERATIONS: no module {module!r} can be imported; it must be on PYTHONPATH"
+                ) from error
+            raise
     REGISTRY.models()  # tells the versions while the files are still those that were imported
     return REGISTRY
 

@@ -85,6 +85,7 @@ class Springline:
     def bring_back(self, lost: Sequence[str]) -> Collection[str]:
         newest = self._newest()
         report = self._platform.restorer.bring_back([newest[name].ref for name in lost])
+        report.require_no_failure()
         return [name for name in lost if newest[name].ref in report.irrecoverable]
 
     def _newest(self) -> dict[str, Dataset]:

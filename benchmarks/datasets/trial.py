@@ -86,7 +86,7 @@ def run_trial(home: Path, runner: SparkRunner, conditions: Conditions) -> Trial:
                 trial.batches_ended += _run_batch(platform, batch, conditions.strategy)
             trial.run_seconds = time.monotonic() - begun
             wipe.cancel()
-            restorer.bring_back([d.ref for d in platform.maintenance.lost()])
+            restorer.bring_back([d.ref for d in platform.maintenance.lost()]).require_no_failure()
             while platform.claims.depth():
                 if persister.poll() is not None:
                     raise RuntimeError(f"the persister ended with status {persister.returncode}")

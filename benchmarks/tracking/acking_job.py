@@ -44,6 +44,11 @@ class AckingJob:
         return {}
 
     @property
+    def sized(self) -> Mapping[str, str]:
+        """None: each turn has topics of its own."""
+        return {}
+
+    @property
     def results(self) -> str:
         """Nothing comes there."""
         return ""

@@ -20,11 +20,6 @@ def origin_of(dag_run: Any, task_id: str = "") -> Origin:
     return Origin(dag_run.dag_id, f"{dag_run.run_id}{_AGAIN}{again}" if again else dag_run.run_id, task_id)
 
 
-def run_id_of(origin: Origin) -> str:
-    """The id under which Airflow knows the DAG run of `origin`."""
-    return origin.run_id.partition(_AGAIN)[0]
-
-
 def names_of(run_id: str) -> tuple[str, ...]:
     """What the catalog may call a DAG run that Airflow knows under this id: as it ran first, then as it was cleared.
 

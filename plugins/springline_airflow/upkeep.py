@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from persistence.errors import Irrecoverable
+from persistence.errors import StorageUnavailable
 from persistence.monitoring.alerts import Alerts
 from persistence.monitoring.measuring import readings
 from persistence.monitoring.metric import by_name
@@ -19,13 +19,19 @@ Report = dict[str, Any]
 
 
 def recover(platform: Platform) -> Report:
-    """Find what a fault took and bring it back; raises `Irrecoverable`, naming what stays lost."""
+    """Find what a fault took and bring it back.
+
+    Once all is done that can be, raises `Irrecoverable`, naming what stays lost, else what failed first, else
+    `StorageUnavailable` if something could not even be looked at.
+    """
     scan = platform.maintenance.scan()
     lost = [dataset.ref for dataset in platform.maintenance.lost()]
     done = platform.restorer.bring_back(lost) if lost else None
-    if done and done.irrecoverable:
-        told = "; ".join(f"{ref} ({', '.join(why)})" for ref, why in sorted(done.irrecoverable.items()))
-        raise Irrecoverable(f"lost, and nothing can bring it back: {told}")
+    if done:
+        done.require_all()
+    if scan.unreached:
+        told = "; ".join(f"{ref} ({why})" for ref, why in sorted(scan.unreached.items()))
+        raise StorageUnavailable(f"all else is there or back; these could not be looked at: {told}")
     return {
         "looked_at": scan.looked_at,
         "lost": [str(ref) for ref in lost],

@@ -14,7 +14,6 @@ from sqlalchemy import select
 from persistence.model import Origin, Phase, Strategy
 from persistence.schema import dag_run
 from spark_jobs.operations import load_operations
-from springline_airflow.runs import run_id_of
 from tests.support.waiting import until
 
 FIRST, SECOND = date(2013, 1, 5), date(2013, 1, 6)
@@ -65,7 +64,7 @@ def test_a_backfill_by_rest_makes_every_dataset_of_the_day(by_rest):
         assert dataset.phase is Phase.COMMITTED
         assert dataset.origin.dag_id == "etl_lineage"
         assert dataset.origin.task_id == path.rpartition("/")[2]
-        assert run_id_of(dataset.origin).startswith("backfill__2013-01-05")
+        assert dataset.origin.run_id.startswith("backfill__2013-01-05")
 
 
 def test_the_strategy_of_the_run_reaches_its_datasets(by_rest):

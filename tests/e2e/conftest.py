@@ -6,7 +6,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from services.spare import beside
 from services.supervisor import Supervisor
 from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.settings import StreamSettings
-from springline_airflow.runs import run_id_of
 from tests.support.airflow_pages import DAG, Watched, backfill, framed, trigger, watch
 from tests.support.browser import Complaints, chromium, themed
 from tests.support.kept_streams import TOPICS, beating, declare, explain_pairs, hold_slices, put_results
@@ -140,7 +138,8 @@ def states_of(live: Live, day: date) -> list[str]:
     """The states of the DAG runs that have made datasets of this day so far; notes the risk, as a persister does."""
     live.platform.catalog.sample_risk()
     made = live.platform.catalog.find(prefix=f"etl/{day}/")
-    return [live.api.run_state(DAG, run_id_of(origin)) for origin in {replace(d.origin, task_id="") for d in made}]
+    run_ids = {dataset.origin.run_id.partition("#")[0] for dataset in made}  # as Airflow knows them
+    return [live.api.run_state(DAG, run_id) for run_id in run_ids]
 
 
 @pytest.fixture(scope="session")

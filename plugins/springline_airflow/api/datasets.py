@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field, StringConstraints
@@ -14,15 +15,16 @@ from persistence.byhand import Wish, carry_out, decide
 from persistence.explain import explanation_of, find
 from persistence.model import Origin
 from persistence.platform import Platform, policy_of
+from persistence.priority import PolicyName
 from persistence.risk_samples import Sample
-from springline_airflow.api.access import ReadingDep
+from springline_airflow.api.access import Reading, ReadingDep
 from springline_airflow.lineage.about import About, about
 from springline_airflow.lineage.folding import Fold, folded, suitable
 from springline_airflow.lineage.graph import Edge, Node, draw, with_operations
 from springline_airflow.lineage.layers import laid_out
 from springline_airflow.lineage.queue import Waiting, rows_of
 from springline_airflow.lineage.risks import Risks, risks_of, weigh
-from springline_airflow.lineage.veil import veiled, without_hidden
+from springline_airflow.lineage.veil import mentioned, texts_of, veiled, with_texts, without_hidden, without_names
 from springline_airflow.runs import names_of
 
 _MOST_DRAWN = 2000
@@ -42,7 +44,6 @@ def platform_now(request: Request) -> Platform:
 
 
 PlatformDep = Annotated[Platform, Depends(platform_now)]
-PolicyName = Literal["paper", "value-density", "fifo", "hash-order", "edge", "lrc"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,12 @@ class Granted:
     words: str
 
 
+def _unnaming(platform: Platform, reading: Reading, texts: Iterable[str]) -> Callable[[str], str]:
+    """What takes the names that may not be read out of one of `texts`."""
+    hidden = [each.ref for each in platform.catalog.known(mentioned(texts)) if not reading.may(each)]
+    return partial(without_names, hidden=hidden)
+
+
 @router.get("/lineage")
 def lineage(
     reading: ReadingDep,
@@ -100,6 +107,7 @@ def lineage(
     around, found = catalog.lineage_of(
         prefix=prefix,
         origin=Origin(dag_id, task_id=task_id),
+        live=True,
         superseded=False,
         dag_ids=reading.dags(catalog.dag_ids()),
         run_ids=names_of(run_id) if run_id else None,
@@ -130,7 +138,10 @@ def queue(
         waiting, seen, catalog.costs(true), chosen, small_bytes=platform.settings.small_bytes, now=now
     )[:most]
     applied = chosen.name == platform.settings.policy
-    return Queued(chosen.name, applied, platform.claims.depth(), rows_of(planned, seen, now))
+    rows = rows_of(planned, seen, now)
+    unnamed = _unnaming(platform, reading, [row.last_error for row in rows])
+    rows = [replace(row, last_error=unnamed(row.last_error)) for row in rows]
+    return Queued(chosen.name, applied, platform.claims.depth(), rows)
 
 
 @router.get("/at-risk")
@@ -175,8 +186,9 @@ def dataset(
     reading.require(chosen)
     around = catalog.lineage_around([chosen.ref])
     seen = veiled(around, reading.may)
+    told = explanation_of(platform, seen.datasets[chosen.ref], seen)
     return about(
-        explanation_of(platform, seen.datasets[chosen.ref], seen),
+        with_texts(told, _unnaming(platform, reading, texts_of(told))),
         generations=catalog.find(path=path),
         sources=catalog.get_all(chosen.sources),
         dependents=catalog.made_from(chosen.ref),

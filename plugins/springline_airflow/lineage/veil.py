@@ -1,15 +1,22 @@
-"""Takes the names out of a lineage that somebody may not read, so that nothing said of it can tell them."""
+"""Takes the names that somebody may not read out of a lineage, so that nothing said of it tells them, and of texts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from persistence.explain import Explanation
 from persistence.lineage import Lineage
 from persistence.model import Dataset, Ref
 from springline_airflow.lineage.graph import Graph
 
 _HIDDEN = "hidden:"  # no dataset's path holds a colon
+# What ends the name of a generation (`a/b@3`), and of the place of a copy (`a/b/@3-1`, `a/b/.@3-1`), in any text.
+_NUMBER = re.compile(r"(?:/\.?)?@(\d{1,9})(?!\d)")
+_NO_PATH = re.compile(r"[\x00-\x1f\\@:*?\[\]{}]")
+_BEGINNING = re.compile(r"(?<!\w)(?=[^\s/])")  # of a path, in what stands before its number
+_LONGEST = 1000
 
 
 def veiled(lineage: Lineage, reads: Callable[[Dataset], bool]) -> Lineage:
@@ -39,6 +46,34 @@ def veiled(lineage: Lineage, reads: Callable[[Dataset], bool]) -> Lineage:
 def is_hidden(path: str) -> bool:
     """Whether a path is one that stands for another."""
     return path.startswith(_HIDDEN)
+
+
+def mentioned(texts: Iterable[str]) -> set[Ref]:
+    """Every generation that one of `texts` may name: a path may hold blanks, so it may begin at any word before."""
+    refs = set()
+    for text in texts:
+        for number in _NUMBER.finditer(text):
+            before = _NO_PATH.split(text[max(number.start() - _LONGEST, 0) : number.start()])[-1]
+            refs |= {Ref(before[begin.start() :], int(number[1])) for begin in _BEGINNING.finditer(before)}
+    return refs
+
+
+def without_names(text: str, hidden: Iterable[Ref]) -> str:
+    """`text` without the paths of the generations in `hidden`."""
+    for ref in sorted(hidden, key=lambda ref: len(ref.path), reverse=True):  # one path may end as another
+        text = re.sub(rf"(?<!\w){re.escape(ref.path)}(?=(/\.?)?@{ref.generation}(?!\d))", "hidden", text)
+    return text
+
+
+def texts_of(told: Explanation) -> list[str]:
+    """What was noted of a generation in free words: its last error, and why it changed."""
+    return [told.dataset.error, *(moment.why for moment in told.moments)]
+
+
+def with_texts(told: Explanation, changed: Callable[[str], str]) -> Explanation:
+    """The same explanation, what `texts_of` gives being changed."""
+    moments = tuple(replace(moment, why=changed(moment.why)) for moment in told.moments)
+    return replace(told, dataset=replace(told.dataset, error=changed(told.dataset.error)), moments=moments)
 
 
 def without_hidden(graph: Graph) -> Graph:

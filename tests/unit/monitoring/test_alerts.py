@@ -121,6 +121,19 @@ def test_what_stands_is_listed_over_all_files(tmp_path: Path) -> None:
     assert [(each.key, each.told) for each in found] == [("lag job=flights stage=map", True), ("risk", False)]
 
 
+@pytest.mark.parametrize("content", ["", "{", "[{}]", "[1]", '{"a": 1}', "1"])
+def test_a_damaged_file_of_what_stands_is_begun_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: str
+) -> None:
+    """With a warning that names it; the next look finds it whole."""
+    file = tmp_path / "persistence.json"
+    file.write_text(content)
+    Alerts(tmp_path, "persistence").judge([RISK], risk(200), Kept(), 0)
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warning.startswith(f"{file} is damaged")
+    assert [each.rule for each in standing_in_all(tmp_path)] == ["risk"]
+
+
 # ---- reading the rules
 
 

@@ -119,7 +119,8 @@ def test_no_password_is_logged(logged: Callable[..., io.StringIO], log: str) -> 
 def test_the_password_of_the_catalog_is_never_printed(tmp_path: Path, command: list[str], log: str) -> None:
     """Neither when the database does not answer nor among the settings."""
     url = "postgresql+psycopg://ann:hunter2@127.0.0.1:9/catalog"
-    done = run(tmp_path, "persistence", *command, SPRINGLINE_CATALOG_URL=url, SPRINGLINE_LOG=log)
+    impatient = {"SPRINGLINE_CATALOG_PATIENCE": "0.1"}  # and yet it tells that it waits
+    done = run(tmp_path, "persistence", *command, SPRINGLINE_CATALOG_URL=url, SPRINGLINE_LOG=log, **impatient)
     assert "hunter2" not in done.stdout + done.stderr
     assert "127.0.0.1" in done.stdout + done.stderr
 

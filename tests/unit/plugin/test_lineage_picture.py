@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from persistence.explain import explain
 from persistence.model import Cache, Dataset, Method, Origin, Phase, Ref
+from persistence.platform import Platform
 from springline_airflow.lineage.folding import MOST_UNFOLDED, Fold, folded, suitable
 from springline_airflow.lineage.graph import Edge, Graph, Kind, Node, Return, draw, with_operations
 from springline_airflow.lineage.layers import laid_out
-from springline_airflow.lineage.veil import veiled, without_hidden
+from springline_airflow.lineage.veil import mentioned, texts_of, veiled, with_texts, without_hidden, without_names
 from tests.support.lineages import evicted, lineage, made, persisted, ref
+from tests.support.lines import make
 
 
 def drawn(*datasets: Dataset) -> dict[str, Node]:
@@ -220,3 +223,28 @@ def test_who_may_read_everything_sees_the_lineage_as_it_is() -> None:
     """Nothing is copied."""
     true = lineage(made("a"), made("b", "a"))
     assert veiled(true, lambda dataset: True) is true
+
+
+def test_what_was_noted_in_free_words_does_not_name_what_may_not_be_read_either(platform: Platform) -> None:
+    """Errors and reasons name sources and places of copies; whoever may read those sees the words as they are."""
+    for path in ("pay/secret list", "list", "open"):
+        make(platform, path, "load")
+    words = (
+        "open@1 could not be recomputed: file:/c/pay/secret list/@1/part-0: gone; "
+        "/u/pay/secret list/.@1-7; load, which made pay/secret list@1, is not idempotent; pay/secret list@2"
+    )
+    platform.catalog.amend(Ref("open", 1), event="given up", why=words, error=words)
+    told = explain(platform, "open")
+    assert texts_of(told)[0] == texts_of(told)[-1] == words
+    known = {each.ref for each in platform.catalog.known(mentioned(texts_of(told)))}
+    assert known == {Ref("pay/secret list", 1), Ref("list", 1), Ref("open", 1)}
+    hidden = with_texts(told, lambda text: without_names(text, known - {Ref("open", 1)}))
+    assert (
+        hidden.dataset.error
+        == hidden.moments[-1].why
+        == (
+            "open@1 could not be recomputed: file:/c/hidden/@1/part-0: gone; "
+            "/u/hidden/.@1-7; load, which made hidden@1, is not idempotent; pay/secret list@2"
+        )
+    )
+    assert "secret list@1" not in dict(hidden.paragraphs())["In the queue"]

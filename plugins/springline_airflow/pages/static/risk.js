@@ -4,6 +4,7 @@ import { query } from "./asking.js";
 import { chart } from "./chart.js";
 import { h, table } from "./elements.js";
 import { frame, live, say } from "./frame.js";
+import { livePart } from "./parts.js";
 import { counted, sayBytes, saySeconds } from "./saying.js";
 import { settle } from "./settling.js";
 import { badge } from "./states.js";
@@ -11,9 +12,7 @@ import { badge } from "./states.js";
 const SPANS = [["3600", "the last hour"], ["86400", "the last day"], ["604800", "the last week"]];
 const summary = h("p", { class: "summary", role: "status" });
 const rows = h("div");
-const past = h("section", { "aria-label": "At risk over time", hidden: true });
-const span = h("select", { onchange: () => look() }, SPANS.map(([seconds, title]) => h("option", { value: seconds }, title)));
-const drawn = h("div");
+const span = h("select", { onchange: () => past.again() }, SPANS.map(([seconds, title]) => h("option", { value: seconds }, title)));
 
 /** The risk in one sentence. */
 function words(risk) {
@@ -42,15 +41,10 @@ function show(risk) {
   ], risk.exposed, (row) => `${row.path}@${row.generation}`) : "", more > 0 ? h("p", {}, `And ${counted(more, "dataset")} more.`) : "");
 }
 
-function showPast(moments) {
-  past.hidden = false;
-  settle(drawn, chart(moments));
-}
-
 frame("risk");
-past.append(h("h2", {}, "Over time"), h("form", { class: "asked", onsubmit: (event) => event.preventDefault() },
-  h("label", {}, "Show", span)), drawn);
-document.getElementById("main").append(summary, past, rows);
 say("asking …");
 live(() => "at-risk", show);
-const look = live(() => `at-risk/history${query({ since: Math.floor(Date.now() / 1000) - Number(span.value) })}`, showPast);
+const past = livePart("Over time", () => `at-risk/history${query({ since: Math.floor(Date.now() / 1000) - Number(span.value) })}`, chart, {
+  head: h("form", { class: "asked", onsubmit: (event) => event.preventDefault() }, h("label", {}, "Show", span)),
+});
+document.getElementById("main").append(summary, past.part, rows);
