@@ -87,7 +87,7 @@ def steered(loop: Loop, measured: Measured, able: float, own: bool, tuning: Tuni
         trim = min(max(trim + tuning.integral * missing / able * seconds, -tuning.widest), tuning.widest)
     correction = min(max(straight + trim, -_LEAST), tuning.widest)
     wanted = max(able * (1 + correction), MINIMUM)
-    if missing < 0 or trim < tuning.widest or measured.arriving >= _BOUND * wanted:
+    if missing < 0 or max(straight, trim) < tuning.widest or measured.arriving >= _BOUND * wanted:
         return Loop(True, trim, None, measured.at, wanted)
     idle = measured.at if loop.idle is None else loop.idle
     if measured.at - idle >= tuning.release:

@@ -43,7 +43,7 @@ def test_executors_that_were_given_up_and_wake_again_disturb_nobody(
         "spark.cores.max": "4",
         "spark.executor.memory": "512m",
         "spark.executor.heartbeatInterval": "1s",
-        "spark.network.timeout": "5s",
+        "spark.network.timeout": "10s",  # less would give up executors that a busy machine lets wait
         "spark.network.timeoutInterval": "1s",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -241,6 +241,16 @@ def test_a_wider_buffer_lets_more_wait() -> None:
     assert looked(wide, 0.1, 11e6, rate=0.1e6).signals
 
 
+@pytest.mark.parametrize("rate", [0.09e6, 0.5e6, 5e6])
+def test_an_upstream_that_sends_nothing_more_is_freed_however_slow_the_stage(rate: float) -> None:
+    """Also where the buffer that is wanted comes to many seconds of its work."""
+    stage = Predictive("stage", Tuning(buffer=1e6))
+    assert looked(stage, 0.0, 9e6, rate=rate).throttles
+    looks = [looked(stage, 0.1 * tick, 0.0, rate=rate, inflow=0.0) for tick in range(1, 120)]
+    assert not looks[-1].throttles
+    assert any(signal.frees for look in looks for signal in look.signals)
+
+
 def test_a_small_change_of_a_capacity_is_believed_slowly() -> None:
     """A great one at once."""
     assert believed(100.0, 50.0, 0.05) == 50.0
