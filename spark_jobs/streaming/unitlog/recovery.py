@@ -20,7 +20,7 @@ _NONE: Order = (0, 0)  # before every round
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """A unit's state that was brought back: from which one on, and how many rounds were run again."""
+    """A unit's state that was brought back: from which one on, and how many rounds were run again, if any."""
 
     stage: str
     unit: int
@@ -73,12 +73,14 @@ def recover(stage: Stage, log: Log, fetch: Fetch) -> list[Rebuilt]:
         versions = stage.versions(unit)
         if versions.whole(*last.order):
             continue
+        lost = not versions.whole(*last.before)
         persisted = fetch(stage, unit, last.order)
         if persisted == last.order:
+            rebuilt.append(Rebuilt(stage.id, unit, persisted, 0))
             continue
         if last.begins:
             raise _missing(stage, unit, last.order)
-        if not versions.whole(*last.before):
+        if lost:
             rebuilt.append(_rebuild(units, history, unit, last.before, persisted))
         units.run(last, history.contents_of(last), unit)
     return rebuilt

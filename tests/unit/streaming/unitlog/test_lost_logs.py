@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,24 @@ def test_a_job_that_never_ran_and_one_that_was_killed_in_a_round_are_as_they_sho
     check_known(world.stage, UNITS, world.log)
     assert recover(world.stage, world.log, lambda stage, unit, until: None) == []
     check_known(world.stage, UNITS, world.log)
+
+
+@pytest.mark.parametrize(
+    ("persisted", "told"), [((1, 5), ["5+0", "5+0"]), ((1, 4), ["4+0", "4+0"]), ((1, 2), ["2+2"] * 2)]
+)
+def test_each_state_that_was_lost_is_told(world: World, persisted: tuple[int, int], told: list[str]) -> None:
+    """Also where the persisted one is so new that no round is run again."""
+    world.run(5)
+    kept = [world.stage.versions(unit).packed(*persisted) for unit in range(UNITS)]
+    for unit in range(UNITS):
+        shutil.rmtree(world.stage.versions(unit).folder)
+
+    def fetch(stage: Stage, unit: int, until: tuple[int, int]) -> tuple[int, int]:
+        stage.versions(unit).unpack(*persisted, kept[unit])
+        return persisted
+
+    found = recover(world.stage, world.log, fetch)
+    assert [f"{each.base[1]}+{each.rounds}" for each in found] == told
 
 
 def test_states_of_a_kafka_that_was_emptied_are_an_error_that_says_what_helps(world: World) -> None:
