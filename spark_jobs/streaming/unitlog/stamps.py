@@ -124,8 +124,8 @@ class Taken:
         """With `stamp` taken."""
         if stamp.end is None:
             return replace(self, round=stamp.round, next=stamp.sequence + 1, ended=False)
-        watermark = self.watermark if stamp.end.watermark is None else stamp.end.watermark
         end = stamp.end
+        watermark = self.watermark if end.watermark is None else end.watermark
         return Taken(stamp.round, stamp.sequence + 1, True, watermark, end.sent_bytes, end.idle, end.clock)
 
 
