@@ -56,9 +56,9 @@ def trigger(page: Page, address: str, day: date) -> None:
 def backfill(page: Page, address: str, first: date, last: date) -> None:
     """Start a backfill of these days."""
     form = _form(page, address, "Backfill")
-    for day in (first, last):
+    for name, day in (("From", first), ("To", last)):
         form.get_by_text("Select date and time").first.click()
-        field = page.get_by_placeholder("YYYY/MM/DD").locator("visible=true")
+        field = page.get_by_role("textbox", name=name, exact=True)
         field.fill(f"{day:%Y/%m/%d}")
         field.press("Enter")
         page.keyboard.press("Escape")
