@@ -1,11 +1,12 @@
 """The daily workflow over real files: load, clean, check, count; tasks and edges follow from the registry."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from airflow.sdk import DAG, Param
 
 from persistence.model import Strategy
 from spark_jobs.operations import load_operations
+from springline_airflow.retrying import PATIENT
 from springline_airflow.timetables import DailyUntil
 from springline_airflow.wiring import dataset_tasks
 
@@ -32,7 +33,7 @@ with DAG(
             description="The day, as 2013-01-05; empty: the run's logical date",
         ),
     },
-    default_args={"retries": 2, "retry_delay": timedelta(seconds=5)},
+    default_args=dict(PATIENT),
     doc_md=__doc__,
     tags=["springline"],
 ):

@@ -4,11 +4,12 @@ The dataset's page asks for it; you may trigger it by hand too. A dataset that i
 brought back if its bytes are not whole.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from airflow.sdk import DAG, Param
 
 from springline_airflow.recovering import DAG_ID, RecoverOperator
+from springline_airflow.retrying import PATIENT
 
 with DAG(
     DAG_ID,
@@ -16,7 +17,7 @@ with DAG(
     start_date=datetime(2013, 1, 1),
     is_paused_upon_creation=False,  # it does nothing until somebody asks
     max_active_runs=4,
-    default_args={"retries": 1, "retry_delay": timedelta(seconds=10)},
+    default_args=dict(PATIENT),
     params={
         "path": Param(
             type="string", minLength=1, maxLength=1000, description="The dataset, such as etl/2013-01-05/clean"

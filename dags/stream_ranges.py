@@ -4,7 +4,7 @@ Backfill it over days, or trigger it with `begin` and `end`. It reads the topic 
 or not, and changes nothing of it.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param
 
@@ -12,6 +12,7 @@ from persistence.model import Strategy
 from spark_jobs.streaming.jobs import windows_jobs
 from spark_jobs.streaming.settings import StreamSettings
 from springline_airflow.ranges import StreamRangeOperator
+from springline_airflow.retrying import PATIENT
 
 for name, job in windows_jobs(StreamSettings().declarations).items():
     with DAG(
@@ -20,7 +21,7 @@ for name, job in windows_jobs(StreamSettings().declarations).items():
         start_date=datetime(2013, 1, 1),
         catchup=False,
         max_active_runs=1,
-        default_args={"retries": 2, "retry_delay": timedelta(seconds=10)},
+        default_args=dict(PATIENT),
         params={
             "queries": Param(
                 {}, type="object", description="Queries to answer, SQL by name; none: those that the job has"

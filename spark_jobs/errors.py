@@ -35,7 +35,11 @@ class NoJava(NoSpark):
     """No Java of 17 or later is on this machine, and the PyPI package with one is not installed."""
 
 
-class NoDigest(SparkJobsError, OperationFailed):
+class FaultyOperation(SparkJobsError, OperationFailed):
+    """What is wrong is the operation's own code: run again, it fails again."""
+
+
+class NoDigest(FaultyOperation):
     """A column of a type whose rows have no digest."""
 
 
@@ -43,7 +47,7 @@ class BadLanding(SparkJobsError, OperationFailed):
     """A landing file that is missing, cut short, altered, or of other columns than expected."""
 
 
-class BadColumns(SparkJobsError, OperationFailed):
+class BadColumns(FaultyOperation):
     """A table without a column that is needed."""
 
 

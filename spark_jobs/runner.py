@@ -5,13 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from pyspark.errors import AnalysisException
+
 from persistence.errors import OperationFailed
 from persistence.model import Call, Operation, Written
 from persistence.redacting import redacted
+from spark_jobs.errors import FaultyOperation
 from spark_jobs.operations import Context, Output, RegisteredOperation, Registry, load_operations
 from spark_jobs.session import SparkSessions
 from spark_jobs.settings import JobSettings
 from spark_jobs.tables import read_table, write_table
+
+_WRONG_CODE = (ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, TypeError)
+_WRONG_PLANS = ("AMBIGUOUS_", "DATATYPE_MISMATCH", "PARSE_", "UNRESOLVED_")  # of Spark's error conditions
 
 
 class SparkRunner:
@@ -42,7 +48,7 @@ class SparkRunner:
     def run(self, call: Call, sources: Sequence[str], output: str) -> Written:
         """Run `call` on the tables at the URIs `sources` and write its table to the URI `output`.
 
-        Raises `OperationFailed`, with the reason and the operation's name.
+        Raises `OperationFailed`, with the reason and the operation's name; `FaultyOperation` if it would fail again.
         """
         declared = self._declared(call, sources)
         try:
@@ -51,13 +57,13 @@ class SparkRunner:
             raise
         except Exception as error:
             if not self.sessions.lost():
-                raise _failed(call, error) from error
+                raise self._failed(call, error) from error
         try:  # the server died under it: what it had written is cleared
             return self._run(declared, call, sources, output, again=True)
         except OperationFailed:
             raise
         except Exception as error:
-            raise _failed(call, error) from error
+            raise self._failed(call, error) from error
 
     def close(self) -> None:
         """End the Spark session."""
@@ -89,6 +95,11 @@ class SparkRunner:
         digest = write_table(frame, output, digits=declared.float_digits, again=again)
         return Written(digest.rows, str(digest), self._clock() - begun, report)
 
+    def _failed(self, call: Call, error: Exception) -> OperationFailed:
+        params = ", ".join(f"{name}={value}" for name, value in call.params.items())
+        kind = FaultyOperation if _at_fault(error) and not self.sessions.lost() else OperationFailed
+        return kind(f"operation {call.name} ({params}): {type(error).__name__}: {redacted(str(error))[:2000]}")
+
 
 def make_runner(settings: JobSettings | None = None) -> SparkRunner:
     """The runner that the settings describe (default: the environment's); Spark starts when it is first needed."""
@@ -96,6 +107,8 @@ def make_runner(settings: JobSettings | None = None) -> SparkRunner:
     return SparkRunner(settings, load_operations(settings.operations), SparkSessions(settings))
 
 
-def _failed(call: Call, error: Exception) -> OperationFailed:
-    params = ", ".join(f"{name}={value}" for name, value in call.params.items())
-    return OperationFailed(f"operation {call.name} ({params}): {type(error).__name__}: {redacted(str(error))[:2000]}")
+def _at_fault(error: Exception) -> bool:
+    """Whether the error tells of wrong code, and not of a store or a server that was away."""
+    if isinstance(error, AnalysisException):
+        return str(error.getCondition()).startswith(_WRONG_PLANS)
+    return isinstance(error, _WRONG_CODE)

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from persistence.errors import Irrecoverable
 from persistence.model import Dataset, Strategy
-from spark_jobs.errors import BadParameter, QualityStop
+from spark_jobs.errors import BadParameter, FaultyOperation, QualityStop
 from spark_jobs.operations import RegisteredOperation
 from springline_airflow.opening import opened
 from springline_airflow.runs import origin_of
@@ -89,7 +89,7 @@ class DatasetOperator(BaseOperator):
             except QualityStop as stop:
                 context["ti"].xcom_push("quality_report", dict(stop.report))
                 raise AirflowFailException(str(stop)) from stop
-            except (BadParameter, Irrecoverable) as hopeless:
+            except (BadParameter, FaultyOperation, Irrecoverable) as hopeless:
                 raise AirflowFailException(str(hopeless)) from hopeless
         told = describe(dataset)
         for asset in self.outlets:

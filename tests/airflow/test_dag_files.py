@@ -45,6 +45,15 @@ def test_tasks_and_edges_are_those_of_the_registry(dags):
     assert len(expected) >= 10
 
 
+def test_tasks_that_make_datasets_outlast_a_server_that_starts_again(dags):
+    """Their tries, at the shortest delays, reach over two minutes; a fixed delay of seconds would not."""
+    for dag_id in ("etl_lineage", "recover", "stream_range_flights"):
+        for task in dags[dag_id].tasks:
+            first, most = task.retry_delay.total_seconds(), task.max_retry_delay.total_seconds()
+            delays = [min(first * task.retry_exponential_backoff**number, most) for number in range(task.retries)]
+            assert sum(delays) >= 120
+
+
 def test_a_task_says_what_it_reads_makes_and_does(dags):
     """Inlets and outlets are the operation's path templates; its documentation is the operation's."""
     for declared in load_operations().in_order():

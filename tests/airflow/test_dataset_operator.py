@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from persistence.errors import Irrecoverable, StorageUnavailable
 from persistence.model import Call, Dataset, Origin, Ref, Strategy
-from spark_jobs.errors import QualityStop
+from spark_jobs.errors import FaultyOperation, QualityStop
 from springline_airflow.datasets import DatasetOperator
 from springline_airflow.runs import names_of, origin_of
 
@@ -107,10 +107,14 @@ def test_a_quality_gate_that_stops_leaves_its_report():
     assert given["ti"].xcoms == {"quality_report": {"broken": 3}}
 
 
-def test_what_cannot_be_brought_back_is_not_tried_again():
-    """The error of a lost source names it, and fails the task at once."""
-    with pytest.raises(AirflowFailException, match="etl/2013-01-05/load@1 is lost"):
-        make_operator(Asked(Irrecoverable("etl/2013-01-05/load@1 is lost"))).execute(context())
+@pytest.mark.parametrize(
+    "error",
+    [Irrecoverable("etl/2013-01-05/load@1 is lost"), FaultyOperation("operation etl.clean: TypeError: no flight")],
+)
+def test_what_no_retry_can_mend_fails_at_once(error):
+    """A lost source, or wrong code: the error is told, and the task is red."""
+    with pytest.raises(AirflowFailException, match=str(error)):
+        make_operator(Asked(error)).execute(context())
 
 
 def test_an_error_that_may_pass_is_left_to_airflows_retries():

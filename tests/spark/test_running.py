@@ -11,14 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from persistence.errors import OperationFailed
 from persistence.model import Call, Origin, Phase, Strategy
 from persistence.platform import Platform
 from spark_jobs.cli import main
-from spark_jobs.errors import BadLanding, NoSpark, QualityStop, SparkJobsError
+from spark_jobs.errors import BadLanding, FaultyOperation, NoSpark, QualityStop, SparkJobsError
 from spark_jobs.operations import Context, Registry
 from spark_jobs.produce import produce
 from spark_jobs.runner import SparkRunner
@@ -86,6 +86,33 @@ def test_a_failure_inside_names_operation_and_parameters(make_runner: MakeRunner
     runner = make_runner(registry)
     with pytest.raises(OperationFailed, match=r"(?s)operation broken \(ds=1\): AnalysisException.*nothing"):
         runner.run(runner.call("broken", {"ds": "1"}), [], f"{tmp_path}/out")
+
+
+@pytest.mark.parametrize(
+    ("body", "faulty"),
+    [
+        (lambda spark: spark.range(3).select(F.col("nothing")), True),
+        (lambda spark: spark.range(3).select(F.col("id") + F.array(F.lit(1))), True),
+        (lambda spark: spark.range(3).selectt("id"), True),
+        (lambda spark: spark.range(0).agg(F.sum("id").alias("total")).collect()[0]["total"] + 1, True),
+        (lambda spark: spark.read.parquet("file:///tmp/no/such/table"), False),
+        (lambda spark: spark.range(3).select(F.raise_error(F.lit("the disk is away")).cast("int").alias("id")), False),
+    ],
+)
+def test_wrong_code_is_told_from_what_may_pass(
+    make_runner: MakeRunner, tmp_path: Path, body: Callable[[SparkSession], DataFrame], faulty: bool
+) -> None:
+    """An unknown column, a wrong type or name will fail again; a table that is away may be back."""
+    registry = Registry()
+
+    @registry.operation("broken", output="n/{ds}/broken")
+    def broken(context: Context) -> DataFrame:
+        return body(context.spark)
+
+    runner = make_runner(registry)
+    with pytest.raises(OperationFailed) as caught:
+        runner.run(runner.call("broken", {"ds": "1"}), [], f"file://{tmp_path}/out")
+    assert isinstance(caught.value, FaultyOperation) is faulty
 
 
 def test_a_truncated_landing_file_ends_the_load(make_runner: MakeRunner, landing: Path, tmp_path: Path) -> None:

@@ -1,0 +1,22 @@
+"""How often and how patiently a task is tried again: longer than any server it needs takes to come back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any
+
+PATIENT: Mapping[str, Any] = MappingProxyType(
+    {
+        "retries": 6,
+        "retry_delay": timedelta(seconds=5),
+        "retry_exponential_backoff": 2.0,
+        "max_retry_delay": timedelta(minutes=1),
+    }
+)
+"""Arguments of a task, or a DAG's `default_args`: six retries, from 5 s apart to a minute, over about four minutes.
+
+Servers that die one after another end as many tries as they are, so two or three are too few. What no retry can mend
+fails at once, whatever is set here.
+"""
