@@ -15,6 +15,7 @@ from persistence.redacting import redacted
 from services.coordinates import JarSet, ivy_module, ivy_settings, jar_set, mirror
 from services.errors import NoJars
 from services.java import find_java, spark_home
+from services.private import write_private
 from services.settings import ServiceSettings
 from services.trust import java_options
 
@@ -57,7 +58,7 @@ class Jars:
         work.mkdir(parents=True)
         module, settings = work / "ivy.xml", work / "ivysettings.xml"
         module.write_text(ivy_module(wanted))
-        _write_private(settings, ivy_settings(wanted, self._folder / "cache", self._repository()))
+        write_private(settings, ivy_settings(wanted, self._folder / "cache", self._repository()))
         self._say(f"jars of {wanted.name}: asking what is needed (minutes the first time, then never again) …")
         java = find_java(os.environ, self._settings.home)
         options = java_options(self._folder / "trusted.p12") if java.packaged else ()
@@ -66,7 +67,10 @@ class Jars:
         command = [str(java.home / "bin" / "java"), *options]
         command += ["-cp", str(ivy), "org.apache.ivy.Main", "-settings", str(settings), "-ivy", str(module)]
         log = self._folder / f"{wanted.name}.log"
-        code = self._run([*command, "-retrieve", pattern], wanted.name, log)
+        try:
+            code = self._run([*command, "-retrieve", pattern], wanted.name, log)
+        finally:
+            settings.unlink()  # it may hold the repository's password
         found = sizes(work)
         if code or not found:
             told = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
@@ -78,7 +82,6 @@ class Jars:
         (work / _STAMP).write_text(json.dumps({"coordinates": wanted.fingerprint, "jars": found}, indent=1) + "\n")
         target = self._folder / wanted.name
         shutil.rmtree(target, ignore_errors=True)
-        settings.unlink()  # it may hold the repository's password
         work.replace(target)
         self._say(f"jars of {wanted.name}: {len(found)} jars, {sum(found.values()) / 1e6:.0f} MB in {target}")
 
@@ -115,11 +118,6 @@ class Jars:
         with (self._folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
-
-
-def _write_private(path: Path, text: str) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
 
 
 def sizes(folder: Path) -> dict[str, int]:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from persistence.profile import checkout
 from services.java import find_java
+from services.private import write_private_once
 from services.server import Once, Process, Server
 from services.servers.postgres import url
 from services.settings import ServiceSettings
@@ -119,17 +120,8 @@ def _prepare(settings: ServiceSettings, folder: Path) -> None:
         (folder / _SQLITE).touch(mode=0o600)
         with closing(sqlite3.connect(folder / _SQLITE)) as connection, suppress(sqlite3.OperationalError):  # in use
             connection.execute("PRAGMA journal_mode = WAL")  # its readers do not hold up its writers
-    _write_once(folder / _PASSWORDS, json.dumps({USER: secrets.token_urlsafe(12)}))
-    _write_once(folder / _KEY, secrets.token_urlsafe(64))
-
-
-def _write_once(path: Path, text: str) -> None:
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
+    write_private_once(folder / _PASSWORDS, json.dumps({USER: secrets.token_urlsafe(12)}))
+    write_private_once(folder / _KEY, secrets.token_urlsafe(64))
 
 
 def _missing(address: str) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from services.errors import NoProgram
+from services.private import write_private, write_private_once
 from services.server import Once, Process, Server
 from services.settings import ServiceSettings, conf
 
@@ -144,16 +145,12 @@ def _may_enter(folder: Path, user: pwd.struct_passwd) -> bool:
 
 def _prepare(settings: ServiceSettings, folder: Path, user: str) -> None:
     """Make the password, and put the files where the server's user can read them."""
-    keep = password_file(settings)
-    if not keep.exists():
-        with os.fdopen(os.open(keep, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(f"127.0.0.1:*:*:{USER}:{secrets.token_urlsafe(18)}\n")
+    write_private_once(password_file(settings), f"127.0.0.1:*:*:{USER}:{secrets.token_urlsafe(18)}\n")
     (folder / "conf").mkdir(exist_ok=True)
     for name in ("postgresql.conf", "pg_hba.conf"):
         shutil.copyfile(conf("postgres") / name, folder / "conf" / name)
     if not (folder / "initialised").exists():
-        with os.fdopen(os.open(folder / "first-password", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(_password(settings) + "\n")
+        write_private(folder / "first-password", _password(settings) + "\n")
     if user:
         # As root we made these; whatever the server itself made is its user's already.
         for path in (folder, folder / "conf", *(folder / "conf").iterdir(), folder / "first-password"):
