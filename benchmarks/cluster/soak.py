@@ -133,9 +133,14 @@ def _level(samples: Sequence[Sample]) -> list[Goal]:
     files = growth([each.open_files for each in samples])
     return [
         Goal("memory at most, with files in memory, GiB", round(most, 1), f"at most {_MOST:g}", most <= _MOST),
-        Goal("memory grows by, %", round(memory * 100, 1), f"at most {_GROWTH:.0%}", memory <= _GROWTH),
-        Goal("open files grow by, %", round(files * 100, 1), f"at most {_GROWTH:.0%}", files <= _GROWTH),
+        Goal("memory grows by, %", _percent(memory), f"at most {_GROWTH:.0%}", memory <= _GROWTH),
+        Goal("open files grow by, %", _percent(files), f"at most {_GROWTH:.0%}", files <= _GROWTH),
     ]
+
+
+def _percent(part: float) -> float:
+    """With one digit, and no zero that is negative."""
+    return round(part * 100, 1) + 0.0
 
 
 def _course(samples: Sequence[Sample]) -> str:

@@ -17,6 +17,7 @@ PATIENT: Mapping[str, Any] = MappingProxyType(
 )
 """Arguments of a task, or a DAG's `default_args`: six retries, from 5 s apart to a minute, over about four minutes.
 
-Servers that die one after another end as many tries as they are, so two or three are too few. What no retry can mend
+Servers that die one after another end as many tries as they are, so two or three are too few. Airflow counts tries on
+when a run is cleared: a day that was run again often waits the minute from its first retry. What no retry can mend
 fails at once, whatever is set here.
 """
