@@ -65,7 +65,7 @@ def _goals(rows: Sequence[Row]) -> list[Goal]:
         return [float(row["figure"]) for row in rows if str(row["case"]).startswith(case)]
 
     slots, by_range = min(of("slots: acks,")), min(of("dense: acks by range"))
-    by_root, balance = min(of("dense: acks by root, sorted")), max(of("circle: fullest of six"))
+    by_root, balance = min(of("dense: acks by root")), max(of("circle: fullest of six"))
     memory = {"slots": max(of("slots: memory")), "dense": max(of("dense: memory")[1:])}
     moved = max(of("circle: moved"))
     return [

@@ -307,9 +307,10 @@ def test_who_has_a_port_is_told_without_its_secrets() -> None:
 def test_the_repositorys_password_is_in_no_log_and_in_no_file_for_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ivy prints the address that it asks; its settings are gone once the jars are there."""
+    """Ivy prints the address that it asks; its settings are their owner's alone, and gone with it."""
     address = f"https://ann:{SECRET}@repository/maven"
     found = Jars(ServiceSettings(home=tmp_path, jars=str(tmp_path / "jars"), maven=address), say=lambda _: None)
+    settings = tmp_path / "jars" / "kafka.half" / "ivysettings.xml"
     ran: list[list[str]] = []
 
     class Ivy:
@@ -319,6 +320,7 @@ def test_the_repositorys_password_is_in_no_log_and_in_no_file_for_others(
 
         def __init__(self, command: list[str], **_: Any) -> None:
             ran.append(command)
+            assert SECRET in settings.read_text() and settings.stat().st_mode & 0o077 == 0
             self.stdout = iter([f":: problems :: {address}/kafka.pom: unauthorised\n"])
 
         def __enter__(self) -> Ivy:
@@ -332,5 +334,4 @@ def test_the_repositorys_password_is_in_no_log_and_in_no_file_for_others(
         found.folder("kafka")
     assert SECRET not in str(refused.value) + " ".join(ran[0])
     assert SECRET not in (tmp_path / "jars" / "kafka.log").read_text()
-    settings = tmp_path / "jars" / "kafka.half" / "ivysettings.xml"
-    assert SECRET in settings.read_text() and settings.stat().st_mode & 0o077 == 0
+    assert not settings.exists()

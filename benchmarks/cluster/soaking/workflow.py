@@ -16,7 +16,7 @@ from spark_jobs.settings import JobSettings
 
 _RANDOM = ("rotate", "accepted", "quarantine")  # made with a random salt, or from what was
 _LOOK_SECONDS = 2.0
-_PATIENCE = 1800.0  # seconds for a backfill, with what is done to it
+_PATIENCE = 3600.0  # seconds for a backfill: what still runs is not run again by hand
 _FINAL = {"success", "failed"}
 _T = TypeVar("_T")
 
