@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from sqlalchemy import insert
@@ -51,7 +52,7 @@ def run(size: str) -> Report:
     try:
         fill(platform, _DATASETS)
         _sample(platform)
-        with _client(platform) as get:
+        with client(platform) as get:
             rows = measure(get, _CALLS[size], lambda i: _stir(platform, i))
     finally:
         platform.close()
@@ -102,8 +103,8 @@ def _sample(platform: Platform) -> None:
 
 
 @contextmanager
-def _client(platform: Platform) -> Iterator[Callable[[str], Any]]:
-    """Asks the app of the plugin, which lets everybody in here."""
+def client(platform: Platform) -> Iterator[Callable[[str], Any]]:
+    """Asks the app of the plugin, which lets everybody in here, at its gate and behind it."""
     sys.path.append(str(Path(__file__).parents[2] / "plugins"))  # as Airflow does
     from airflow.api_fastapi.core_api.security import get_user
     from fastapi.testclient import TestClient
@@ -119,9 +120,10 @@ def _client(platform: Platform) -> Iterator[Callable[[str], Any]]:
         def may_dag(self, dag_id: str) -> bool:
             return True
 
+    async def everybody(*_: Any) -> None: ...
+
     app = SpringlinePlugin.fastapi_apps[0]["app"]
-    app.dependency_overrides |= {
-        get_user: lambda: None, Reading: Everything, platform_now: lambda: platform,
-    }  # fmt: skip
-    with TestClient(app) as client:
-        yield lambda place: client.get(f"{VERSIONED}/{place}")
+    let_in = patch("springline_airflow.api.gate.get_user", everybody)
+    given = {get_user: lambda: None, Reading: Everything, platform_now: lambda: platform}
+    with let_in, patch.dict(app.dependency_overrides, given), TestClient(app) as asked:
+        yield lambda place: asked.get(f"{VERSIONED}/{place}")

@@ -19,13 +19,11 @@ from spark_jobs.streaming.running.watching import look
 @contextmanager
 def running(where: Place, job: str, declared: str, units: int) -> Iterator[Path]:
     """The application of a job while inside; it reads a topic of its own name. Gives the folder of its states."""
-    home, state = where.folder / "home", where.folder / "state"
-    home.mkdir()
+    home, state = where.home, where.folder / "state"
     (home / "streams.toml").write_text(declared)
     with closing(Kafka(Cluster(where.kafka))) as log:
         log.create({job: units})
     chosen = {
-        "SPRINGLINE_HOME": str(home),
         "SPRINGLINE_STREAMS": str(home / "streams.toml"),
         "SPRINGLINE_KAFKA": where.kafka,
         "SPRINGLINE_STREAM_STATE": str(state),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
+from persistence.platform import default_cache
 from services.java import find_java
 from services.known import make_servers
 from services.settings import ServiceSettings
@@ -29,6 +30,11 @@ class Place:
     folder: Path
 
     @property
+    def home(self) -> Path:
+        """The home of the jobs' platform, to which they persist their states."""
+        return self.folder / "home"
+
+    @property
     def kafka(self) -> str:
         """The broker's address."""
         return f"127.0.0.1:{self.settings.kafka_port}"
@@ -40,13 +46,14 @@ class Place:
         )
 
     def forget(self, job: str) -> None:
-        """Delete all topics and states of a job that has ended: they are held in memory."""
+        """Delete all topics and states of a job that has ended, the persisted ones too: they are held in memory."""
         admin = AdminClient({"bootstrap.servers": self.kafka})
         own = [topic for topic in admin.list_topics(timeout=30).topics if topic.startswith(f"{job}.")]
         for done in admin.delete_topics(own).values() if own else ():
             done.result()
-        for folder in (self.folder / job, self.folder / "state" / job):
+        for folder in (self.folder / job, self.folder / "state" / job, self.home, default_cache(self.home)):
             shutil.rmtree(folder, ignore_errors=True)
+        self.home.mkdir()
 
 
 @contextmanager
@@ -58,10 +65,14 @@ def place() -> Iterator[Place]:
     with tempfile.TemporaryDirectory(prefix="springline-bench-", dir="/dev/shm") as home, \
          tempfile.TemporaryDirectory(prefix="springline-bench-", dir="/dev/shm") as folder:  # fmt: skip
         settings = beside(Path(home))
+        where = Place(settings, Path(folder))
+        where.home.mkdir()
+        os.environ["SPRINGLINE_HOME"] = str(where.home)
         os.environ.update(find_java(os.environ, Path(home)).environment(os.environ.get("PATH", "")))
         supervisor = Supervisor(Path(home), say=lambda text: print(text, file=sys.stderr, flush=True))
         supervisor.up(make_servers(["kafka"], settings), 120)
         try:
-            yield Place(settings, Path(folder))
+            yield where
         finally:
             supervisor.down("kafka", 5)
+            shutil.rmtree(default_cache(where.home), ignore_errors=True)
