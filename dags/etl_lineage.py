@@ -33,7 +33,7 @@ with DAG(
             description="The day, as 2013-01-05; empty: the run's logical date",
         ),
     },
-    default_args=dict(PATIENT),
+    default_args=PATIENT,
     doc_md=__doc__,
     tags=["springline"],
 ):

@@ -17,7 +17,7 @@ with DAG(
     start_date=datetime(2013, 1, 1),
     is_paused_upon_creation=False,  # it does nothing until somebody asks
     max_active_runs=4,
-    default_args=dict(PATIENT),
+    default_args=PATIENT,
     params={
         "path": Param(
             type="string", minLength=1, maxLength=1000, description="The dataset, such as etl/2013-01-05/clean"

@@ -21,7 +21,7 @@ for name, job in windows_jobs(StreamSettings().declarations).items():
         start_date=datetime(2013, 1, 1),
         catchup=False,
         max_active_runs=1,
-        default_args=dict(PATIENT),
+        default_args=PATIENT,
         params={
             "queries": Param(
                 {}, type="object", description="Queries to answer, SQL by name; none: those that the job has"

@@ -57,13 +57,13 @@ class SparkRunner:
             raise
         except Exception as error:
             if not self.sessions.lost():
-                raise self._failed(call, error) from error
+                raise _failed(call, error, lost=False) from error
         try:  # the server died under it: what it had written is cleared
             return self._run(declared, call, sources, output, again=True)
         except OperationFailed:
             raise
         except Exception as error:
-            raise self._failed(call, error) from error
+            raise _failed(call, error, lost=self.sessions.lost()) from error
 
     def close(self) -> None:
         """End the Spark session."""
@@ -95,16 +95,17 @@ class SparkRunner:
         digest = write_table(frame, output, digits=declared.float_digits, again=again)
         return Written(digest.rows, str(digest), self._clock() - begun, report)
 
-    def _failed(self, call: Call, error: Exception) -> OperationFailed:
-        params = ", ".join(f"{name}={value}" for name, value in call.params.items())
-        kind = FaultyOperation if _at_fault(error) and not self.sessions.lost() else OperationFailed
-        return kind(f"operation {call.name} ({params}): {type(error).__name__}: {redacted(str(error))[:2000]}")
-
 
 def make_runner(settings: JobSettings | None = None) -> SparkRunner:
     """The runner that the settings describe (default: the environment's); Spark starts when it is first needed."""
     settings = settings or JobSettings()
     return SparkRunner(settings, load_operations(settings.operations), SparkSessions(settings))
+
+
+def _failed(call: Call, error: Exception, *, lost: bool) -> OperationFailed:
+    params = ", ".join(f"{name}={value}" for name, value in call.params.items())
+    kind = FaultyOperation if _at_fault(error) and not lost else OperationFailed
+    return kind(f"operation {call.name} ({params}): {type(error).__name__}: {redacted(str(error))[:2000]}")
 
 
 def _at_fault(error: Exception) -> bool:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
-from types import MappingProxyType
 from typing import Any
 
-PATIENT: Mapping[str, Any] = MappingProxyType(
-    {
-        "retries": 6,
-        "retry_delay": timedelta(seconds=5),
-        "retry_exponential_backoff": 2.0,
-        "max_retry_delay": timedelta(minutes=1),
-    }
-)
+PATIENT: dict[str, Any] = {
+    "retries": 6,
+    "retry_delay": timedelta(seconds=5),
+    "retry_exponential_backoff": 2.0,
+    "max_retry_delay": timedelta(minutes=1),
+}
 """Arguments of a task, or a DAG's `default_args`: six retries, from 5 s apart to a minute, over about four minutes.
 
 Servers that die one after another end as many tries as they are, so two or three are too few. Airflow counts tries on

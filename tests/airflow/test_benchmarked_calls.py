@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from benchmarks.datasets.catalog import fill
 from benchmarks.datasets.dataset_calls import client, measure
 from persistence.platform import Platform
@@ -13,6 +11,6 @@ def test_every_call_that_is_measured_is_answered(platform: Platform) -> None:
     """Past the gate, which lets nobody through without a user."""
     fill(platform, 1000)
     with client(platform) as get:
-        rows = measure(get, 1, lambda _: time.sleep(0))
+        rows = measure(get, 1, lambda _: None)
     assert len(rows) >= 8
     assert all(row["answer_bytes"] for row in rows)
