@@ -41,12 +41,15 @@ class Decision:
     columns: Mapping[str, Any] = field(default_factory=dict)
 
 
-def decide(dataset: Dataset, wish: Wish, *, held: bool = False, why_gone: tuple[str, ...] = ()) -> Decision:
+def decide(
+    dataset: Dataset, wish: Wish, *, held: bool = False, why_gone: tuple[str, ...] = (), why_stays: str = ""
+) -> Decision:
     """Whether `wish` may be done with a generation, and what it is then.
 
-    `held`: somebody reads it now. `why_gone`: what stands in the way of making it again, if it is lost.
+    `held`: somebody reads it now. `why_gone`: what stands in the way of making it again, if it is lost. `why_stays`:
+    why its copy in the under-store may not be relied on.
     """
-    refusal = _against(dataset, wish, held, why_gone)
+    refusal = _against(dataset, wish, held, why_gone, why_stays)
     words, event, columns = _effect(dataset, wish)
     if refusal:
         return Decision(wish, dataset.ref, dataset.bytes, f"{dataset.ref} {refusal}", allowed=False)
@@ -87,8 +90,8 @@ def carry_out(platform: Platform, decision: Decision, who: str) -> None:
     if not decision.allowed:
         raise RefusedTransition(decision.words)
     if decision.wish is Wish.EVICT:
-        if not platform.replacement.evict(evicted_by_hand(decision.ref, decision.bytes), who=who):
-            raise RefusedTransition(f"{decision.ref} came into use meanwhile, and stays in the cache")
+        if why := platform.replacement.let_go(evicted_by_hand(decision.ref, decision.bytes), who=who):
+            raise RefusedTransition(why)
         return
     catalog = platform.catalog.acting_as(who)
     catalog.amend(decision.ref, event=decision.event, why="asked for by hand", **decision.columns)
@@ -96,7 +99,7 @@ def carry_out(platform: Platform, decision: Decision, who: str) -> None:
         _rescore(platform, decision.ref)
 
 
-def _against(dataset: Dataset, wish: Wish, held: bool, why_gone: tuple[str, ...]) -> str:
+def _against(dataset: Dataset, wish: Wish, held: bool, why_gone: tuple[str, ...], why_stays: str) -> str:
     """What speaks against a wish; empty if nothing does."""
     if dataset.phase is not Phase.COMMITTED:
         return f"is {dataset.phase.value}, not committed"
@@ -122,6 +125,8 @@ def _against(dataset: Dataset, wish: Wish, held: bool, why_gone: tuple[str, ...]
             return "is pinned"
         if held:
             return "is being read"
+        if why_stays:
+            return f"stays in the cache: {why_stays}"
     return ""
 
 

@@ -5,7 +5,7 @@ It says what `recovery.at_risk` says of the same catalog, which it is compared w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -21,10 +21,8 @@ from persistence.schema import generation, operation, source
 
 _MOST_CAUSES = 10  # that are told of one generation
 _upstream = generation.alias("upstream")
-_AT_HAND = or_(
-    and_(_upstream.c.phase.in_(("open", "committed")), _upstream.c.under == "present"),
-    and_(_upstream.c.phase == "open", _upstream.c.cache == "present"),  # its writer sees to it
-)
+_OPEN = and_(_upstream.c.phase == "open", _upstream.c.cache == "present")  # its writer sees to it
+_AT_HAND = or_(and_(_upstream.c.phase.in_(("open", "committed")), _upstream.c.under == "present"), _OPEN)
 
 
 class Bare(NamedTuple):
@@ -32,7 +30,8 @@ class Bare(NamedTuple):
 
     bytes: int
     exposed: bool  # committed, and its only bytes are in the cache
-    repeatable: bool  # its operation may be relied on to make it again, if its sources are there
+    repeatable: bool  # its operation may be run to make it again, if its sources are there
+    proven: bool  # and it was seen to repeat its digest
     operation: str
     made_seconds: float | None
     dag_id: str
@@ -58,18 +57,13 @@ class CacheLoss:
     @cached_property
     def causes(self) -> Mapping[int, tuple[int, ...]]:
         """The first generations upstream of each that nothing makes again, ten at most; none: it can be made again."""
-        known: dict[int, tuple[int, ...]] = {}
-        for key in postorder(self.exposed, self._needs):
-            if not self.rows[key].repeatable:
-                known[key] = (key,)
-                continue
-            inherited = [known[need] for need in self._needs(key) if known[need]]
-            if len(inherited) > 1:
-                merged = dict.fromkeys(cause for causes in inherited for cause in causes)
-                known[key] = tuple(merged)[:_MOST_CAUSES]
-            else:
-                known[key] = inherited[0] if inherited else ()
-        return known
+        return self._first(lambda row: not row.repeatable)
+
+    @cached_property
+    def doubts(self) -> Mapping[int, tuple[int, ...]]:
+        """Of each that can be made again, the first upstream whose operation was never seen to repeat, ten at most."""
+        found = self._first(lambda row: not row.proven)
+        return {key: () if self.causes[key] else doubts for key, doubts in found.items()}
 
     @property
     def unmeasured(self) -> frozenset[str]:
@@ -88,21 +82,40 @@ class CacheLoss:
         predicted = costs.run(row.operation, Side.CACHE, self.source_bytes.get(key, 0))
         return predicted.seconds if predicted else None
 
+    def _first(self, objects: Callable[[Bare], bool]) -> dict[int, tuple[int, ...]]:
+        """By key, itself if `objects`, else the first generations of which that is true upstream, ten at most."""
+        known: dict[int, tuple[int, ...]] = {}
+        for key in postorder(self.exposed, self._needs):
+            if objects(self.rows[key]):
+                known[key] = (key,)
+                continue
+            inherited = [known[need] for need in self._needs(key) if known[need]]
+            if len(inherited) > 1:
+                merged = dict.fromkeys(first for found in inherited for first in found)
+                known[key] = tuple(merged)[:_MOST_CAUSES]
+            else:
+                known[key] = inherited[0] if inherited else ()
+        return known
+
     def _needs(self, key: int) -> Sequence[int]:
         return self.needs.get(key, ())
 
 
-def loss_from(connection: Connection) -> CacheLoss:
-    """What a loss of the cache would touch, as the catalog has it in one transaction."""
+def loss_from(connection: Connection, *, away: bool = False) -> CacheLoss:
+    """What a loss of the cache would touch, as the catalog has it in one transaction.
+
+    While the under-store is `away`, its copies count for nothing: what has one is exposed if it is in the cache.
+    """
     repeatable = and_(operation.c.idempotent, operation.c.runnable, not_(operation.c.unmasked))
-    query = select(operation.c.name, operation.c.version).where(repeatable)
-    known = frozenset((name, version) for name, version in connection.execute(query))
+    query = select(operation.c.name, operation.c.version, operation.c.repeats).where(repeatable)
+    known = {(name, version): repeats > 0 for name, version, repeats in connection.execute(query)}
     rows: dict[int, Bare] = {}
     needs: dict[int, list[int]] = {}
-    _take(connection, schema.unsettled, known, rows, needs)
+    exposed = or_(schema.unsettled, and_(schema.committed, schema.in_cache)) if away else schema.unsettled
+    _take(connection, exposed, known, rows, needs, away)
     while missing := {need for found in needs.values() for need in found} - rows.keys():
         for part in sliced(sorted(missing)):
-            _take(connection, generation.c.id.in_(part), known, rows, needs)
+            _take(connection, generation.c.id.in_(part), known, rows, needs, away)
     untimed = [key for key, row in rows.items() if row.made_seconds is None and row.operation]
     return CacheLoss(rows, needs, _source_bytes(connection, untimed))
 
@@ -110,11 +123,15 @@ def loss_from(connection: Connection) -> CacheLoss:
 def _take(
     connection: Connection,
     which: ColumnElement[bool],
-    repeatable: frozenset[tuple[str, str]],
+    repeatable: Mapping[tuple[str, str], bool],
     rows: dict[int, Bare],
     needs: dict[int, list[int]],
+    away: bool,
 ) -> None:
-    """Add those generations to `rows`, and to `needs` what each would need that is not at hand."""
+    """Add those generations to `rows`, and to `needs` what each would need that is not at hand.
+
+    `repeatable`: the operations that may be run again, and whether each was seen to repeat.
+    """
     table = generation.c
     columns = (
         table.id, table.bytes, table.phase, table.cache, table.under, table.operation, table.version,
@@ -123,14 +140,15 @@ def _take(
     for key, size, phase, cache, under, name, version, seconds, dag_id in connection.execute(
         select(*columns).where(which).order_by(table.id)
     ):
-        exposed = phase == "committed" and cache == "present" and under != "present"
+        exposed = phase == "committed" and cache == "present" and (away or under != "present")
         alive = phase in ("open", "committed")
-        rows[key] = Bare(size, exposed, alive and (name, version) in repeatable, name or "", seconds, dag_id)
+        proven = repeatable.get((name, version)) if alive else None
+        rows[key] = Bare(size, exposed, proven is not None, bool(proven), name or "", seconds, dag_id)
     edges = (
         select(table.id, source.c.source_id)
         .join(source, source.c.generation_id == table.id)
         .join(_upstream, _upstream.c.id == source.c.source_id)
-        .where(which, not_(_AT_HAND))
+        .where(which, not_(_OPEN if away else _AT_HAND))
         .order_by(table.id, source.c.position)  # ordered by the source's column, SQLite would look through them all
     )
     for key, need in connection.execute(edges):

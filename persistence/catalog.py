@@ -25,9 +25,9 @@ from persistence.model import (
     Under,
     checked_path,
 )
-from persistence.neighbourhood import operations_of
+from persistence.neighbourhood import children_of, operations_of
 from persistence.places import cache_place
-from persistence.records import insert_of, key_of, load
+from persistence.records import insert_of, key_of, load, sliced
 from persistence.redacting import redacted
 from persistence.risk_samples import RiskSamples
 from persistence.runs import Runs
@@ -255,6 +255,7 @@ class Catalog(Generations, Runs, RiskSamples):
             if same:
                 connection.execute(update(operation).where(of).values(repeats=operation.c.repeats + 1))
                 return []
+            logger.warning("%s (version %s) gave another digest: it is not idempotent", call.name, call.version)
             connection.execute(update(operation).where(of).values(unmasked=True))
             return self._to_the_head(
                 connection, call.name, call.version, "its operation turned out not to be idempotent"
@@ -267,18 +268,24 @@ class Catalog(Generations, Runs, RiskSamples):
             return sorted(operations_of(connection, names).values(), key=lambda o: (o.name, o.version))
 
     def _to_the_head(self, connection: Connection, name: str, version: str, why: str) -> list[Ref]:
-        affected = and_(
-            generation.c.operation == name,
-            generation.c.version == version,
-            schema.waiting,
-            generation.c.head.is_(False),
-        )
+        """Put what waits at the head of the queue that this operation made, and what would be made again from that."""
+        mine = and_(generation.c.operation == name, generation.c.version == version, schema.unsettled)
+        frontier = list(connection.scalars(select(generation.c.id).where(mine)).all())
+        own, leaning = frozenset(frontier), dict.fromkeys(frontier)
+        while frontier:
+            below = children_of(connection, frontier, schema.unsettled)
+            frontier = [child for child in below if child not in leaning]
+            leaning |= dict.fromkeys(frontier)
         refs = []
-        for row in connection.execute(update(generation).where(affected).values(head=True).returning(generation)).all():
-            state = State(Phase(row.phase), Cache(row.cache), Under(row.under))
-            self.log(connection, row.id, "to the head of the queue", state, why)
-            refs.append(Ref(row.path, row.generation))
-        return refs
+        for part in sliced(list(leaning)):
+            affected = and_(generation.c.id.in_(part), schema.waiting, generation.c.head.is_(False))
+            moved = update(generation).where(affected).values(head=True).returning(generation)
+            for row in connection.execute(moved).all():
+                state = State(Phase(row.phase), Cache(row.cache), Under(row.under))
+                reason = why if row.id in own else f"what it would be made again from cannot be made again: {why}"
+                self.log(connection, row.id, "to the head of the queue", state, reason)
+                refs.append(Ref(row.path, row.generation))
+        return sorted(refs)
 
     def log(self, connection: Connection, identity: int, event: str, state: State, why: str) -> None:
         """Note what happened to a generation, and its state then."""

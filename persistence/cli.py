@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from persistence.commands.acting import adopt, evict, persist, pin, rebuild, recover, retire
-from persistence.commands.looking import alerts, at_risk, explain, plan, status
+from persistence.commands.alerts import alerts
+from persistence.commands.arguments import refuse
+from persistence.commands.looking import at_risk, explain, plan, status
+from persistence.commands.proofs import prove
 from persistence.errors import PersistenceError
 from persistence.redacting import redacted, traceback_without_secrets
 from persistence.settings import Settings
+from persistence.terminal import print
 
-app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
-for command in (status, explain, at_risk, alerts, plan, persist, recover, evict, pin, retire, rebuild, adopt):
+app = typer.Typer(
+    help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+)
+for command in (status, explain, at_risk, alerts, plan, persist, prove, recover, evict, pin, retire, rebuild, adopt):
     app.command()(command)
 
 
@@ -36,10 +41,9 @@ def settings(
 
 
 def main() -> None:
-    """Run the command line; a known error is one line and exit status 2."""
+    """Run the command line; a known error is one line and exit status 2 for misuse, 1 for a failure."""
     try:
         with traceback_without_secrets(PersistenceError, ValueError):
             app()
     except (PersistenceError, ValueError) as error:
-        print(f"persistence: {redacted(str(error))}", file=sys.stderr)
-        raise SystemExit(2) from None
+        refuse("persistence", error)

@@ -6,7 +6,7 @@ import fcntl
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from alembic import command
@@ -17,7 +17,8 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, select, te
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
-from persistence.errors import CatalogTooNew, CatalogUnavailable, PersistenceError
+from persistence.errors import CatalogTooNew, CatalogUnavailable, Misuse
+from persistence.private import private_file
 from persistence.redacting import redacted
 from persistence.schema import db_now
 from persistence.wording import say_seconds
@@ -84,6 +85,8 @@ def open_database(url: str, *, patience: float = 0.0) -> Engine:
         return engine
     if parsed.database and parsed.database != ":memory:":
         Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+        with suppress(OSError):  # which the first connection tells
+            private_file(Path(parsed.database))  # SQLite gives the files beside it the same rights
     engine = create_engine(parsed, connect_args={"timeout": 60, "check_same_thread": False})
 
     @event.listens_for(engine, "connect")
@@ -138,12 +141,12 @@ def _parsed(url: str) -> URL:
         parsed = make_url(url)
         parsed.get_dialect().import_dbapi()
     except ImportError as error:
-        raise PersistenceError(
+        raise Misuse(
             f"SPRINGLINE_CATALOG_URL, or the connection of the catalog, begins with {parsed.drivername}://, and "
             f"{error.name} is not installed: write postgresql+psycopg://…"
         ) from None
     except (ArgumentError, ValueError):  # which may hold a part of the password
-        raise PersistenceError(
+        raise Misuse(
             "SPRINGLINE_CATALOG_URL, or the connection of the catalog, is no address of a database: write "
             "postgresql+psycopg://user:password@host:port/database, with %40 for an @ in the password"
         ) from None
@@ -188,6 +191,6 @@ def _one_at_a_time(engine: Engine, patience: float) -> Iterator[None]:
     if not database or database == ":memory:":
         yield
         return
-    with Path(f"{database}.lock").open("w") as file:
+    with private_file(Path(f"{database}.lock")).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

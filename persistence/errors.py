@@ -4,13 +4,29 @@
 class PersistenceError(Exception):
     """The root of this package's errors."""
 
+    exit_status = 1  # of a command that ends so: 1 something failed, 2 it was misused
 
-class InvalidPath(PersistenceError):
+
+class Misuse(PersistenceError):
+    """A command, a setting or a name that cannot be meant so; nothing was done."""
+
+    exit_status = 2
+
+
+class InvalidPath(Misuse):
     """A dataset path that is empty, absolute, or leaves its root."""
 
 
-class UnknownDataset(PersistenceError):
+class UnknownDataset(Misuse):
     """No such path or generation in the catalog."""
+
+
+class NeverWritten(UnknownDataset):
+    """Nothing was ever written to this path."""
+
+    def __init__(self, path: str, hint: str = "") -> None:
+        super().__init__(f"{path}: nothing was ever written to this path{hint}")
+        self.path = path
 
 
 class RefusedTransition(PersistenceError):
@@ -27,6 +43,10 @@ class StorageFull(PersistenceError):
 
 class StorageUnavailable(PersistenceError):
     """A store did not answer, or refused; trying again later may help."""
+
+
+class UnderStoreAway(StorageUnavailable):
+    """The under-store does not answer, so that nothing leaves the cache on the word of the catalog."""
 
 
 class CatalogUnavailable(PersistenceError):
@@ -57,5 +77,5 @@ class RunnerAway(OperationFailed):
     """What runs operations is away: no other one would be run either."""
 
 
-class BadRules(PersistenceError):
+class BadRules(Misuse):
     """A file of rules of alerts that cannot be used; names the file, the rule, and what is wrong."""

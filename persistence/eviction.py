@@ -7,11 +7,11 @@ evicted is a single repeatable step from sources that stayed. Source: the paper,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import exp2
 
 from persistence.lineage import Lineage
-from persistence.model import Dataset, Phase, Ref, Strategy
+from persistence.model import Dataset, Phase, Ref, Strategy, Under
 from persistence.wording import say_bytes, say_list, say_seconds
 
 _HALF_LIFE = 3600.0  # seconds in which a read comes to count half, for lrfu
@@ -29,30 +29,42 @@ class Victim:
 
 @dataclass(frozen=True)
 class EvictionPlan:
-    """What leaves the cache: bytes freed, bytes still missing (`short`), and why what was looked at has to stay."""
+    """What leaves the cache: bytes freed, bytes still missing (`short`), and why what was looked at has to stay.
+
+    `away`: why the under-store's copies count for nothing; empty if they count.
+    """
 
     victims: tuple[Victim, ...]
     freed: int
     short: int
     kept: Mapping[Ref, str]
+    away: str = ""
 
 
 def plan_eviction(
-    lineage: Lineage, needed: int, *, protected: frozenset[Ref], replacement: str, now: float
+    lineage: Lineage, needed: int, *, protected: frozenset[Ref], replacement: str, now: float, away: str = ""
 ) -> EvictionPlan:
     """Choose what leaves the cache to free `needed` bytes; `protected` is being read or written now.
+
+    While the under-store is `away` (why, in words) its copies count for nothing: what has one stays, and so does what
+    would be made again from one.
 
     Persisted and unwanted ones go first, in the order of `replacement` (lru or lrfu), then wanted ones
     that can be made again. Unpersisted ones go only if they are recomputable, their operation has been seen
     to repeat its digest, every source stays at hand, and nothing evicted depends on them. The exception is
     what was written with the strategy cache_only: it goes last, and possibly for good, as that strategy says.
     """
-    draft = _Draft(lineage, protected)
+    believed: dict[Ref, str] = {}
+    if away:
+        below = [d for d in lineage.datasets.values() if d.persisted]
+        lineage = lineage.changed(*(replace(d, under=Under.NONE) for d in below))
+        believed = dict.fromkeys((d.ref for d in below), f"its copy may not be there: {away}")
+    draft = _Draft(lineage, protected, believed)
     for dataset, rule in _in_turn(lineage, replacement, now):
         if draft.freed >= needed:
             break
         draft.consider(dataset, rule, now)
-    return EvictionPlan(tuple(draft.victims), draft.freed, max(needed - draft.freed, 0), draft.kept)
+    return EvictionPlan(tuple(draft.victims), draft.freed, max(needed - draft.freed, 0), draft.kept, away)
 
 
 def _in_turn(lineage: Lineage, replacement: str, now: float) -> Iterator[tuple[Dataset, str]]:
@@ -79,6 +91,7 @@ class _Draft:
 
     lineage: Lineage
     protected: frozenset[Ref]
+    believed: Mapping[Ref, str]  # why the copies of these are not relied on
     victims: list[Victim] = field(default_factory=list)
     gone: set[Ref] = field(default_factory=set)  # unpersisted victims
     freed: int = 0
@@ -106,6 +119,8 @@ class _Draft:
             return "it is pinned"
         if dataset.ref in self.protected:
             return "it is being read or written"
+        if dataset.ref in self.believed:
+            return self.believed[dataset.ref]
         if rule == "persisted":
             return ""
         leaning = [d for d in self.lineage.dependents(dataset.ref) if self._leans_on_sources(d)]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from persistence.history import Costs
+from persistence.errors import NeverWritten
 from persistence.lineage import Lineage
-from persistence.model import Cache, Dataset, Moment, Phase, Ref, Status, checked_path
+from persistence.model import Cache, Dataset, Idempotence, Moment, Operation, Phase, Ref, Status, checked_path
 from persistence.platform import Platform
 from persistence.priority import Score, in_turn
 from persistence.recovery import RecoveryPlan, plan_recovery
@@ -24,11 +24,14 @@ class Explanation:
     dataset: Dataset
     status: Status
     why_not_recomputable: tuple[str, ...]
+    idempotence: Idempotence | None  # of the operation that made it; None: none is recorded
+    proof: str  # whether that operation is to be proven, in words; empty where it need not be
     score: Score | None  # None: it does not wait in the queue
     ahead: int
     plan: TransferPlan | None
     recovery: RecoveryPlan  # if the cache were lost now
     moments: tuple[Moment, ...]
+    away: str = ""  # why the under-store's copies count for nothing
 
     def paragraphs(self) -> list[tuple[str, str]]:
         """The explanation as titled paragraphs of plain words."""
@@ -48,6 +51,7 @@ class Explanation:
             "status": self.status.value,
             "cache": dataset.cache.value,
             "under_store": dataset.under.value,
+            "under_store_away": self.away,
             "bytes": dataset.bytes,
             "rows": dataset.rows,
             "digest": dataset.digest,
@@ -55,6 +59,8 @@ class Explanation:
             "sources": [str(source) for source in dataset.sources],
             "recomputable": not self.why_not_recomputable,
             "why_not_recomputable": list(self.why_not_recomputable),
+            "idempotence": self.idempotence.value if self.idempotence else None,
+            "proof": self.proof,
             "score": {"value": self.score.value, "terms": dict(self.score.terms), "words": self.score.words}
             if self.score
             else None,
@@ -65,6 +71,7 @@ class Explanation:
             "recovery": {
                 "steps": [step.words for step in self.recovery.steps],
                 "seconds": self.recovery.seconds,
+                "unproven": {str(ref): list(why) for ref, why in self.recovery.unproven.items()},
                 "irrecoverable": {str(ref): list(why) for ref, why in self.recovery.irrecoverable.items()},
             },
             "history": [
@@ -93,7 +100,14 @@ class Explanation:
         under = {"none": "not in the under-store", "copying": "on its way to the under-store"}.get(
             dataset.under.value, "a verified copy is in the under-store"
         )
+        if self._believed:
+            return f"{self.status.value}: {cache}; a copy was put into the under-store, and {self.away}."
         return f"{self.status.value}: {cache}, {under}."
+
+    @property
+    def _believed(self) -> bool:
+        """Only the catalog says that there is a copy in the under-store."""
+        return self.dataset.persisted and bool(self.away)
 
     def _queue(self) -> str:
         dataset = self.dataset
@@ -125,18 +139,27 @@ class Explanation:
         return f"{self.plan.words}." if self.plan else "It does not go there."
 
     def _loss(self) -> str:
-        if self.dataset.persisted:
+        if self.dataset.persisted and not self.away:
             return "Nothing would be lost: it would be read from the under-store."
+        unless = "Unless its copy is there when the under-store is back: " if self._believed else ""
+        it = "it" if unless else "It"
         if why := self.recovery.irrecoverable.get(self.dataset.ref):
-            return f"It would be gone for good: {'; '.join(why)}."
+            return f"{unless}{it} would be gone for good: {'; '.join(why)}."
         steps = "; then ".join(step.words for step in self.recovery.steps)
-        return f"It could be brought back in about {say_seconds(self.recovery.seconds)}: {steps}."
+        takes = f"in about {say_seconds(self.recovery.seconds)}: {steps}"
+        if why := self.recovery.unproven.get(self.dataset.ref):
+            tried = f"{unless}{it} might be gone for good: {'; '.join(why)}. Bringing it back would be tried, {takes}."
+            return f"{tried} {self.proof}".strip()
+        return f"{unless}{it} could be brought back {takes}."
 
 
 def explain(platform: Platform, path: str, generation: int | None = None) -> Explanation:
     """Explain the newest generation of `path`, or that asked for; raises `UnknownDataset`, `InvalidPath`."""
     dataset = find(platform, path, generation)
-    return explanation_of(platform, dataset, platform.catalog.lineage_around([dataset.ref]))
+    catalog, away = platform.catalog, platform.watch.why_away()
+    around = catalog.lineage_around([dataset.ref])
+    bare = catalog.lineage_around([dataset.ref], down=False, away=True) if away else around
+    return explanation_of(platform, dataset, around, bare=bare, away=away)
 
 
 def find(platform: Platform, path: str, generation: int | None = None) -> Dataset:
@@ -146,25 +169,46 @@ def find(platform: Platform, path: str, generation: int | None = None) -> Datase
     if generation is not None:
         return catalog.get(Ref(path, generation))
     newest = catalog.find(path=path, limit=1)
-    return newest[0] if newest else catalog.resolve(path)
+    if not newest:
+        raise NeverWritten(path)
+    return newest[0]
 
 
-def explanation_of(platform: Platform, dataset: Dataset, lineage: Lineage) -> Explanation:
-    """Explain a generation by the lineage around it, in the names that this has."""
+def explanation_of(platform: Platform, dataset: Dataset, lineage: Lineage, *, bare: Lineage, away: str) -> Explanation:
+    """Explain a generation by the lineage around it, in the names that this has.
+
+    `away`: why the under-store does not answer; `bare` is the lineage without the copies in it then.
+    """
     catalog = platform.catalog
     costs = catalog.costs(lineage)
     waits = dataset.wanted and dataset.under.value == "none" and dataset.phase is Phase.COMMITTED
     score = platform.persister.policy.score(dataset.ref, lineage, costs, catalog.now()) if waits else None
+    operation = lineage.operation_of(dataset.ref)
     return Explanation(
         dataset=dataset,
-        status=dataset.status(recomputable=lineage.recomputable(dataset.ref)),
-        why_not_recomputable=lineage.why_not_recomputable(dataset.ref),
+        status=dataset.status(recomputable=bare.recomputable(dataset.ref)),
+        why_not_recomputable=bare.why_not_recomputable(dataset.ref),
+        idempotence=operation.idempotence if operation else None,
+        proof=_proof(platform, operation) if operation else "",
         score=score,
         ahead=_ahead(platform, dataset, score) if score else 0,
         plan=decide(dataset.ref, lineage, costs, small_bytes=platform.settings.small_bytes) if waits else None,
-        recovery=_without_cache(dataset, lineage, costs),
+        recovery=plan_recovery(bare.without_cache(), [dataset.ref], costs),
         moments=tuple(catalog.history(dataset.ref)),
+        away=away,
     )
+
+
+def _proof(platform: Platform, operation: Operation) -> str:
+    """Whether an operation is going to be proven; names no dataset: it may be others' that are made again for it."""
+    if operation.idempotence is not Idempotence.DECLARED:
+        return ""
+    by_hand = f"`python -m persistence prove {operation.name}` does it now."
+    if not platform.prover.enabled:
+        return f"Operations are not proven of themselves (SPRINGLINE_PROVE); {by_hand}"
+    if any((plan.operation, plan.version) == (operation.name, operation.version) for plan in platform.prover.plan()):
+        return f"An idle persister runs {operation.name} a second time to prove it; {by_hand}"
+    return f"What {operation.name} makes is too small and cheap for it to be proven of itself; {by_hand}"
 
 
 def _ahead(platform: Platform, dataset: Dataset, score: Score) -> int:
@@ -176,8 +220,3 @@ def _ahead(platform: Platform, dataset: Dataset, score: Score) -> int:
     lineage = catalog.lineage_around(refs)
     order = in_turn(refs, lineage, catalog.costs(lineage), platform.persister.policy, catalog.now())
     return [ref for ref, _ in order].index(dataset.ref)
-
-
-def _without_cache(dataset: Dataset, lineage: Lineage, costs: Costs) -> RecoveryPlan:
-    cached = [d for d in lineage.datasets.values() if d.in_cache]
-    return plan_recovery(lineage.changed(*(replace(d, cache=Cache.LOST) for d in cached)), [dataset.ref], costs)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import Select, and_, func, or_, select
+from sqlalchemy import Select, and_, func, select
 
 from persistence import schema
+from persistence.belief import Belief, belief_from
 from persistence.cache_loss import CacheLoss, loss_from
 from persistence.database import Database
-from persistence.errors import UnknownDataset
+from persistence.errors import NeverWritten, UnknownDataset
 from persistence.lineage import Lineage
 from persistence.model import Cache, Dataset, Moment, Origin, Phase, Ref, Under, checked_path
 from persistence.neighbourhood import lineage_from, operations_of
@@ -71,9 +72,11 @@ class Generations(Database):
                     found = connection.scalar(newest.where(bound) if snapshot is not None else newest)
             else:
                 found = connection.scalar(newest)
-            if found is None:
-                raise UnknownDataset(f"{path}: no committed generation" + (" for this run" if origin.run_id else ""))
-            return load(connection, [found])[found]
+            if found is not None:
+                return load(connection, [found])[found]
+        if self.find(path=path, limit=1):
+            raise UnknownDataset(f"{path}: no committed generation" + (" for this run" if origin.run_id else ""))
+        raise NeverWritten(path)
 
     def find(self, **fits: Unpack[Fits]) -> list[Dataset]:
         """Generations that fit every filter given, the newest first."""
@@ -139,18 +142,23 @@ class Generations(Database):
             return int(connection.scalar(cached) or 0) + int(connection.scalar(expected) or 0)
 
     def uses_under_store(self) -> bool:
-        """Whether any generation has a copy in the under-store, or one on its way there."""
-        used = select(generation.c.id).where(or_(schema.persisted, schema.copying)).limit(1)
+        """Whether any generation has a copy in the under-store; one that is on its way there is none yet."""
+        used = select(generation.c.id).where(schema.persisted).limit(1)
         with self.reading() as connection:
             return connection.scalar(used) is not None
 
     # ---- lineage
 
-    def lineage_around(self, refs: Iterable[Ref], *, down: bool = True) -> Lineage:
+    def belief(self) -> Belief:
+        """What only the catalog says to be in the under-store, if that does not answer."""
+        with self.reading() as connection:
+            return belief_from(connection)
+
+    def lineage_around(self, refs: Iterable[Ref], *, down: bool = True, away: bool = False) -> Lineage:
         """The part of the lineage that decisions on `refs` need; see `neighbourhood.lineage_from`."""
         with self.reading() as connection:
             seeds = keys_of(connection, list(refs))
-            return lineage_from(connection, seeds, down=down)
+            return lineage_from(connection, seeds, down=down, away=away)
 
     def lineage_of(self, **fits: Unpack[Fits]) -> tuple[Lineage, int]:
         """What `find` finds and what would bring it back, as one transaction sees it; and how many were found."""
@@ -166,18 +174,18 @@ class Generations(Database):
             operations = operations_of(connection, names)
         return Lineage({loaded[key].ref: loaded[key] for key in keys}, operations)
 
-    def loss_of_cache(self) -> CacheLoss:
-        """What a loss of the whole cache would touch."""
+    def loss_of_cache(self, *, away: bool = False) -> CacheLoss:
+        """What a loss of the whole cache would touch; `away`: the under-store's copies count for nothing."""
         with self.reading() as connection:
-            return loss_from(connection)
+            return loss_from(connection, away=away)
 
-    def lineage_of_cache(self) -> Lineage:
-        """The lineage of everything that is committed and in the cache or not persisted."""
+    def lineage_of_cache(self, *, away: bool = False) -> Lineage:
+        """The lineage of everything that is committed and in the cache or not persisted; `away`: as `loss_of_cache`."""
         settled = and_(generation.c.cache == "present", generation.c.phase == "committed")
         with self.reading() as connection:
             cached = connection.scalars(select(generation.c.id).where(settled)).all()
             loose = connection.scalars(select(generation.c.id).where(schema.unsettled)).all()
-            return lineage_from(connection, sorted({*cached, *loose}), down=False)
+            return lineage_from(connection, sorted({*cached, *loose}), down=False, away=away)
 
 
 def _fitting(
@@ -197,7 +205,8 @@ def _fitting(
     if path:
         query = query.where(generation.c.path == path)
     if prefix:
-        query = query.where(generation.c.path.startswith(prefix, autoescape=True))
+        # Not LIKE, to which SQLite's small letters are the same as large ones.
+        query = query.where(func.substr(generation.c.path, 1, len(prefix)) == prefix)
     if origin:
         for column, value in (
             (generation.c.dag_id, origin.dag_id),

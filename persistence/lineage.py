@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from persistence.errors import CyclicLineage
-from persistence.model import Dataset, Operation, Phase, Ref
+from persistence.model import Cache, Dataset, Idempotence, Operation, Phase, Ref
 
 Node = TypeVar("Node", bound=Hashable)
 
@@ -85,7 +85,7 @@ class Lineage:
 
     def why_each_not_recomputable(self, refs: Iterable[Ref]) -> Mapping[Ref, tuple[str, ...]]:
         """The same of many at once, in one walk."""
-        return self._causes(list(refs), _kept_below, self._memo)
+        return self._causes(list(refs), _kept_below, self._memo, self.why_not_repeatable)
 
     def why_not_repeatable(self, ref: Ref) -> str:
         """Why the operation that made `ref` may not be relied on to make it again, whatever its sources; or empty."""
@@ -108,6 +108,35 @@ class Lineage:
             return f"{name} cannot be run: its code is no longer there"
         return ""
 
+    def why_not_proven(self, ref: Ref) -> str:
+        """Why the operation that made `ref` might not make it again, though it is declared idempotent; or empty."""
+        operation = self.operation_of(ref)
+        if operation is None or operation.idempotence is not Idempotence.DECLARED:
+            return ""
+        return (
+            f"{operation.name} (version {operation.version}), which made {ref}, "
+            "is declared idempotent and was never seen to repeat its digest"
+        )
+
+    def doubts(self, ref: Ref) -> tuple[str, ...]:
+        """The first operations that were never seen to repeat, of those that a loss of the cache would have run for it.
+
+        Empty where there are none, and where it cannot be made again at all.
+        """
+        if self.kept(ref) or not self.recomputable(ref):
+            return ()
+        return self._causes([ref], _kept_below, self._doubts, self.why_not_proven)[ref]
+
+    def unproven(self, refs: Iterable[Ref]) -> Mapping[Ref, tuple[str, ...]]:
+        """Those of `refs` that only operations bring back that were never seen to repeat, with these, the first ones.
+
+        Of what can be brought back at all; what is available needs no operation.
+        """
+        targets = [ref for ref in refs if ref not in self.datasets or not self.datasets[ref].available]
+        blocked = self._causes(targets, _available, {}, self.why_not_repeatable)
+        doubts = self._causes(targets, _available, {}, self.why_not_proven)
+        return {ref: doubts[ref] for ref in targets if doubts[ref] and not blocked[ref]}
+
     def chains(
         self, refs: Iterable[Ref], *, without: frozenset[Ref] = frozenset()
     ) -> tuple[tuple[Ref, ...], dict[Ref, tuple[str, ...]]]:
@@ -120,7 +149,7 @@ class Lineage:
             return dataset.available and (dataset.persisted or dataset.ref not in without)
 
         missing = [r for r in dict.fromkeys(refs) if r not in self.datasets or not at_hand(self.datasets[r])]
-        causes = self._causes(missing, at_hand, {})
+        causes = self._causes(missing, at_hand, {}, self.why_not_repeatable)
         blocked = {ref: causes[ref] for ref in missing if causes[ref]}
         possible = [ref for ref in missing if ref not in blocked]
         return tuple(postorder(possible, lambda ref: self._missing_sources(ref, at_hand))), blocked
@@ -128,6 +157,10 @@ class Lineage:
     def changed(self, *datasets: Dataset) -> Lineage:
         """The same lineage with these generations in place of what was recorded: for what-if questions."""
         return replace(self, datasets={**self.datasets, **{dataset.ref: dataset for dataset in datasets}})
+
+    def without_cache(self) -> Lineage:
+        """The same lineage after a loss of the whole cache."""
+        return self.changed(*(replace(d, cache=Cache.LOST) for d in self.datasets.values() if d.in_cache))
 
     @cached_property
     def _dependents(self) -> Mapping[Ref, tuple[Ref, ...]]:
@@ -139,6 +172,10 @@ class Lineage:
 
     @cached_property
     def _memo(self) -> dict[Ref, tuple[str, ...]]:
+        return {}
+
+    @cached_property
+    def _doubts(self) -> dict[Ref, tuple[str, ...]]:
         return {}
 
     def _kept_or_gone(self, ref: Ref) -> bool:
@@ -154,17 +191,23 @@ class Lineage:
                 yield source
 
     def _causes(
-        self, refs: Iterable[Ref], at_hand: Callable[[Dataset], bool], known: dict[Ref, tuple[str, ...]]
+        self,
+        refs: Iterable[Ref],
+        at_hand: Callable[[Dataset], bool],
+        known: dict[Ref, tuple[str, ...]],
+        of_its_own: Callable[[Ref], str],
     ) -> dict[Ref, tuple[str, ...]]:
-        """Fill `known` with why each of `refs` cannot be run again from what is at hand; empty: it can."""
+        """Fill `known` with what `of_its_own` says against each of `refs`, else against what it would be made from.
+
+        What is at hand need not be made; empty: nothing speaks against it.
+        """
 
         def upstream(ref: Ref) -> Iterable[Ref]:
             return (source for source in self._missing_sources(ref, at_hand) if source not in known)
 
         for ref in postorder([ref for ref in refs if ref not in known], upstream):
             inherited = [known[source] for source in self._missing_sources(ref, at_hand) if known[source]]
-            own = self.why_not_repeatable(ref)
-            if own:
+            if own := of_its_own(ref):
                 known[ref] = (own,)
             elif len(inherited) == 1:
                 known[ref] = inherited[0]
@@ -181,6 +224,10 @@ def check_acyclic(edges: Mapping[str, Iterable[str]]) -> None:
 
 def _kept_below(dataset: Dataset) -> bool:
     return dataset.persisted and dataset.phase not in _GONE
+
+
+def _available(dataset: Dataset) -> bool:
+    return dataset.available
 
 
 def postorder(starts: Iterable[Node], following: Callable[[Node], Iterable[Node]]) -> Iterable[Node]:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, and_, or_, select
 from persistence import schema
 from persistence.backends.spec import Backend
 from persistence.catalog import Catalog
-from persistence.errors import InvalidPath, RefusedTransition, StorageUnavailable, UnknownDataset
+from persistence.errors import InvalidPath, RefusedTransition, StorageUnavailable, UnderStoreAway, UnknownDataset
 from persistence.model import Cache, Dataset, Phase, Ref, Strategy, Under, checked_path
 from persistence.places import Place, place_of, sweep_under
 from persistence.rebuilding import Rebuilt, rebuild
@@ -18,15 +18,20 @@ from persistence.records import key_of, load
 from persistence.restoring import Restorer
 from persistence.schema import dag_run, db_now, generation, reader, source
 from persistence.transitions import Event
+from persistence.verification import why_away
 
 _WAKES_WITHIN = 7 * 24 * 3600.0  # seconds in which a worker that was thought dead is looked for
 
 
 @dataclass
 class Scan:
-    """What a look at the stores found; `unreached`: what could not be looked at, and why."""
+    """What a look at the stores found; `unreached`: what could not be looked at, and why.
+
+    `away`: why the under-store, whose copies count, does not answer; empty if it does.
+    """
 
     looked_at: int = 0
+    away: str = ""
     lost: list[Ref] = field(default_factory=list)
     unreached: dict[Ref, str] = field(default_factory=dict)
 
@@ -45,17 +50,17 @@ class Maintenance:
     def scan(self, *, deep: bool = False) -> Scan:
         """Verify everything that is committed and in the cache; with `deep` also checksums and the under-store.
 
-        What cannot be looked at keeps none of the others from it; raises `StorageUnavailable` if a store does not
-        answer at all.
+        What cannot be looked at keeps none of the others from it; raises `StorageUnavailable` if a store that is
+        looked into does not answer at all. The under-store is asked in any case whether it answers.
         """
         query = select(generation.c.id).where(schema.committed)
         query = query if deep else query.where(schema.in_cache)
-        report = Scan()
+        report = Scan(away=why_away(self.under) if self.catalog.uses_under_store() else "")
         for dataset in self.catalog.select(query):
             try:
-                seen = self.restorer.verify(dataset, deep=deep)
+                seen = self.restorer.verifier.verify(dataset, deep=deep)
             except StorageUnavailable as error:
-                if not (self.cache.answers() and (not deep or self.under.answers())):
+                if self.cache.why_away() or (deep and self.under.why_away()):
                     raise
                 report.unreached[dataset.ref] = str(error)
                 continue
@@ -72,9 +77,17 @@ class Maintenance:
         return self.catalog.select(wanting.order_by(generation.c.id))
 
     def retire(self) -> list[Ref]:
-        """Remove superseded generations that nobody reads and from which nothing unpersisted was made."""
+        """Remove superseded generations that nobody reads and from which nothing unpersisted was made.
+
+        Raises `UnderStoreAway`: what has superseded them, and what was made from them, may be in no other place.
+        """
         retired = []
-        for old in self.catalog.select(select(generation.c.id).where(schema.old).order_by(generation.c.id)):
+        superseded = self.catalog.select(select(generation.c.id).where(schema.old).order_by(generation.c.id))
+        if superseded and (away := why_away(self.under)):
+            raise UnderStoreAway(f"nothing is retired: {away}")
+        for old in superseded:
+            if not self._would_retire(old) or self._rests_on_what_is_missing(old):
+                continue
             with self.catalog.writing() as connection:
                 identity = key_of(connection, old.ref)
                 if not self._may_retire(connection, identity, old):
@@ -88,6 +101,28 @@ class Maintenance:
             self.restorer.forget(dataset)
             retired.append(dataset.ref)
         return retired
+
+    def _would_retire(self, old: Dataset) -> bool:
+        with self.catalog.writing() as connection:
+            return self._may_retire(connection, key_of(connection, old.ref), old)
+
+    def _rests_on_what_is_missing(self, old: Dataset) -> bool:
+        """Whether a copy in the under-store, by the word of which `old` may go, is not there; what is gone is marked.
+
+        Asked for outside of the transaction that retires; see `Replacement` for what holds between the two.
+        """
+        number = select(generation.c.commit_number).where(
+            generation.c.path == old.ref.path, generation.c.generation == old.ref.generation
+        )
+        newer = select(generation.c.id).where(
+            generation.c.path == old.ref.path,
+            schema.committed,
+            schema.persisted,
+            ~schema.in_cache,
+            generation.c.commit_number > number.scalar_subquery(),
+        )
+        below = [child for child in self.catalog.made_from(old.ref) if child.persisted]
+        return any(self.restorer.verifier.why_not_below(d) for d in (*self.catalog.select(newer), *below))
 
     def _may_retire(self, connection: Connection, identity: int, dataset: Dataset) -> bool:
         row = connection.execute(select(generation).where(generation.c.id == identity).with_for_update()).one()
@@ -193,6 +228,7 @@ class Maintenance:
             raise InvalidPath(f"{location}: there are no files in the under-store")
         if any(part.startswith("@") for file in manifest.files for part in f"{location}/{file.name}".split("/")):
             raise InvalidPath(f"{location} holds copies that were made here; `rebuild` finds those of a lost catalog")
+        self.under.mark_root()
         dataset = self.catalog.begin(path, strategy=Strategy.CACHE_THROUGH)
         self.catalog.change(
             dataset.ref,

@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from persistence.errors import InvalidPath
+from persistence.names import unseen_in
 
 
 class Phase(StrEnum):
@@ -81,6 +82,14 @@ class Method(StrEnum):
     OPERATION = "operation"
 
 
+class Idempotence(StrEnum):
+    """How far it may be relied on that running an operation again gives the same rows."""
+
+    PROVEN = "proven"  # declared, and a second run gave the same digest
+    DECLARED = "declared"  # and never seen to repeat
+    NONE = "none"  # not declared, or a second run gave another digest
+
+
 class Side(StrEnum):
     """Where an operation runs: beside the cache, or beside the under-store."""
 
@@ -88,7 +97,7 @@ class Side(StrEnum):
     STORAGE = "storage"
 
 
-_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\\@:*?\[\]{}]")
+_FORBIDDEN = re.compile(r"[\\@:*?\[\]{}]")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _LONGEST, _LONGEST_PART = 1000, 200  # bytes
 
@@ -96,11 +105,13 @@ _LONGEST, _LONGEST_PART = 1000, 200  # bytes
 def checked_path(path: str) -> str:
     """Return `path` as it stands if it names a place inside its root, else raise `InvalidPath`.
 
-    Letters of any script and spaces are welcome. Refused are control characters and ends of lines, `@`
-    (it sets the generation apart), what Hadoop reads as a scheme or a pattern (`:*?[]{}` and backslashes),
-    `..`, and parts that begin with `.` or `_` (such names belong to the stores).
+    Letters of any script and spaces are welcome. Refused are characters that nobody sees, `@` (it sets the generation
+    apart), what Hadoop reads as a scheme or a pattern (`:*?[]{}` and backslashes), `..`, and parts that begin with `.`
+    or `_` (such names belong to the stores).
     """
     told = f"dataset path {path!r}" if len(path) <= _LONGEST_PART else f"dataset path {path[:_LONGEST_PART]!r}…"
+    if unseen := unseen_in(path):
+        raise InvalidPath(f"{told}: the character {unseen!r}, which nobody sees, is not allowed")
     if found := _FORBIDDEN.search(path):
         raise InvalidPath(f"{told}: the character {found.group()!r} is not allowed")
     if not path or path.startswith("/") or str(PurePosixPath(path)) != path:
@@ -155,6 +166,13 @@ class Operation:
     def repeatable(self) -> bool:
         """Running it again on the same sources may be relied on."""
         return self.idempotent and self.runnable and not self.unmasked
+
+    @property
+    def idempotence(self) -> Idempotence:
+        """Proven, only declared, or none."""
+        if not self.idempotent or self.unmasked:
+            return Idempotence.NONE
+        return Idempotence.PROVEN if self.repeats else Idempotence.DECLARED
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from sqlalchemy import ColumnElement, Connection, select
 
 from persistence import schema
 from persistence.lineage import Lineage
-from persistence.model import Dataset, Operation
+from persistence.model import Dataset, Operation, Under
 from persistence.records import load, sliced
 from persistence.schema import generation, operation, source
 
 _MOST = 20_000  # generations that one decision looks at
 
 
-def lineage_from(connection: Connection, seeds: Sequence[int], *, down: bool) -> Lineage:
+def lineage_from(connection: Connection, seeds: Sequence[int], *, down: bool, away: bool = False) -> Lineage:
     """The part of the lineage that decisions on `seeds` (keys of generations) need.
 
     Upward as far as the first persisted generations. With `down` also downward over everything
-    that is not persisted yet, and whatever has read any of it: what has read it need not read it again.
+    that is not persisted yet, and whatever has read any of it: what has read it need not read it again. Where the
+    under-store is `away`, its copies count for nothing: all is as if nothing were persisted.
     """
     loaded: dict[int, Dataset] = {}
 
     def take(identities: Iterable[int]) -> None:
         fresh = [identity for identity in identities if identity not in loaded]
         for identity, dataset in load(connection, fresh).items():
-            loaded[identity] = dataset
+            loaded[identity] = replace(dataset, under=Under.NONE) if away and dataset.persisted else dataset
 
     frontier = list(seeds)
     while frontier and down and len(loaded) < _MOST:
         take(frontier)
-        frontier = [child for child in _children(connection, frontier, schema.unsettled) if child not in loaded]
+        frontier = [child for child in children_of(connection, frontier, schema.unsettled) if child not in loaded]
     take(frontier)
     frontier = list(loaded)
     seen = set(frontier)
@@ -46,12 +48,12 @@ def lineage_from(connection: Connection, seeds: Sequence[int], *, down: bool) ->
         take(frontier)
     if down:
         unpersisted = [identity for identity, dataset in loaded.items() if not dataset.persisted]
-        take(_children(connection, unpersisted, generation.c.phase.in_(("open", "committed"))))
+        take(children_of(connection, unpersisted, generation.c.phase.in_(("open", "committed"))))
     names = {d.call.name for d in loaded.values() if d.call}
     return Lineage({d.ref: d for d in loaded.values()}, operations_of(connection, names), _readers(connection))
 
 
-def _children(connection: Connection, parents: Sequence[int], which: ColumnElement[bool]) -> list[int]:
+def children_of(connection: Connection, parents: Sequence[int], which: ColumnElement[bool]) -> list[int]:
     """The keys of what was made directly from `parents`, each once."""
     found: list[int] = []
     for part in sliced(parents):

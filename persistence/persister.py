@@ -44,7 +44,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one transfer; `error` is empty where it went well."""
+    """What came of one transfer; `error` is empty where it went well, and the seconds are those of the catalog then."""
 
     ref: Ref
     method: Method
@@ -152,10 +152,12 @@ class Persister:
     def _carry_out(self, choice: Choice, lease: Lease, predicted: float | None) -> Outcome:
         begun = time.monotonic()
         method = choice.plan.method
+        seconds: float | None = None
         error = ""
         try:
             with self.claims.kept(lease):  # what has to be made again first may take longer than a lease lasts
-                method = self._send(self.catalog.get(choice.ref), choice.plan, lease)
+                sent = self._send(self.catalog.get(choice.ref), choice.plan, lease)
+                method, seconds = sent.method or method, sent.actual_seconds
         except LeaseLost as lost:
             error = str(lost)
         except (Gone, CacheDamaged) as lost:
@@ -174,20 +176,19 @@ class Persister:
             raise
         if method is not choice.plan.method:
             predicted = choice.plan.data.seconds if choice.plan.data else None
-        return Outcome(choice.ref, method, predicted, time.monotonic() - begun, error)
+        return Outcome(choice.ref, method, predicted, time.monotonic() - begun if seconds is None else seconds, error)
 
-    def _send(self, dataset: Dataset, plan: TransferPlan, lease: Lease) -> Method:
-        """Send as planned, and by data where the operation turns out not to do; returns what was sent."""
+    def _send(self, dataset: Dataset, plan: TransferPlan, lease: Lease) -> Dataset:
+        """Send as planned, and by data where the operation turns out not to do; returns it as it is recorded then."""
         if plan.method is Method.OPERATION and dataset.digest:
             sources = self.catalog.get_all(dataset.sources)
             if all(source.persisted for source in sources):
                 try:
-                    self.sender.send_operation(dataset, lease, sources)
-                    return Method.OPERATION
+                    return self.sender.send_operation(dataset, lease, sources)
                 except OutputDiffers:
                     self.restorer.unmask(dataset, sources)
                 except OperationFailed:
-                    below = [self.restorer.verify(source, deep=True) for source in sources]
+                    below = [self.restorer.verifier.verify(source, deep=True) for source in sources]
                     if not dataset.in_cache and all(source.persisted for source in below):
                         raise
         if not dataset.in_cache:
@@ -195,12 +196,11 @@ class Persister:
             dataset = self.catalog.get(dataset.ref)
         if plan.method is Method.OPERATION:
             self.claims.now_by(lease, Method.DATA, plan.data.seconds if plan.data else None)
-        self.sender.send_data(dataset, lease)
-        return Method.DATA
+        return self.sender.send_data(dataset, lease)
 
     def _is_lost(self, ref: Ref) -> bool:
         """Look again, and mark it lost if it is: the worker may have been late, and the bytes elsewhere by now."""
         try:
-            return not self.restorer.verify(self.catalog.get(ref), deep=True).in_cache
+            return not self.restorer.verifier.verify(self.catalog.get(ref), deep=True).in_cache
         except StorageUnavailable:
             return False

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from persistence.history import Costs, Measurement
 from persistence.lineage import Lineage
-from persistence.model import Cache, Ref
+from persistence.model import Ref
 from persistence.priority import Policy, Score, in_turn
 from persistence.recovery import RecoveryPlan, exposed_in, plan_recovery
 from persistence.transfer import TransferPlan, decide
@@ -45,5 +45,4 @@ def with_bandwidth(costs: Costs, bandwidth: float) -> Costs:
 def if_the_cache_were_lost(lineage: Lineage, costs: Costs) -> RecoveryPlan:
     """What would have to be done to have again all that is committed and only in the cache."""
     exposed = exposed_in(lineage)
-    gone = [replace(d, cache=Cache.LOST) for d in lineage.datasets.values() if d.in_cache]
-    return plan_recovery(lineage.changed(*gone), [d.ref for d in exposed], costs)
+    return plan_recovery(lineage.without_cache(), [d.ref for d in exposed], costs)

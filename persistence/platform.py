@@ -20,12 +20,16 @@ from persistence.monitoring.settings import MonitoringSettings
 from persistence.monitoring.telemetry import open_meter
 from persistence.persister import Persister
 from persistence.priority import Policy, make_policy
+from persistence.proof import Bounds
+from persistence.proof_claims import ProofClaims
+from persistence.prover import Prover
 from persistence.replacement import Replacement
 from persistence.restoring import Restorer
 from persistence.runner import Runner, load_runner
 from persistence.sending import Pace, Sender
 from persistence.settings import Settings
 from persistence.store import Store
+from persistence.verification import UnderStoreWatch, Verifier
 
 
 @dataclass
@@ -38,10 +42,12 @@ class Platform:
     under: Backend
     runner: Runner
     claims: Claims
+    watch: UnderStoreWatch
     replacement: Replacement
     restorer: Restorer
     store: Store
     persister: Persister
+    prover: Prover
     maintenance: Maintenance
     meter: Meter
     lineage: Lineage | None
@@ -72,12 +78,15 @@ def open_platform(
     lineage = open_lineage(monitoring, settings.policy)
     if lineage is not None:
         catalog.hear(lineage.heard)
-    cache = open_backend(settings.cache_uri or f"file://{_private(settings.home)}", "cache", settings)
+    cache = open_backend(settings.cache_uri or f"file://{private_cache(settings.home)}", "cache", settings)
     under_uri = settings.under_uri or f"file://{settings.home / 'under'}"
     under = open_backend(under_uri, "under", settings, in_use=catalog.uses_under_store)
     claims = Claims(catalog, settings.lease_seconds)
-    replacement = Replacement(catalog, cache, capacity=settings.cache_capacity, order=settings.replacement)
-    restorer = Restorer(catalog, claims, cache, under, runner, replacement, settings.reader_seconds)
+    verifier = Verifier(catalog, cache, under)
+    replacement = Replacement(
+        catalog, cache, under, verifier, capacity=settings.cache_capacity, order=settings.replacement
+    )
+    restorer = Restorer(catalog, claims, cache, under, runner, verifier, replacement, settings.reader_seconds)
     policy = policy_of(settings)
     sender = Sender(catalog, claims, cache, under, runner)
     store = Store(
@@ -92,6 +101,7 @@ def open_platform(
         reader_seconds=settings.reader_seconds,
         retry_seconds=settings.retry_seconds,
         sync_patience=settings.sync_patience,
+        sync_unproven=settings.sync_unproven,
     )
     persister = Persister(
         catalog=catalog,
@@ -102,10 +112,25 @@ def open_platform(
         small_bytes=settings.small_bytes,
         retry_seconds=settings.retry_seconds,
     )
+    prover = Prover(
+        catalog=catalog,
+        claims=claims,
+        proofs=ProofClaims(catalog, settings.lease_seconds),
+        cache=cache,
+        under=under,
+        runner=runner,
+        replacement=replacement,
+        restorer=restorer,
+        bounds=Bounds(settings.prove_bytes, settings.prove_seconds),
+        reader_seconds=settings.reader_seconds,
+        enabled=settings.prove,
+    )
     maintenance = Maintenance(catalog, cache, under, restorer, settings.keep_generations, settings.reader_seconds)
+    watch = UnderStoreWatch(catalog, under)
     return Platform(
-        settings, catalog, cache, under, runner, claims, replacement, restorer, store, persister, maintenance, meter,
-        lineage,
+        settings, catalog, cache, under, runner, claims, watch, replacement, restorer, store, persister, prover,
+        maintenance,
+        meter, lineage,
     )  # fmt: skip
 
 
@@ -124,7 +149,7 @@ def default_cache(home: Path) -> Path:
     return shared / f"springline-{hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:12]}"
 
 
-def _private(home: Path) -> Path:
+def private_cache(home: Path) -> Path:
     """The default cache, made for its owner alone; raises `StorageUnavailable` where it is somebody else's.
 
     Everybody may make folders in /dev/shm, and the name of this one can be guessed.

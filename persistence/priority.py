@@ -15,7 +15,7 @@ from typing import Literal, Protocol, get_args
 
 from persistence.history import Costs
 from persistence.lineage import Lineage
-from persistence.model import Phase, Ref
+from persistence.model import Idempotence, Phase, Ref
 from persistence.transfer import decide
 from persistence.wording import say_bytes, say_list, say_seconds
 
@@ -24,6 +24,7 @@ POLICIES: tuple[str, ...] = get_args(PolicyName)
 
 GONE_SECONDS_PER_BYTE = 1e-3  # what a byte that nothing can bring back counts: 1 GB as much as 12 days of recomputing
 GONE_SECONDS = 3600.0  # and every such generation, however small
+UNPROVEN_SHARE = 0.1  # of that for what only a declaration would bring back: one in ten is taken to be wrong
 _LINK_GUESS = 50e6  # bytes a second, until the link has been measured
 _RUN_GUESS = 50e6  # bytes a second of an operation that was never measured
 _LEAST_SEND = 1e-3  # seconds: nothing is sent in less
@@ -72,7 +73,10 @@ def in_turn(refs: Iterable[Ref], lineage: Lineage, costs: Costs, policy: Policy,
 
 @dataclass(frozen=True)
 class Paper:
-    """P = a·x1 + b·x2 + c·x3 + d·x4: operation recorded, repeatable, checkpoint, times read."""
+    """P = a·x1 + b·x2 + c·x3 + d·x4: operation recorded, repeatable, checkpoint, times read.
+
+    An operation that is declared idempotent and was never seen to repeat counts half as repeatable.
+    """
 
     weights: tuple[float, float, float, float]
     name: str = "paper"
@@ -83,15 +87,17 @@ class Paper:
         operation = lineage.operation_of(ref)
         recorded = operation is not None and operation.runnable
         repeatable = operation is not None and operation.repeatable
-        x = (float(recorded), float(repeatable), float(dataset.checkpoint), float(dataset.reads))
+        declared = repeatable and operation is not None and operation.idempotence is Idempotence.DECLARED
+        x = (float(recorded), 0.5 if declared else float(repeatable), float(dataset.checkpoint), float(dataset.reads))
         terms = {
             f"{w}·x{i}": weight * value
             for i, (w, weight, value) in enumerate(zip("abcd", self.weights, x, strict=True), 1)
         }
         value = sum(terms.values())
         origin = (
-            "idempotent" if repeatable else "not idempotent" if recorded else "gone" if operation else "not recorded"
-        )
+            "only declared idempotent" if declared else "idempotent" if repeatable
+            else "not idempotent" if recorded else "gone" if operation else "not recorded"
+        )  # fmt: skip
         words = (
             f"its operation is {origin}, it is {'a' if dataset.checkpoint else 'no'} checkpoint, "
             f"read {dataset.reads} times: P = {' + '.join(f'{term:g}' for term in terms.values())} = {value:g}"
@@ -161,7 +167,8 @@ class ValueDensity:
     P(the cache is lost within a day) × (what a loss now would cost − what it would cost with this one
     persisted) / time to persist. Persisting saves running it again, and running unpersisted ancestors that
     only it needs; what cannot be made again costs a great deal, growing with its bytes, and so does all that
-    was made from it. Looks at unpersisted ancestors, their dependents, and unpersisted descendants.
+    was made from it; what only operations bring back that were never seen to repeat, a share of that. Looks at
+    unpersisted ancestors, their dependents, and unpersisted descendants.
     """
 
     mean_fault_seconds: float
@@ -177,11 +184,18 @@ class ValueDensity:
             runs = _runs_saved(ref, lineage)
             saved = sum(_run_seconds(r, lineage, costs) for r in runs)
             what = f"{say_seconds(saved)} of running {say_list(runs)} again" if runs else "nothing: nobody needs it"
+            if doubted := [r for r in (ref, *_cleared(ref, lineage)) if lineage.doubts(r) and _missed(r, lineage)]:
+                share = UNPROVEN_SHARE * _gone_seconds(doubted, lineage)
+                saved += share
+                what += (
+                    f", and perhaps {say_list(doubted)} for good, by an operation that was never seen to repeat, "
+                    f"which counts as {say_seconds(share)}"
+                )
         else:
             lost = [r for r in (ref, *_rescued(ref, lineage)) if _missed(r, lineage)]
-            size = sum(lineage.datasets[r].bytes for r in lost)
-            saved = len(lost) * GONE_SECONDS + size * GONE_SECONDS_PER_BYTE
-            what = f"{say_list(lost)} for good, {say_bytes(size)}, which counts as {say_seconds(saved)}"
+            saved = _gone_seconds(lost, lineage)
+            size = say_bytes(sum(lineage.datasets[r].bytes for r in lost))
+            what = f"{say_list(lost)} for good, {size}, which counts as {say_seconds(saved)}"
             what = what if lost else "nothing: nobody needs it"
         terms = {"P(loss within a day)": chance, "seconds saved": saved, "seconds to persist": seconds}
         words = f"a loss of the cache would cost {what}; persisting it takes {say_seconds(seconds)}"
@@ -224,6 +238,21 @@ def _rescued(ref: Ref, lineage: Lineage) -> tuple[Ref, ...]:
         if not lineage.why_not_repeatable(below) and all(lineage.kept(s) or lineage.recomputable(s) for s in stuck):
             rescued[below] = None
     return tuple(rescued)
+
+
+def _cleared(ref: Ref, lineage: Lineage) -> tuple[Ref, ...]:
+    """What only unproven operations bring back now, and proven ones would if `ref` were persisted."""
+    cleared: dict[Ref, None] = {}
+    for below in lineage.unpersisted_below(ref):
+        others = (s for s in lineage.datasets[below].sources if s != ref and s not in cleared)
+        if lineage.doubts(below) and not lineage.why_not_proven(below) and not any(map(lineage.doubts, others)):
+            cleared[below] = None
+    return tuple(cleared)
+
+
+def _gone_seconds(refs: Collection[Ref], lineage: Lineage) -> float:
+    """What losing all of `refs` for good counts."""
+    return len(refs) * GONE_SECONDS + sum(lineage.datasets[r].bytes for r in refs) * GONE_SECONDS_PER_BYTE
 
 
 def _needed(ref: Ref, lineage: Lineage) -> bool:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Iterable
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from dotenv import dotenv_values
 from pydantic import BeforeValidator, Field, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
@@ -16,10 +22,25 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from persistence.wording import parse_bytes, parse_json_object, say_near
+
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 PREFIX = "SPRINGLINE_"
+
+# Each module that declares settings, those that are quick to import first.
+MODULES = (
+    "persistence.settings",
+    "persistence.monitoring.settings",
+    "spark_jobs.settings",
+    "services.settings",
+    "spark_jobs.streaming.settings",
+)
+# Variables of ours that no class of settings reads.
+_OTHERS = frozenset({"PROFILE", "SERVICE_TOKEN", "WORKER_PYTHON"})
+
+logger = logging.getLogger("springline.settings")
 
 
 def profile_file(chosen: str, profiles: Path) -> Path:
@@ -32,6 +53,12 @@ def profile_file(chosen: str, profiles: Path) -> Path:
         names = ", ".join(sorted(each.stem for each in profiles.glob("*.env"))) or "none"
         raise SettingsError(f"{PREFIX}PROFILE={chosen!r}: no file {path}; the profiles here: {names}")
     return path.resolve()
+
+
+def _chosen_profile() -> Path | None:
+    """The file that SPRINGLINE_PROFILE chooses, if it chooses one; raises `SettingsError`."""
+    chosen = os.environ.get(f"{PREFIX}PROFILE", "")
+    return profile_file(chosen, checkout() / "profiles") if chosen else None
 
 
 def checkout() -> Path:
@@ -53,6 +80,39 @@ def _wrong(error: ErrorDetails) -> str:
 
 # Names, separated by commas in the environment and in profiles.
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+# A number of bytes: 8000000000, 8GB or 7.5GiB.
+Bytes = Annotated[int, BeforeValidator(parse_bytes)]
+# Bytes a second: 50000000 or 50MB.
+Bandwidth = Annotated[float, BeforeValidator(parse_bytes)]
+# Texts by name, a JSON object in the environment and in profiles.
+JsonObject = Annotated[dict[str, str], NoDecode, BeforeValidator(parse_json_object)]
+
+
+def unknown_settings(given: frozenset[str]) -> dict[str, str]:
+    """Which of these names of SPRINGLINE_<NAME> no package reads, each with the nearest that one does read, or ""."""
+    known = set(_OTHERS)
+    for module in MODULES:
+        if given <= known:
+            return {}
+        if find_spec(module.partition(".")[0]) is None:
+            continue  # this part is not installed
+        declared = vars(import_module(module)).values()
+        for each in declared:
+            if isinstance(each, type) and issubclass(each, ProfiledSettings):
+                known |= {name.upper() for name in each.model_fields}
+    return {name: say_near(name, known) for name in sorted(given - known)}
+
+
+@cache
+def _warn_of_unknown(given: frozenset[str], where: str) -> None:
+    """Once a process: a misspelt setting leaves its default in force, which nobody would notice."""
+    for name, near in unknown_settings(given).items():
+        meant = f"; did you mean {PREFIX}{near}?" if near else ""
+        logger.warning("%s: %s%s is no setting and changes nothing%s", where, PREFIX, name, meant)
+
+
+def _names(variables: Iterable[str]) -> frozenset[str]:
+    return frozenset(each.removeprefix(PREFIX) for each in variables if each.startswith(PREFIX))
 
 
 class ProfiledSettings(BaseSettings):
@@ -70,6 +130,9 @@ class ProfiledSettings(BaseSettings):
             super().__init__(**chosen)
         except ValidationError as error:
             raise SettingsError("; ".join(_wrong(each) for each in error.errors(include_input=False))) from None
+        _warn_of_unknown(_names(os.environ), "environment")
+        if file := _chosen_profile():
+            _warn_of_unknown(_names(dotenv_values(file)), str(file))
 
     @field_validator("home")
     @classmethod
@@ -87,8 +150,5 @@ class ProfiledSettings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         sources = (init_settings, env_settings)
-        chosen = os.environ.get(f"{PREFIX}PROFILE", "")
-        if not chosen:
-            return sources
-        file = profile_file(chosen, checkout() / "profiles")
-        return (*sources, DotEnvSettingsSource(settings_cls, env_file=file))
+        file = _chosen_profile()
+        return (*sources, DotEnvSettingsSource(settings_cls, env_file=file)) if file else sources

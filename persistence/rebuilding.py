@@ -11,7 +11,7 @@ from sqlalchemy import Connection, insert
 from persistence import sidecar
 from persistence.backends.spec import Backend
 from persistence.catalog import Catalog
-from persistence.errors import PersistenceError
+from persistence.errors import Misuse, PersistenceError
 from persistence.model import Cache, Dataset, Phase, Ref, Under
 from persistence.places import Place, cache_place, place_of
 from persistence.schema import commit_counter, generation, source
@@ -36,8 +36,9 @@ def rebuild(catalog: Catalog, under: Backend) -> Rebuilt:
     A source that is not persisted is recorded as retired: so lineage names it, and knows that it is gone.
     """
     if catalog.find(limit=1):
-        raise PersistenceError("the catalog is not empty; rebuild fills an empty one only")
+        raise Misuse("the catalog is not empty; rebuild fills an empty one only")
     report = Rebuilt()
+    under.mark_root()
     copies = _newest_copies(under, report)
     with catalog.writing() as connection:
         _record_all(catalog, connection, copies, report)

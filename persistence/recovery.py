@@ -7,7 +7,7 @@ upstream, each once. Source: the paper, "Faults"; docs/persistence.md.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from persistence.history import Costs, Prediction
 from persistence.lineage import Lineage
@@ -27,23 +27,33 @@ class Step:
 
 @dataclass(frozen=True)
 class RecoveryPlan:
-    """Steps in the order in which they can be done, what cannot be brought back and why, and predicted seconds."""
+    """Steps in the order in which they can be done, what cannot be brought back and why, and predicted seconds.
+
+    `unproven`: the targets that come back only if operations keep their word that were never seen to repeat.
+    """
 
     steps: tuple[Step, ...]
     irrecoverable: Mapping[Ref, tuple[str, ...]]
     seconds: float
+    unproven: Mapping[Ref, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Risk:
-    """What the loss of the whole cache would cost: bytes that could be made again, in how long, and bytes gone."""
+    """What the loss of the whole cache would cost: bytes in three parts, and the seconds to make the first two again.
+
+    Recomputable: by operations that were seen to repeat their digest. Unproven: only if an operation keeps its word
+    that was never seen to. Irrecoverable: gone for good.
+    """
 
     bytes: int
     recomputable_bytes: int
-    recompute_seconds: float
+    unproven_bytes: int
     irrecoverable_bytes: int
-    irrecoverable: tuple[Ref, ...]
+    recompute_seconds: float
     recomputable: tuple[Ref, ...]
+    unproven: tuple[Ref, ...]
+    irrecoverable: tuple[Ref, ...]
 
 
 def plan_recovery(lineage: Lineage, targets: Collection[Ref], costs: Costs) -> RecoveryPlan:
@@ -56,7 +66,8 @@ def plan_recovery(lineage: Lineage, targets: Collection[Ref], costs: Costs) -> R
     steps = [_fetch(lineage, ref, costs) for ref in dict.fromkeys(targets) if _only_below(lineage, ref)]
     wanted = frozenset(targets)
     steps += [_recompute(lineage, ref, costs, asked=ref in wanted) for ref in order]
-    return RecoveryPlan(tuple(steps), blocked, sum(step.predicted.seconds for step in steps if step.predicted))
+    seconds = sum(step.predicted.seconds for step in steps if step.predicted)
+    return RecoveryPlan(tuple(steps), blocked, seconds, lineage.unproven(targets))
 
 
 def at_risk(lineage: Lineage, costs: Costs) -> Risk:
@@ -68,15 +79,18 @@ def at_risk(lineage: Lineage, costs: Costs) -> Risk:
     exposed = sorted(exposed_in(lineage), key=lambda d: d.ref)
     after = lineage.changed(*(replace(d, cache=Cache.LOST) for d in exposed))
     plan = plan_recovery(after, [d.ref for d in exposed], costs)
-    back = [d for d in exposed if d.ref not in plan.irrecoverable]
     gone = [d for d in exposed if d.ref in plan.irrecoverable]
+    unproven = [d for d in exposed if d.ref in plan.unproven]
+    back = [d for d in exposed if d.ref not in plan.irrecoverable and d.ref not in plan.unproven]
     return Risk(
         bytes=_total(exposed),
         recomputable_bytes=_total(back),
-        recompute_seconds=plan.seconds,
+        unproven_bytes=_total(unproven),
         irrecoverable_bytes=_total(gone),
-        irrecoverable=tuple(d.ref for d in gone),
+        recompute_seconds=plan.seconds,
         recomputable=tuple(d.ref for d in back),
+        unproven=tuple(d.ref for d in unproven),
+        irrecoverable=tuple(d.ref for d in gone),
     )
 
 

@@ -9,6 +9,8 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from persistence.visible_text import visible
+
 _NAMES = (
     r"password|passwd|pwd|passphrase|secret(?:[\w.-]*key)?|token|delegation|credentials?"
     r"|(?:api|access|fernet|private|account|encryption)[._-]?key"
@@ -54,5 +56,5 @@ def traceback_without_secrets(*foreseen: type[Exception]) -> Iterator[None]:
     except foreseen:
         raise
     except Exception:
-        print(redacted(traceback.format_exc()), end="", file=sys.stderr)
+        sys.stderr.write(visible(redacted(traceback.format_exc())))
         sys.exit(1)

@@ -28,6 +28,7 @@ from persistence.replacement import Replacement
 from persistence.runner import Runner
 from persistence.sending import OutputDiffers, copy
 from persistence.transitions import Event
+from persistence.verification import Verifier
 from persistence.wording import say_list
 
 _MOST_SURPRISES = 5
@@ -65,6 +66,7 @@ class Restorer:
     cache: Backend
     under: Backend
     runner: Runner
+    verifier: Verifier
     replacement: Replacement
     reader_seconds: float
     sleep: Callable[[float], None] = time.sleep
@@ -114,7 +116,7 @@ class Restorer:
 
     def can_be_had(self, dataset: Dataset) -> bool:
         """Whether its bytes are there, or can be brought back from what is there."""
-        return self.verify(dataset).available or not self._plan_on_what_is_there([dataset.ref]).irrecoverable
+        return self.verifier.verify(dataset).available or not self._plan_on_what_is_there([dataset.ref]).irrecoverable
 
     def forget(self, dataset: Dataset) -> None:
         """Remove every copy of a generation whose life is over; does nothing where that was done before."""
@@ -122,26 +124,15 @@ class Restorer:
             remove_all(self.cache, self.under, dataset)
             self.catalog.amend(dataset.ref, cache_location="", under_location="")
 
-    def verify(self, dataset: Dataset, *, deep: bool = False) -> Dataset:
-        """Look whether the bytes are where the catalog says; what is missing or damaged is marked so.
+    def unmask(self, dataset: Dataset, sources: Sequence[Dataset]) -> list[Ref] | None:
+        """A second run gave another digest: its operation is a liar, unless a source was damaged: None then.
 
-        Looks where a reader would: in the cache, else in the under-store. Compares sizes, with `deep`
-        also checksums, and in both. Returns the generation as it is then.
+        Returns the waiting generations that went to the head of the queue thereby.
         """
-        if dataset.in_cache and not self._whole(self.cache, dataset.cache_location, dataset.checksum, dataset, deep):
-            dataset = self._mark(dataset, Event.LOST, "its cached files are missing or damaged")
-        look_below = dataset.persisted and (deep or not dataset.in_cache)
-        if look_below and not self._whole(self.under, dataset.under_location, dataset.under_checksum, dataset, deep):
-            dataset = self._mark(dataset, Event.UNDER_LOST, "its files in the under-store are missing or damaged")
-        return dataset
-
-    def unmask(self, dataset: Dataset, sources: Sequence[Dataset]) -> bool:
-        """A second run gave another digest: its operation is a liar, unless a source was damaged; True if it is."""
         assert dataset.call is not None
-        if [source for source in sources if self._changed(source, self.verify(source, deep=True))]:
-            return False
-        self.catalog.saw_repeat(dataset.call, same=False)
-        return True
+        if [source for source in sources if self._changed(source, self.verifier.verify(source, deep=True))]:
+            return None
+        return self.catalog.saw_repeat(dataset.call, same=False)
 
     def _on_their_way(self, lost: Iterable[Ref], sending: Ref | None) -> bool:
         """Whether somebody else is sending one of `lost`, or of what they are made from."""
@@ -158,7 +149,7 @@ class Restorer:
             steps = [lineage.datasets[step.ref] for step in plan.steps if step.action == "recompute"]
             sources = {ref for step in steps for ref in step.sources} - looked_at
             looked_at |= sources
-            seen = [self.verify(source) for source in self.catalog.get_all(sorted(sources))]
+            seen = [self.verifier.verify(source) for source in self.catalog.get_all(sorted(sources))]
             changed = [dataset for dataset in seen if self._changed(lineage.datasets[dataset.ref], dataset)]
             if not changed:
                 return plan
@@ -219,10 +210,10 @@ class Restorer:
             try:
                 manifest = copy(self.under, dataset.under_location, self.cache, half)
             except Gone:
-                self._mark(dataset, Event.UNDER_LOST, "its files in the under-store are missing")
+                self.verifier.mark(dataset, Event.UNDER_LOST, "its files in the under-store are missing")
                 raise
             if manifest.checksum != dataset.under_checksum:
-                self._mark(dataset, Event.UNDER_LOST, "its copy in the under-store is damaged")
+                self.verifier.mark(dataset, Event.UNDER_LOST, "its copy in the under-store is damaged")
                 raise DamagedCopy(f"{dataset.ref}: its copy in the under-store is not what was put there")
             if self._manifest(half).checksum != manifest.checksum:
                 raise DamagedCopy(f"{dataset.ref}: the bytes that arrived in the cache are not those sent")
@@ -232,7 +223,7 @@ class Restorer:
 
     def _recompute(self, dataset: Dataset) -> None:
         assert dataset.call is not None
-        sources = [self.verify(source) for source in self.catalog.get_all(dataset.sources)]
+        sources = [self.verifier.verify(source) for source in self.catalog.get_all(dataset.sources)]
         self._require(dataset, sources)
         inputs = [
             self.cache.uri(source.cache_location) if source.in_cache else self.under.uri(source.under_location)
@@ -243,7 +234,7 @@ class Restorer:
             try:
                 written = self.runner.run(dataset.call, inputs, self.cache.uri(half))
             except OperationFailed as failure:
-                self._require(dataset, [self.verify(source, deep=True) for source in sources], sources)
+                self._require(dataset, [self.verifier.verify(source, deep=True) for source in sources], sources)
                 kind = RunnerAway if isinstance(failure, RunnerAway) else OperationFailed
                 raise kind(f"{dataset.ref} could not be recomputed: {failure}") from failure
             if dataset.digest and written.digest != dataset.digest:
@@ -290,22 +281,3 @@ class Restorer:
             return self.cache.manifest(half)
         except FileNotFoundError as error:
             raise Gone(f"{half}: the cache was taken away while it was brought back") from error
-
-    def _mark(self, dataset: Dataset, event: Event, why: str) -> Dataset:
-        """Record a loss, unless the copy that was looked at no longer is the one that counts."""
-        column = "cache_location" if event is Event.LOST else "under_location"
-        try:
-            return self.catalog.change(dataset.ref, event, why=why, only_if={column: getattr(dataset, column)})
-        except RefusedTransition:
-            return self.catalog.get(dataset.ref)
-
-    @staticmethod
-    def _whole(backend: Backend, location: str, checksum: str, dataset: Dataset, deep: bool) -> bool:
-        try:
-            if deep:
-                return backend.manifest(location).checksum == checksum
-            files = backend.files(location)
-        except (FileNotFoundError, DamagedCopy):
-            return False
-        # The bytes of a copy that an operation made beside the under-store may differ in number.
-        return bool(files) and (checksum != dataset.checksum or sum(f.bytes for f in files) == dataset.bytes)

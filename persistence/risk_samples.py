@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from math import ceil
 
@@ -20,9 +20,10 @@ _MONTH = 30 * _DAY
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The part of the risk that lies with what one DAG made: bytes only in the cache, and seconds to run it again."""
+    """The part of the risk that lies with what one DAG made: see `recovery.Risk`."""
 
     bytes: int = 0
+    unproven_bytes: int = 0
     irrecoverable_bytes: int = 0
     recompute_seconds: float = 0.0
 
@@ -33,23 +34,26 @@ class Sample:
 
     at: float
     bytes: int
+    unproven_bytes: int
     irrecoverable_bytes: int
     recompute_seconds: float
 
 
 def shares_of(loss: CacheLoss, costs: Costs) -> dict[str, Share]:
     """The risk by DAG; the empty one stands for what no DAG made, and is always there."""
-    whole, gone, seconds = {"": 0}, {"": 0}, {"": 0.0}
+    whole, doubted, gone, seconds = {"": 0}, {"": 0}, {"": 0}, {"": 0.0}
     for key in loss.exposed:
         row = loss.rows[key]
         whole[row.dag_id] = whole.get(row.dag_id, 0) + row.bytes
         if loss.causes[key]:
             gone[row.dag_id] = gone.get(row.dag_id, 0) + row.bytes
+        elif loss.doubts[key]:
+            doubted[row.dag_id] = doubted.get(row.dag_id, 0) + row.bytes
     for key in loss.again(loss.exposed):
         dag_id = loss.rows[key].dag_id
         seconds[dag_id] = seconds.get(dag_id, 0.0) + (loss.seconds(key, costs) or 0.0)
     return {
-        dag_id: Share(whole.get(dag_id, 0), gone.get(dag_id, 0), seconds.get(dag_id, 0.0))
+        dag_id: Share(whole.get(dag_id, 0), doubted.get(dag_id, 0), gone.get(dag_id, 0), seconds.get(dag_id, 0.0))
         for dag_id in dict.fromkeys((*whole, *seconds))
     }
 
@@ -74,20 +78,26 @@ def superfluous(minutes: Iterable[int], now: int) -> list[int]:
 class RiskSamples(Measurements):
     """The part of the catalog that remembers what stood at risk."""
 
-    def sample_risk(self) -> bool:
-        """Record what a loss of the cache would cost now, unless this minute has its sample; True if it did."""
+    def sample_risk(self, *, why_away: Callable[[], str] = lambda: "") -> bool:
+        """Record what a loss of the cache would cost now, unless this minute has its sample; True if it did.
+
+        `why_away` is asked why the under-store's copies count for nothing; empty: they count.
+        """
         minute = int(self.now() // 60)
         here = select(risk_sample.c.minute).where(risk_sample.c.dag_id == "")
         with self.reading() as connection:
             if connection.scalar(here.where(risk_sample.c.minute == minute)) is not None:
                 return False
-            loss = loss_from(connection)
+        away = bool(why_away())  # a store is asked outside of the transaction, as it may be slow
+        with self.reading() as connection:
+            loss = loss_from(connection, away=away)
         return self._record(minute, shares_of(loss, self.costs_of(loss.unmeasured)))
 
     def risk_since(self, since: float = 0.0, *, dag_ids: Collection[str] | None = None) -> list[Sample]:
         """The samples from `since` (seconds since 1970) on, the newest last; `dag_ids`: the shares of these alone."""
         mine = risk_sample.c.dag_id.in_(dag_ids) if dag_ids is not None else risk_sample.c.dag_id.is_not(None)
-        columns = (risk_sample.c.bytes, risk_sample.c.irrecoverable_bytes, risk_sample.c.recompute_seconds)
+        table = risk_sample.c
+        columns = (table.bytes, table.unproven_bytes, table.irrecoverable_bytes, table.recompute_seconds)
         query = (
             select(risk_sample.c.minute, *(func.sum(case((mine, column), else_=0)) for column in columns))
             .where(risk_sample.c.minute >= ceil(since / 60))
@@ -96,8 +106,8 @@ class RiskSamples(Measurements):
         )
         with self.reading() as connection:
             return [
-                Sample(minute * 60.0, int(whole), int(gone), float(seconds))
-                for minute, whole, gone, seconds in connection.execute(query)
+                Sample(minute * 60.0, int(whole), int(doubted), int(gone), float(seconds))
+                for minute, whole, doubted, gone, seconds in connection.execute(query)
             ]
 
     def risk_dag_ids(self) -> list[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from persistence.errors import OperationFailed, PersistenceError
+from persistence.errors import Misuse, OperationFailed
 from persistence.model import Call, Operation, Written
 
 
@@ -22,6 +22,14 @@ class Runner(Protocol):
         `output` is a folder that does not exist yet. Raises `OperationFailed`, also when the
         registered version is not `call.version`.
         """
+
+
+@runtime_checkable
+class Interruptible(Protocol):
+    """What a runner also is whose run can be ended by another thread; a proof by another one is run to its end."""
+
+    def interrupt(self) -> None:
+        """Have the operation that is being run end soon, with `OperationFailed`; does nothing if none is."""
 
 
 class NoRunner:
@@ -45,8 +53,8 @@ def load_runner(spec: str) -> Runner:
     try:
         found = import_module(module)
     except (ImportError, TypeError, ValueError) as error:
-        raise PersistenceError(f"SPRINGLINE_RUNNER={spec!r}, as module:factory, cannot be imported: {error}") from error
+        raise Misuse(f"SPRINGLINE_RUNNER={spec!r}, as module:factory, cannot be imported: {error}") from error
     make = getattr(found, factory, None)
     if not callable(make):
-        raise PersistenceError(f"SPRINGLINE_RUNNER={spec!r}, as module:factory: {module} has no such factory")
+        raise Misuse(f"SPRINGLINE_RUNNER={spec!r}, as module:factory: {module} has no such factory")
     return make()  # type: ignore[no-any-return]

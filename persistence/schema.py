@@ -165,6 +165,20 @@ operation = Table(
     Column("reads", JSON, nullable=False),
 )
 
+proof = Table(
+    "proof",
+    metadata,
+    Column("operation", String, primary_key=True),
+    Column("version", String, primary_key=True),
+    Column("lease_owner", String, nullable=False, default=""),
+    Column("lease_number", BigInteger, nullable=False, default=0),
+    Column("lease_until", Float),
+    Column("not_before", Float, nullable=False, default=0.0),
+    Column("attempts", Integer, nullable=False, default=0),
+    Column("scratch", String, nullable=False, default=""),  # in the cache; empty: nobody is at it
+    Column("error", String, nullable=False, default=""),
+)
+
 dag_run = Table(
     "dag_run",
     metadata,
@@ -217,6 +231,7 @@ risk_sample = Table(
     Column("minute", BigInteger, primary_key=True, autoincrement=False),  # since 1970
     Column("dag_id", String, primary_key=True),  # empty: what no DAG made; every sample has this row
     Column("bytes", BigInteger, nullable=False),
+    Column("unproven_bytes", BigInteger, nullable=False, server_default="0"),
     Column("irrecoverable_bytes", BigInteger, nullable=False),
     Column("recompute_seconds", Float, nullable=False),
 )

@@ -150,7 +150,7 @@ class Sender:
             if not self._arrived(half, sent):
                 raise DamagedCopy(f"{dataset.ref}: the bytes that arrived in the under-store are not those sent")
             seconds = time.monotonic() - begun
-            settled = self._settle(dataset, lease, half, Method.DATA, sent.checksum, seconds)
+            settled = self._settle(dataset, lease, half, Method.DATA, sent, seconds)
         on_the_link = max(seconds - (self.pace.stood_aside - aside), 0.0)
         self.catalog.measure("", Side.STORAGE, bytes_in=dataset.bytes, seconds=on_the_link)
         return settled
@@ -172,7 +172,7 @@ class Sender:
                 )
             manifest = self._manifest(half)
             seconds = time.monotonic() - begun
-            settled = self._settle(dataset, lease, half, Method.OPERATION, manifest.checksum, seconds)
+            settled = self._settle(dataset, lease, half, Method.OPERATION, manifest, seconds)
         self.catalog.saw_repeat(dataset.call, same=True)
         self.catalog.measure(
             dataset.call.name,
@@ -209,9 +209,11 @@ class Sender:
             return self.under.manifest(half)
 
     def _settle(
-        self, dataset: Dataset, lease: Lease, half: str, method: Method, checksum: str, seconds: float
+        self, dataset: Dataset, lease: Lease, half: str, method: Method, copied: Manifest, seconds: float
     ) -> Dataset:
-        self.under.write_small(half, sidecar.NAME, sidecar.write(dataset, under_checksum=checksum))
+        checksum = copied.checksum
+        told = sidecar.write(dataset, under_checksum=checksum, under_bytes=copied.bytes)
+        self.under.write_small(half, sidecar.NAME, told)
         final = under_place(lease.ref, lease.number)
         try:
             with _taken_away(half):

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from pydantic import Field, SecretStr, field_validator
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, SecretStr, field_validator
+from pydantic_settings import NoDecode
 
 from persistence.priority import POLICIES
-from persistence.profile import ProfiledSettings
+from persistence.profile import Bandwidth, Bytes, ProfiledSettings
+
+
+def _numbers(value: object) -> object:
+    """Numbers with commas between, in brackets or not; what is no text stays as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        numbers = tuple(float(each) for each in value.strip().strip("[]()").split(","))
+    except ValueError:
+        numbers = ()
+    if len(numbers) != 4:
+        raise ValueError("write four numbers with commas between, such as -4,-2,1,0.1")
+    return numbers
 
 
 class Settings(ProfiledSettings):
@@ -16,21 +32,31 @@ class Settings(ProfiledSettings):
     )
     catalog_patience: float = Field(60, ge=0, description="Seconds that a process waits for a catalog that is away")
     cache_uri: str = Field("", description="Where the cache is; empty: a folder of this home's own in /dev/shm")
-    cache_capacity: int = Field(4 << 30, gt=0, description="Bytes that the cache may hold")
+    cache_capacity: Bytes = Field(4 << 30, gt=0, description="Bytes that the cache may hold")
     under_uri: str = Field("", description="Where the under-store is; empty: under/ in the home folder")
-    under_bandwidth: float = Field(0, ge=0, description="Bytes a second to and from the under-store; 0: no limit")
-    under_capacity: int = Field(0, ge=0, description="Bytes that the under-store may hold; 0: what its disk has")
+    under_bandwidth: Bandwidth = Field(0, ge=0, description="Bytes a second to and from the under-store; 0: no limit")
+    under_capacity: Bytes = Field(0, ge=0, description="Bytes that the under-store may hold; 0: what its disk has")
     hdfs_http: str = Field("", description="WebHDFS, `;` between several NameNodes; empty: http://HOST:9870")
     hdfs_user: str = Field("", description="User at HDFS; empty: the user of this process")
     hdfs_token: SecretStr = Field(SecretStr(""), description="Delegation token for WebHDFS, instead of a user")
     alluxio_proxy: str = Field("", description="Alluxio's proxy, `;` between several; empty: http://HOST:39999")
     ca_bundle: str = Field("", description="File of certificates for https to HDFS and Alluxio; empty: the system's")
-    persist_bandwidth: float = Field(0, ge=0, description="Bytes a second that one persister may send; 0: no limit")
+    persist_bandwidth: Bandwidth = Field(0, ge=0, description="Bytes a second that one persister may send; 0: no limit")
     policy: str = Field("value-density", description=f"Order of persisting: one of {', '.join(POLICIES)}")
-    weights: tuple[float, float, float, float] = Field(
+    weights: Annotated[tuple[float, float, float, float], NoDecode, BeforeValidator(_numbers)] = Field(
         (-4.0, -2.0, 1.0, 0.1), description="a, b, c, d of the paper's priority; a, b < 0 < c, d"
     )
-    small_bytes: int = Field(1 << 20, ge=0, description="Up to this size data is sent, never the operation")
+    sync_unproven: bool = Field(
+        False, description="Under async_and_sync, what only unproven operations could make again is written first, too"
+    )
+    prove: bool = Field(
+        True, description="Whether idle persisters run operations a second time that are only declared idempotent"
+    )
+    prove_bytes: Bytes = Field(1 << 20, ge=0, description="From this size of one output on an operation is proven")
+    prove_seconds: float = Field(
+        10, ge=0, description="From so many seconds to make one output on an operation is proven"
+    )
+    small_bytes: Bytes = Field(1 << 20, ge=0, description="Up to this size data is sent, never the operation")
     lease_seconds: float = Field(30, gt=0, description="A persister that is silent for so long loses its claim")
     retry_seconds: float = Field(5, ge=0, description="Pause after a failed transfer; doubles up to a minute")
     sync_patience: float = Field(300, ge=0, description="Seconds that a synchronous write goes on trying")

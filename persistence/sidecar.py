@@ -16,6 +16,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "path": (str,),
     "generation": (int,),
     "bytes": (int,),
+    "bytes_of_copy": (int,),
     "rows": (int, _NONE),
     "digest": (str,),
     "checksum": (str,),
@@ -30,14 +31,15 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def write(dataset: Dataset, *, under_checksum: str) -> bytes:
-    """What the copy of `dataset` says of itself, as JSON."""
+def write(dataset: Dataset, *, under_checksum: str, under_bytes: int) -> bytes:
+    """What the copy of `dataset` says of itself, as JSON; it has `under_bytes` bytes."""
     call = dataset.call
     content = {
         "form": _FORM,
         "path": dataset.ref.path,
         "generation": dataset.ref.generation,
         "bytes": dataset.bytes,
+        "bytes_of_copy": under_bytes,
         "rows": dataset.rows,
         "digest": dataset.digest,
         "checksum": under_checksum,
@@ -56,12 +58,7 @@ def write(dataset: Dataset, *, under_checksum: str) -> bytes:
 def read(content: bytes, *, where: str) -> Dataset:
     """The generation that a sidecar tells of; raises `PersistenceError` naming `where` it is if it cannot be read."""
     try:
-        told: dict[str, Any] = json.loads(content)
-        if told["form"] != _FORM:
-            raise ValueError(f"form {told['form']} is not known")
-        for key, types in _TYPES.items():
-            if not isinstance(told[key], types):
-                raise ValueError(f"{key} is {told[key]!r}")
+        told = _checked(content)
         call = told["call"]
         return Dataset(
             ref=Ref.parse(f"{told['path']}@{told['generation']}"),
@@ -81,3 +78,21 @@ def read(content: bytes, *, where: str) -> Dataset:
         )
     except (ValueError, KeyError, TypeError, InvalidPath) as error:
         raise PersistenceError(f"{where}/{NAME} cannot be read: {error}") from error
+
+
+def bytes_of_copy(content: bytes, *, where: str) -> int:
+    """How many bytes the copy beside a sidecar has; raises `PersistenceError` as `read` does."""
+    try:
+        return int(_checked(content)["bytes_of_copy"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise PersistenceError(f"{where}/{NAME} cannot be read: {error}") from error
+
+
+def _checked(content: bytes) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(content)
+    if told["form"] != _FORM:
+        raise ValueError(f"form {told['form']} is not known")
+    for key, types in _TYPES.items():
+        if not isinstance(told[key], types):
+            raise ValueError(f"{key} is {told[key]!r}")
+    return told

@@ -84,6 +84,7 @@ class Store:
     reader_seconds: float
     retry_seconds: float
     sync_patience: float
+    sync_unproven: bool = False
     sleep: Callable[[float], None] = time.sleep
 
     def register_operations(self, operations: Iterable[Operation]) -> None:
@@ -174,7 +175,7 @@ class Store:
     # ---- reading
 
     def _at_hand(self, dataset: Dataset) -> Dataset:
-        dataset = self.restorer.verify(dataset)
+        dataset = self.restorer.verifier.verify(dataset)
         if dataset.in_cache:
             return dataset
         if dataset.persisted and self.replacement.make_room(dataset.bytes):
@@ -235,7 +236,9 @@ class Store:
             return False
         if dataset.strategy is Strategy.CACHE_THROUGH:
             return True
-        return not self.catalog.lineage_around([dataset.ref], down=False).recomputable(dataset.ref)
+        lineage = self.catalog.lineage_around([dataset.ref], down=False)
+        doubted = self.sync_unproven and bool(lineage.doubts(dataset.ref))
+        return doubted or not lineage.recomputable(dataset.ref)
 
     def _persist_now(self, dataset: Dataset) -> Dataset:
         """Send the bytes and wait; goes on trying for `sync_patience` seconds."""
@@ -265,7 +268,8 @@ class Store:
     def _written_down(self, dataset: Dataset, half: str, manifest: Manifest, told: dict[str, Any]) -> Dataset:
         final = under_place(dataset.ref, 0)
         whole = replace(dataset, bytes=manifest.bytes, **told)
-        self.under.write_small(half, sidecar.NAME, sidecar.write(whole, under_checksum=manifest.checksum))
+        beside = sidecar.write(whole, under_checksum=manifest.checksum, under_bytes=manifest.bytes)
+        self.under.write_small(half, sidecar.NAME, beside)
         self.under.rename(half, final)
         return self.catalog.change(
             dataset.ref,

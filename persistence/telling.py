@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
-from persistence.exposure import exposures, worst
+from persistence.belief import say_belief
+from persistence.exposure import worst_exposure
 from persistence.model import Dataset, Method, Ref, Status
 from persistence.platform import Platform
 from persistence.recovery import Risk, Step
@@ -18,8 +16,8 @@ from persistence.transitions import Event
 from persistence.wording import counted, say_bytes, say_list, say_seconds
 
 
-def dataset_table(datasets: Sequence[Dataset], states: dict[Ref, Status]) -> Table:
-    """Datasets as a table: state, size, and how each went to the under-store."""
+def dataset_table(datasets: Sequence[Dataset], states: dict[Ref, Status], *, away: bool = False) -> Table:
+    """Datasets as a table: state, size, and how each went to the under-store, which may be `away`."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("dataset", "state", "size", "rows", "persisted", "predicted", "actual"):
         right = column in ("size", "rows", "predicted", "actual")
@@ -29,8 +27,8 @@ def dataset_table(datasets: Sequence[Dataset], states: dict[Ref, Status]) -> Tab
         predicted = say_seconds(d.predicted_seconds) if d.persisted and d.predicted_seconds is not None else ""
         actual = say_seconds(d.actual_seconds) if d.actual_seconds is not None else ""
         table.add_row(
-            str(d.ref), _COLOURED.get(states[d.ref], states[d.ref].value), say_bytes(d.bytes), rows, how_persisted(d),
-            predicted, actual,
+            str(d.ref), _COLOURED.get(states[d.ref], states[d.ref].value), say_bytes(d.bytes), rows,
+            f"{how_persisted(d) or 'there'}, away" if away and d.persisted else how_persisted(d), predicted, actual,
         )  # fmt: skip
     return table
 
@@ -62,33 +60,40 @@ def say_event(event: str) -> str:
 
 def worst_moment(platform: Platform, *, since: float = 0.0) -> tuple[float, Risk] | None:
     """The moment since then at which a loss of the cache would have cost most, and what it would have cost."""
-    moments = platform.catalog.history(since=since)
+    moments = platform.catalog.history()
     refs = list(dict.fromkeys(moment.ref for moment in moments))
     lineage = platform.catalog.lineage_around(refs, down=False)
-    found = worst(exposures(lineage, moments, platform.catalog.costs(lineage)))
-    return (found.at, found.risk) if found else None
+    worst = worst_exposure(lineage, moments, platform.catalog.costs(lineage), since=since)
+    return (worst.at, worst.risk) if worst else None
 
 
 def say_risk(risk: Risk) -> str:
     """A risk in one sentence."""
     if not risk.bytes:
         return "nothing would be lost."
-    gone = (
-        f"{say_bytes(risk.irrecoverable_bytes)} would be gone for good ({say_list(risk.irrecoverable)})"
-        if risk.irrecoverable
-        else "nothing would be gone for good"
-    )
-    back = (
-        f"{say_bytes(risk.recomputable_bytes)} in {counted(len(risk.recomputable), 'dataset')} would have to be "
-        f"made again, in about {say_seconds(risk.recompute_seconds)}"
-        if risk.recomputable
-        else "nothing would have to be made again"
-    )
-    return f"{gone}; {back}."
+    parts = []
+    if risk.irrecoverable:
+        parts.append(f"{say_bytes(risk.irrecoverable_bytes)} would be gone for good ({say_list(risk.irrecoverable)})")
+    if risk.unproven:
+        parts.append(
+            f"{say_bytes(risk.unproven_bytes)} might be gone for good ({say_list(risk.unproven)}), made by operations "
+            "that are declared idempotent and were never seen to repeat"
+        )
+    if not parts:
+        parts.append("nothing would be gone for good")
+    takes = f"in about {say_seconds(risk.recompute_seconds)}"
+    if risk.recomputable:
+        again = f"{say_bytes(risk.recomputable_bytes)} in {counted(len(risk.recomputable), 'dataset')}"
+        parts.append(f"{again} would have to be made again{', all' if risk.unproven else ','} {takes}")
+    elif risk.unproven:
+        parts.append(f"making them again would be tried, {takes}")
+    else:
+        parts.append("nothing would have to be made again")
+    return f"{'; '.join(parts)}."
 
 
-def row_of(dataset: Dataset, state: Status) -> dict[str, Any]:
-    """A dataset as the JSON of `status` has it."""
+def row_of(dataset: Dataset, state: Status, away: str) -> dict[str, Any]:
+    """A dataset as the JSON of `status` has it; `away`: why its copy in the under-store cannot be asked for."""
     return {
         "dataset": str(dataset.ref),
         "status": state.value,
@@ -97,6 +102,7 @@ def row_of(dataset: Dataset, state: Status) -> dict[str, Any]:
         "digest": dataset.digest,
         "strategy": dataset.strategy.value,
         "persisted": how_persisted(dataset),
+        "under_store_away": away if dataset.persisted else "",
         "predicted_seconds": dataset.predicted_seconds,
         "actual_seconds": dataset.actual_seconds,
         "error": dataset.error,
@@ -108,8 +114,10 @@ def risk_row(risk: Risk) -> dict[str, Any]:
     return {
         "bytes": risk.bytes,
         "recomputable_bytes": risk.recomputable_bytes,
-        "recompute_seconds": risk.recompute_seconds,
+        "unproven_bytes": risk.unproven_bytes,
         "irrecoverable_bytes": risk.irrecoverable_bytes,
+        "recompute_seconds": risk.recompute_seconds,
+        "unproven": [str(ref) for ref in risk.unproven],
         "irrecoverable": [str(ref) for ref in risk.irrecoverable],
     }
 
@@ -123,11 +131,9 @@ def recovery_row(steps: Iterable[Step], seconds: float, irrecoverable: Mapping[R
     }
 
 
-def console() -> Console:
-    """A console as wide as the terminal; into a file or a pipe, wide enough for a table."""
-    return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
-
-
-def print_json(value: object) -> None:
-    """Print a value as JSON, names in their own script."""
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+def say_away(platform: Platform, away: str) -> str:
+    """That the under-store does not answer, in one or two sentences; empty if it does."""
+    if not away:
+        return ""
+    stop = "" if away.endswith((".", "?")) else "."
+    return f"{away[:1].upper()}{away[1:]}{stop} {say_belief(platform.catalog.belief())}"

@@ -1,9 +1,15 @@
-"""How bytes, seconds and lists are said in plain words: `1.2 GB`, `3 min 20 s`, `a, b and 4 more`."""
+"""How bytes, seconds and lists are said in plain words, and read: `1.2 GB`, `3 min 20 s`, `a, b and 4 more`."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
+
+from pydantic import ByteSize, TypeAdapter, ValidationError
+
+_SIZE = TypeAdapter(ByteSize)
 
 
 def say_bytes(size: float) -> str:
@@ -13,6 +19,36 @@ def say_bytes(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" or size >= 99.5 else f"{size:.3g} {unit}"
         size /= 1000
     return f"{size:.3g} TB"
+
+
+def parse_bytes(text: object) -> object:
+    """The bytes of a size that a person wrote: `8GB`, `7.5 GiB`, `512M`, `100`; what is no text stays as it is.
+
+    Raises `ValueError`. The units are powers of 1000, those with an i powers of 1024.
+
+    >>> parse_bytes("8GB"), parse_bytes("4GiB"), parse_bytes("512")
+    (8000000000, 4294967296, 512)
+    """
+    if not isinstance(text, str):
+        return text
+    written = text.strip()
+    try:
+        return int(_SIZE.validate_python(re.sub(r"(?<=[\d\s])([kKMGTP])$", r"\1B", written)))
+    except (ValidationError, OverflowError):
+        raise ValueError("not a size: write bytes, or a number with a unit such as 512MB, 8GB or 4GiB") from None
+
+
+def parse_json_object(text: object) -> object:
+    """A JSON object that a person wrote; what is no text stays as it is. Raises `ValueError`, without the text."""
+    if not isinstance(text, str):
+        return text
+    try:
+        content = json.loads(text) if text.strip() else {}
+    except ValueError as error:
+        raise ValueError(f'is no JSON ({error}): write an object such as {{"name": "value"}}') from None
+    if not isinstance(content, dict):
+        raise ValueError('is no JSON object: write one such as {"name": "value"}')
+    return content
 
 
 def say_seconds(seconds: float) -> str:
@@ -47,6 +83,11 @@ def say_known(name: str, known: Collection[str], most: int = 5) -> str:
     if near := get_close_matches(name, known, n=3):
         return f"{', '.join(near)}, nearest of {len(known):,}"
     return say_list(known)
+
+
+def say_near(name: str, known: Collection[str]) -> str:
+    """The known name that `name` was probably meant to be; empty if none is spelled nearly so."""
+    return next(iter(get_close_matches(name, sorted(known), n=1, cutoff=0.75)), "")
 
 
 def counted(count: int, thing: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import BinaryIO, cast
 
 from persistence.backends.hdfs_bytes import HdfsBytes, Writing
 from persistence.backends.hdfs_checksum import FileSum
 from persistence.backends.link import Link, passed
+from persistence.backends.root_mark import NAME, RootMark, never
 from persistence.backends.spec import File, Manifest
 from persistence.backends.tree import Entry, ListedBackend, checked_below, files_below
 from persistence.backends.webhdfs import WebHdfs
@@ -20,10 +22,19 @@ class HdfsBackend(ListedBackend):
     DataNodes verify what they take in against checksums that the sender worked out. So a copy that was
     sent is verified by comparing HDFS's checksum of each file with that of the bytes that were sent; where
     these say no, or HDFS has a checksum of another kind, the file is read back.
+
+    The root's mark is asked for when something is not there, and before a copy gets its name, not with every call.
     """
 
     def __init__(
-        self, uri: str, web: WebHdfs, content: HdfsBytes, *, link: Link | None = None, capacity: int = 0
+        self,
+        uri: str,
+        web: WebHdfs,
+        content: HdfsBytes,
+        *,
+        link: Link | None = None,
+        capacity: int = 0,
+        in_use: Callable[[], bool] = never,
     ) -> None:
         super().__init__(uri, web.server)
         self.server = web.server
@@ -32,13 +43,22 @@ class HdfsBackend(ListedBackend):
         self._link = link
         self._capacity = capacity
         self._sent: dict[str, FileSum] = {}  # of what was sent and not compared yet, by path
+        mark = self._path(NAME)
+        self._mark = RootMark(self._uri, lambda: web.is_there(mark), lambda: web.put(mark, b""), in_use)
 
     def exists(self, location: str) -> bool:
-        return self._web.is_there(self._path(location))
+        if self._web.is_there(self._path(location)):
+            return True
+        self._mark.require()
+        return False
+
+    def mark_root(self) -> None:
+        self._mark.leave()
 
     def files(self, location: str) -> tuple[File, ...]:
         checked_below(self._uri, location)
-        return tuple(sorted(files_below(self._entries, location)))
+        with self._missing_only_from_the_store():
+            return tuple(sorted(files_below(self._entries, location)))
 
     def holds(self, location: str, sent: Manifest) -> bool:
         there = self.files(location)
@@ -47,7 +67,8 @@ class HdfsBackend(ListedBackend):
         return all(self._arrived(location, file) for file in sent.files)
 
     def chunks(self, location: str, name: str) -> Iterator[bytes]:
-        yield from passed(self._link, self._content.read(self._path(location, name)))
+        with self._missing_only_from_the_store():
+            yield from passed(self._link, self._content.read(self._path(location, name)))
 
     def create(self, location: str, name: str, size: int) -> BinaryIO:
         path = self._path(location, name)
@@ -58,11 +79,14 @@ class HdfsBackend(ListedBackend):
         return cast(BinaryIO, _Sending(writing, self._link, self._sent[path]))
 
     def rename(self, old: str, new: str) -> None:
-        self._web.move(self._path(old), self._path(new))
+        source, target = self._path(old), self._path(new)
+        self._mark.leave()
+        self._web.move(source, target)
 
     def delete(self, location: str) -> None:
         path = self._path(location)
-        self._web.remove(path)
+        if not self._web.remove(path):
+            self._mark.require()
         for sent in [sent for sent in self._sent if sent == path or sent.startswith(f"{path}/")]:
             del self._sent[sent]
 
@@ -70,16 +94,35 @@ class HdfsBackend(ListedBackend):
         try:
             return tuple(sorted(entry.name for entry in self._web.entries(self._path(location))))
         except FileNotFoundError:
+            self._mark.require()
             return ()
 
+    def locations(self, marker: str) -> Iterator[str]:
+        self._mark.require()
+        return super().locations(marker)
+
+    def copies(self) -> Iterator[str]:
+        self._mark.require()
+        return super().copies()
+
     def read_small(self, location: str, name: str) -> bytes:
-        return self._web.get(self._path(location, name))
+        with self._missing_only_from_the_store():
+            return self._web.get(self._path(location, name))
 
     def write_small(self, location: str, name: str, content: bytes) -> None:
         self._web.put(self._path(location, name), content)
 
     def _entries(self, location: str) -> Sequence[Entry]:
         return self._web.entries(self._folder(location))
+
+    @contextmanager
+    def _missing_only_from_the_store(self) -> Iterator[None]:
+        """Inside, what is not there is missing from the store; where the root is another one, nothing is known."""
+        try:
+            yield
+        except FileNotFoundError:
+            self._mark.require()
+            raise
 
     def _arrived(self, location: str, file: File) -> bool:
         path = self._path(location, file.name)

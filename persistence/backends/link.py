@@ -47,7 +47,7 @@ class Link:
         if not self.bandwidth or not count:
             return float("-inf")
         seconds = count / self.bandwidth
-        descriptor = os.open(self._state, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(self._state, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             now = self._clock()

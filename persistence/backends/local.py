@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -13,6 +13,7 @@ from typing import BinaryIO, cast
 import xxhash
 
 from persistence.backends.link import Link, passed
+from persistence.backends.root_mark import NAME, RootMark, never
 from persistence.backends.spec import Backend, File, Manifest, visible
 from persistence.backends.tree import checked_below
 from persistence.errors import DamagedCopy, InvalidPath, StorageFull, StorageUnavailable
@@ -25,11 +26,22 @@ class LocalBackend(Backend):
     """The folder `root`; `link` limits its bandwidth, `capacity` (bytes, 0: the disk's) what it holds.
 
     A `durable` one syncs what it keeps to the disk, and its root is there already: a root that is
-    missing is a disk that is not mounted, out of reach. A cache whose root is missing is empty.
+    missing, or has no mark though it is `in_use`, is a disk that is not mounted, out of reach. A cache
+    whose root is missing is empty.
     """
 
-    def __init__(self, root: Path, *, link: Link | None = None, capacity: int = 0, durable: bool = False) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        link: Link | None = None,
+        capacity: int = 0,
+        durable: bool = False,
+        in_use: Callable[[], bool] = never,
+    ) -> None:
         self.root = root.resolve()
+        mark = self.root / NAME
+        self._mark = RootMark(str(self.root), mark.is_file, lambda: self._write_mark(mark), in_use)
         self._link = link
         self._capacity = capacity
         self._durable = durable
@@ -42,6 +54,11 @@ class LocalBackend(Backend):
         path = self._reached(location)
         with _speaking_of(path):
             return path.exists()
+
+    def mark_root(self) -> None:
+        if self._durable:
+            with _speaking_of(self.root):
+                self._mark.leave()
 
     def files(self, location: str) -> tuple[File, ...]:
         top = self._reached(location)
@@ -75,6 +92,7 @@ class LocalBackend(Backend):
             if target.exists():
                 raise FileExistsError(errno.EEXIST, "the location exists", str(target))
             if self._durable:
+                self._mark.leave()
                 _sync_all_of(place)
             place.rename(target)
             if self._durable:
@@ -136,8 +154,15 @@ class LocalBackend(Backend):
         return path
 
     def _reach(self) -> None:
-        if self._durable and not self.root.is_dir():
+        if not self._durable:
+            return
+        if not self.root.is_dir():
             raise StorageUnavailable(f"{self.root} is not there: is its disk mounted?")
+        self._mark.require()
+
+    def _write_mark(self, mark: Path) -> None:
+        mark.touch()
+        _sync(self.root)
 
     def _checksum(self, path: Path) -> str:
         hasher = xxhash.xxh3_128()

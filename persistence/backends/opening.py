@@ -10,7 +10,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from persistence.backends.link import Link
 from persistence.backends.local import LocalBackend
 from persistence.backends.spec import Backend
-from persistence.errors import PersistenceError
+from persistence.errors import Misuse, StorageUnavailable
+from persistence.private import private_folder
 from persistence.settings import Settings
 
 _FORMS = {
@@ -22,7 +23,8 @@ _FORMS = {
 def open_backend(uri: str, role: str, settings: Settings, *, in_use: Callable[[], bool] = lambda: False) -> Backend:
     """The backend at `uri` for a role, "cache" or "under"; raises `PersistenceError` if none serves it.
 
-    A folder that is not there is made, unless it is `in_use`: then its disk is not mounted, and using it fails.
+    A folder that is not there is made, unless it is `in_use`: then its disk is not mounted, and using it fails. So does
+    an under-store in use whose root has not its mark; see `persistence/backends/root_mark.py`.
     """
     parts = urlsplit(uri)
     link = Link(settings.under_bandwidth, settings.home / "link.state") if role == "under" else None
@@ -30,25 +32,28 @@ def open_backend(uri: str, role: str, settings: Settings, *, in_use: Callable[[]
         if parts.scheme == "file" and not parts.netloc and parts.path.startswith("/"):
             return _folder(parts, settings, link, in_use)
         if parts.scheme == "hdfs" and parts.hostname and role == "under":
-            return _hdfs(parts, settings, link)
+            return _hdfs(parts, settings, link, in_use)
         if parts.scheme == "alluxio" and parts.hostname and role == "cache":
             return _alluxio(parts, settings)
     except ImportError as error:
-        raise PersistenceError(f"{uri} needs the Python package {error.name}: `make setup` installs it") from error
-    raise PersistenceError(f"{role}_uri {uri!r}: no backend serves this; give {_FORMS[role]}")
+        raise Misuse(f"{uri} needs the Python package {error.name}: `make setup` installs it") from error
+    raise Misuse(f"{role}_uri {uri!r}: no backend serves this; give {_FORMS[role]}")
 
 
 def _folder(parts: SplitResult, settings: Settings, link: Link | None, in_use: Callable[[], bool]) -> Backend:
     root = Path(unquote(parts.path))
     with suppress(OSError):  # out of reach for now: whoever uses it is told so, and may try again
-        if not root.is_dir() and not in_use():
-            root.mkdir(parents=True, exist_ok=True)
+        if (root.is_dir() and root.parent == settings.home) or (not root.is_dir() and not in_use()):
+            private_folder(root)  # one of a user's own that is there already keeps its rights
     if link is None:
         return LocalBackend(root)
-    return LocalBackend(root, link=link, capacity=settings.under_capacity, durable=True)
+    store = LocalBackend(root, link=link, capacity=settings.under_capacity, durable=True, in_use=in_use)
+    with suppress(StorageUnavailable):
+        store.mark_root()
+    return store
 
 
-def _hdfs(parts: SplitResult, settings: Settings, link: Link | None) -> Backend:
+def _hdfs(parts: SplitResult, settings: Settings, link: Link | None, in_use: Callable[[], bool]) -> Backend:
     from persistence.backends.hdfs import HdfsBackend
     from persistence.backends.hdfs_bytes import HdfsBytes
     from persistence.backends.webhdfs import WebHdfs
@@ -62,7 +67,8 @@ def _hdfs(parts: SplitResult, settings: Settings, link: Link | None) -> Backend:
         ca_bundle=settings.ca_bundle,
     )
     content = HdfsBytes(server, user=settings.hdfs_user)
-    return HdfsBackend(f"{server}{parts.path}", web, content, link=link, capacity=settings.under_capacity)
+    uri = f"{server}{parts.path}"
+    return HdfsBackend(uri, web, content, link=link, capacity=settings.under_capacity, in_use=in_use)
 
 
 def _alluxio(parts: SplitResult, settings: Settings) -> Backend:

@@ -47,8 +47,9 @@ class Backend(ABC):
     Locations and file names are relative and use `/`. Files whose name begins with `.` or `_` are
     the writer's own (success marks, checksums of Hadoop) and not part of a generation.
     Errors: `InvalidPath` for a location outside the root, `StorageFull`, `StorageUnavailable` for what
-    cannot be told or done now, `FileNotFoundError` only for what is known not to be there. Where a disk cannot
-    read some of its bytes any more, the others being there, `manifest` raises `DamagedCopy`.
+    cannot be told or done now, `FileNotFoundError` only for what is known not to be there: of an under-store whose
+    root vanished or has no mark (`persistence/backends/root_mark.py`) nothing is known. Where a disk cannot read some
+    of its bytes any more, the others being there, `manifest` raises `DamagedCopy`.
     """
 
     @abstractmethod
@@ -59,13 +60,19 @@ class Backend(ABC):
     def exists(self, location: str) -> bool:
         """Whether anything is at `location`."""
 
-    def answers(self) -> bool:
-        """Whether the store can be asked now, whatever there is to say of any one location."""
+    def why_away(self) -> str:
+        """Why the store cannot be asked now, whatever there is to say of any one location; empty: it answers."""
         try:
             self.exists(_NOWHERE)
-        except StorageUnavailable:
-            return False
-        return True
+        except StorageUnavailable as error:
+            return str(error)
+        return ""
+
+    def mark_root(self) -> None:  # noqa: B027
+        """Leave the mark without which an under-store counts as away, before the first copy in it counts.
+
+        A store that may be emptied by a fault, as a cache may, has none.
+        """
 
     @abstractmethod
     def files(self, location: str) -> tuple[File, ...]:

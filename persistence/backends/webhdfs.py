@@ -70,10 +70,10 @@ class WebHdfs(Client):
             # Without options WebHDFS moves into a folder that is there.
             self._rename(old, destination=new, renameoptions="NONE")
 
-    def remove(self, path: str) -> None:
-        """Remove what is at `path`, if anything is."""
+    def remove(self, path: str) -> bool:
+        """Remove what is at `path`; False if nothing is."""
         with self.speaking_of(path):
-            self.delete(path, recursive=True)
+            return bool(self.delete(path, recursive=True))
 
     def used(self, path: str) -> int:
         """Bytes of all files below `path`, each counted once."""

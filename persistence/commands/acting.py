@@ -9,15 +9,19 @@ from typing import Annotated
 
 import typer
 
-from persistence.commands.arguments import Dry, Json, opened
-from persistence.errors import PersistenceError
+from persistence.commands.arguments import Dry, Json, opened, size_of
+from persistence.errors import Misuse, PersistenceError, UnderStoreAway
+from persistence.eviction import Victim
 from persistence.monitoring.logs import about, start_logging
 from persistence.monitoring.measuring import Gauges
 from persistence.monitoring.settings import MonitoringSettings
 from persistence.persister import Outcome
+from persistence.platform import Platform
 from persistence.replacement import evicted_by_hand
 from persistence.restoring import Restored
-from persistence.telling import print_json, recovery_row
+from persistence.telling import recovery_row, say_away
+from persistence.terminal import print, print_json
+from persistence.verification import why_away
 from persistence.wording import counted, say_bytes, say_list, say_seconds
 
 logger = logging.getLogger("springline.persister")
@@ -28,7 +32,7 @@ def persist(
     patience: Annotated[float, typer.Option(help="Seconds to go on trying when nothing can be sent")] = 60.0,
     as_json: Json = False,
 ) -> None:
-    """Work on the queue, low in priority, until it is empty."""
+    """Work on the queue, low in priority, until it is empty; with --forever also prove operations when it is."""
     os.nice(10)
     start_logging(MonitoringSettings(), sys.stdout)
     with opened() as platform:
@@ -49,7 +53,8 @@ def persist(
         summary = platform.persister.drain(patience=float("inf") if forever else patience, told=tell)
         while forever:
             gauges.tell()
-            platform.persister.sleep(1.0)
+            if platform.prover.step() is None:
+                platform.persister.sleep(1.0)
             summary = platform.persister.drain(patience=float("inf"), told=tell)
         if as_json:
             print_json({"persisted": summary.persisted, "left": summary.left})
@@ -80,6 +85,7 @@ def recover(
                 {
                     "looked_at": scan.looked_at,
                     "found_lost": [str(ref) for ref in scan.lost],
+                    "under_store_away": scan.away,
                     "unreached": {str(ref): why for ref, why in scan.unreached.items()},
                     **recovery_row(report.steps, report.seconds, report.irrecoverable),
                     "failed": {str(ref): str(failure) for ref, failure in report.failed.items()},
@@ -99,39 +105,68 @@ def recover(
                 print(f"could not be brought back this time: {ref}: {failure}", file=sys.stderr)
             for ref, reason in scan.unreached.items():
                 print(f"could not be looked at: {ref}: {reason}", file=sys.stderr)
-        if report.irrecoverable or report.failed or scan.unreached:
+            if scan.away:
+                print(say_away(platform, scan.away), file=sys.stderr)
+        if report.irrecoverable or report.failed or scan.unreached or scan.away:
             raise typer.Exit(1)
 
 
 def evict(
     paths: Annotated[list[str], typer.Argument(help="Persisted datasets to let go")] = [],  # noqa: B006
-    size: Annotated[int, typer.Option("--bytes", min=0, help="Let go so many bytes, chosen by the rules")] = 0,
+    size: Annotated[
+        int,
+        typer.Option("--bytes", parser=size_of, metavar="SIZE", help="Free so much, such as 1GB, chosen by the rules"),
+    ] = 0,
     dry_run: Dry = False,
     as_json: Json = False,
 ) -> None:
     """Let datasets go from the cache: those named, or what the rules choose."""
+    if bool(paths) == bool(size):
+        raise Misuse("evict: name datasets, or say with --bytes how much is to be freed, such as --bytes 1GB")
     with opened() as platform:
         if paths:
             named = [platform.catalog.resolve(path) for path in paths]
             for dataset in named:
                 if not dataset.persisted:
                     raise PersistenceError(f"{dataset.ref} is not persisted; only persisted ones go by hand")
-            victims, short = [evicted_by_hand(d.ref, d.bytes) for d in named if d.in_cache], 0
+            victims, short, away = [evicted_by_hand(d.ref, d.bytes) for d in named if d.in_cache], 0, ""
         else:
             chosen = platform.replacement.plan(size)
-            victims, short = list(chosen.victims), chosen.short
-        gone = victims if dry_run else [victim for victim in victims if platform.replacement.evict(victim)]
+            victims, short, away = list(chosen.victims), chosen.short, chosen.away
+        stays = {victim.ref: why for victim in victims if (why := _let_go(platform, victim, dry_run))}
+        gone = [victim for victim in victims if victim.ref not in stays]
         if as_json:
             print_json(
-                {"evicted": [{"dataset": str(v.ref), "rule": v.rule, "why": v.words} for v in gone], "short": short}
+                {
+                    "evicted": [{"dataset": str(v.ref), "rule": v.rule, "why": v.words} for v in gone],
+                    "stays": {str(ref): why for ref, why in stays.items()},
+                    "short": short,
+                    "under_store_away": why_away(platform.under),
+                }
             )
-            return
-        for victim in gone:
-            print(f"{victim.ref}: {'would go' if dry_run else 'went'}, {victim.rule}: {victim.words}")
-        freed, datasets = say_bytes(sum(victim.bytes for victim in gone)), counted(len(gone), "dataset")
-        print(f"{freed} in {datasets}{' would go' if dry_run else ''}")
-        if short:
-            print(f"{say_bytes(short)} more must stay: they are neither persisted nor safe to make again")
+        else:
+            for victim in gone:
+                print(f"{victim.ref}: {'would go' if dry_run else 'went'}, {victim.rule}: {victim.words}")
+            freed, datasets = say_bytes(sum(victim.bytes for victim in gone)), counted(len(gone), "dataset")
+            print(f"{freed} in {datasets}{' would go' if dry_run else ''}", flush=True)
+            for why in stays.values():
+                print(why, file=sys.stderr)
+            if short:
+                reason = away or "they are neither persisted nor safe to make again"
+                print(f"{say_bytes(short)} more must stay: {reason}")
+        if stays:
+            raise typer.Exit(1)
+
+
+def _let_go(platform: Platform, victim: Victim, dry_run: bool) -> str:
+    """Let one go, or try it dry; returns what stays and why, empty: it went, or would go."""
+    if dry_run:
+        why = platform.replacement.why_it_stays(platform.catalog.get(victim.ref))
+        return f"{victim.ref} would stay in the cache: {why}" if why else ""
+    try:
+        return platform.replacement.let_go(victim)
+    except UnderStoreAway as error:
+        return str(error)
 
 
 def pin(

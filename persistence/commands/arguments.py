@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
+from persistence.errors import NeverWritten
 from persistence.platform import Platform, open_platform
+from persistence.redacting import redacted
+from persistence.terminal import print
+from persistence.wording import parse_bytes, say_near
+
+_NEIGHBOURS = 1000  # datasets among which the one is looked for that was meant
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON")]
 Dry = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing")]
+
+
+def size_of(text: str) -> int:
+    """The bytes of a size on the command line, such as 1GB."""
+    try:
+        return int(str(parse_bytes(text)))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def refuse(prefix: str, error: Exception) -> NoReturn:
+    """End a command with an error that was foreseen: one line, and 2 if the command was misused, else 1."""
+    print(f"{prefix}: {redacted(str(error))}", file=sys.stderr)
+    raise SystemExit(2 if isinstance(error, ValueError) else getattr(error, "exit_status", 1)) from None
 
 
 @contextmanager
@@ -21,5 +42,14 @@ def opened() -> Iterator[Platform]:
     platform = open_platform(who=f"command line of {os.environ.get('USER') or os.getuid()}")
     try:
         yield platform
+    except NeverWritten as error:
+        raise NeverWritten(error.path, _hint(platform, error.path)) from None
     finally:
         platform.close()
+
+
+def _hint(platform: Platform, path: str) -> str:
+    beside = path.rpartition("/")[0]
+    neighbours = platform.catalog.find(prefix=f"{beside}/" if beside else "", limit=_NEIGHBOURS)
+    near = say_near(path, {dataset.ref.path for dataset in neighbours})
+    return f"; did you mean {near}?" if near else "; `status` lists what was written"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
+from textwrap import fill
 from typing import Annotated
 
 import typer
@@ -13,25 +13,23 @@ from rich.table import Table
 
 from persistence import planning
 from persistence.commands.arguments import Json, opened
-from persistence.errors import PersistenceError
+from persistence.errors import Misuse
 from persistence.explain import explain as explained
 from persistence.model import Ref
-from persistence.monitoring.alerts import standing_in_all
-from persistence.monitoring.settings import MonitoringSettings
 from persistence.platform import Platform, policy_of
 from persistence.recovery import at_risk as risk_of
 from persistence.telling import (
-    console,
     dataset_table,
-    print_json,
     recovery_row,
     risk_row,
     row_of,
+    say_away,
     say_event,
     say_risk,
     worst_moment,
 )
-from persistence.wording import counted, say_bytes, say_seconds
+from persistence.terminal import console, print, print_json
+from persistence.wording import counted, parse_bytes, say_bytes, say_seconds
 
 _MOST_ROWS = 1000
 
@@ -48,20 +46,23 @@ def status(
         )
         lineage = platform.catalog.lineage_around([d.ref for d in shown], down=False)
         states = {d.ref: d.status(recomputable=lineage.recomputable(d.ref)) for d in shown}
+        away = platform.watch.why_away()
         if as_json:
-            print_json([row_of(d, states[d.ref]) for d in shown])
+            print_json([row_of(d, states[d.ref], away) for d in shown])
             return
         out = console()
         if not shown:
             out.print("No datasets yet." if not prefix else f"No datasets below {prefix!r}.")
             return
-        out.print(dataset_table(shown, states))
+        out.print(dataset_table(shown, states, away=bool(away)))
         counts = Counter(states.values())
         told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
         used, capacity = platform.catalog.cache_used(), platform.settings.cache_capacity
         out.print(f"{told}; cache {say_bytes(used)} of {say_bytes(capacity)}; {platform.claims.depth()} in the queue")
         if len(shown) == _MOST_ROWS:
             out.print(f"Only the newest {_MOST_ROWS} are listed; give a prefix.")
+        if away:
+            out.print(say_away(platform, away), style="red", markup=False)
 
 
 def explain(
@@ -77,7 +78,8 @@ def explain(
         out = console()
         for title, words in told.paragraphs():
             out.print(f"[bold]{title}[/bold]")
-            out.print(f"  {words}\n", markup=False)
+            indented = fill(words, out.width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+            out.print(f"{indented}\n", markup=False, soft_wrap=True)
         out.print("[bold]What happened to it[/bold]")
         start = told.moments[0].at if told.moments else 0.0
         for moment in told.moments:
@@ -89,35 +91,28 @@ def at_risk(
     history: Annotated[bool, typer.Option("--history", help="Find the worst moment so far")] = False,
     as_json: Json = False,
 ) -> None:
-    """Say what a loss of the whole cache now would cost."""
+    """Say what a loss of the whole cache now would cost; while the under-store is away, its copies do not count."""
     with opened() as platform:
-        lineage = platform.catalog.lineage_of_cache()
+        away = platform.watch.why_away()
+        lineage = platform.catalog.lineage_of_cache(away=bool(away))
         risk = risk_of(lineage, platform.catalog.costs(lineage))
         found = worst_moment(platform) if history else None
         if as_json:
-            print_json({"now": risk_row(risk), "worst": {"at": found[0], **risk_row(found[1])} if found else None})
+            print_json(
+                {
+                    "now": risk_row(risk),
+                    "worst": {"at": found[0], **risk_row(found[1])} if found else None,
+                    "under_store_away": away,
+                    "believed": asdict(platform.catalog.belief()) if away else None,
+                }
+            )
             return
         out = console()
+        if away:
+            out.print(say_away(platform, away), style="red", markup=False)
         out.print(f"If the cache were lost now: {say_risk(risk)}")
         if found:
             out.print(f"At the worst moment so far: {say_risk(found[1])}")
-
-
-def alerts(as_json: Json = False) -> None:
-    """List the alerts that stand, of datasets and of streams, and what is about to become one."""
-    found = standing_in_all(MonitoringSettings().alerts_folder)
-    if as_json:
-        print_json([asdict(each) for each in found])
-        return
-    out = console()
-    if not found:
-        out.print("No alert stands.")
-        return
-    table = Table("alert", "severity", "since", "value", "what it means", box=None, header_style="bold")
-    for each in found:
-        since = datetime.fromtimestamp(each.since).astimezone().isoformat(sep=" ", timespec="seconds")
-        table.add_row(each.key, each.severity if each.told else "not yet", since, f"{each.value:g}", each.words)
-    out.print(table)
 
 
 def plan(
@@ -167,14 +162,17 @@ def plan(
 
 
 def _plan_after_loss(platform: Platform, as_json: bool) -> None:
-    lineage = platform.catalog.lineage_of_cache()
+    lineage = platform.catalog.lineage_of_cache(away=bool(platform.watch.why_away()))
     planned = planning.if_the_cache_were_lost(lineage, platform.catalog.costs(lineage))
     if as_json:
-        print_json(recovery_row(planned.steps, planned.seconds, planned.irrecoverable))
+        told = {str(ref): list(why) for ref, why in planned.unproven.items()}
+        print_json({**recovery_row(planned.steps, planned.seconds, planned.irrecoverable), "unproven": told})
         return
     for step in planned.steps:
         print(f"  would {step.words}")
     print(f"{counted(len(planned.steps), 'step')}, about {say_seconds(planned.seconds)}")
+    for ref, why in planned.unproven.items():
+        print(f"might be gone for good: {ref}: {'; '.join(why)}")
     for ref, why in planned.irrecoverable.items():
         print(f"would be gone for good: {ref}: {'; '.join(why)}")
 
@@ -184,18 +182,16 @@ def _what_if(given: Sequence[str]) -> dict[str, str]:
     for item in given:
         key, equals, value = item.partition("=")
         if not equals or key not in ("policy", "bandwidth", "cache") or (key == "cache" and value != "lost"):
-            raise PersistenceError(f"--what-if {item!r}: give policy=NAME, bandwidth=BYTES or cache=lost")
+            raise Misuse(f"--what-if {item!r}: give policy=NAME, bandwidth=BYTES or cache=lost")
         chosen[key] = value
     return chosen
 
 
 def _bandwidth(text: str) -> float:
-    units = {"k": 1e3, "M": 1e6, "G": 1e9}
-    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
     try:
-        value = float(number) * unit
+        value = int(str(parse_bytes(text)))
     except ValueError:
-        value = 0.0
+        value = 0
     if value <= 0:
-        raise PersistenceError(f"bandwidth {text!r}: give bytes a second, such as 50M")
+        raise Misuse(f"bandwidth {text!r}: give bytes a second, such as 50MB")
     return value

@@ -5,37 +5,50 @@ from __future__ import annotations
 import fcntl
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from persistence.monitoring.metric import Meter, Reading
 from persistence.monitoring.metrics import ALERT
 from persistence.monitoring.rules import Judgement, Rule, Severity, Standing, judge
+from persistence.private import private_folder
 
 _LEVELS = {Severity.CRITICAL: logging.ERROR, Severity.WARNING: logging.WARNING, Severity.INFO: logging.INFO}
 
 logger = logging.getLogger("springline.alerts")
 
 
+@dataclass(frozen=True)
+class AlertState:
+    """What stands of one subject of monitoring; which rules were judged, when (seconds since 1970), and by whom."""
+
+    standing: tuple[Standing, ...] = ()
+    rules: tuple[str, ...] = ()
+    at: float = 0.0
+    actor: str = ""
+
+
 class Alerts:
     """The alerts of one subject of monitoring: of persistence, or of a job; `name` names their file in `folder`.
 
-    Several processes may judge by turns: what stands is in the file, and one has it at a time.
+    Several processes may judge by turns, as the same `actor`: what stands is in the file, and one has it at a time.
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, *, actor: str) -> None:
         self._folder = folder
         self._name = name
+        self._actor = actor
 
     def judge(self, rules: Sequence[Rule], readings: Sequence[Reading], meter: Meter, now: float) -> Judgement:
         """Judge once, at a time in seconds since 1970; what begins and what ends is logged, what stands is metered."""
         with self._held() as file:
-            judgement = judge(rules, readings, standing_in(file), now)
+            judgement = judge(rules, readings, state_in(file).standing, now)
+            state = AlertState(judgement.standing, tuple(rule.name for rule in rules), now, self._actor)
             half = file.with_suffix(".half")
-            half.write_text(json.dumps([asdict(each) for each in judgement.standing]))
+            half.write_text(json.dumps(asdict(state)))
             half.replace(file)
         for begun in judgement.begun:
             level = _LEVELS[Severity(begun.severity)]
@@ -49,25 +62,31 @@ class Alerts:
 
     @contextmanager
     def _held(self) -> Iterator[Path]:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        private_folder(self._folder)
         with (self._folder / f"{self._name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield self._folder / f"{self._name}.json"
 
 
-def standing_in(file: Path) -> list[Standing]:
-    """What a file says stands; nothing where there is none, or where it cannot be read: then all begins anew."""
+def state_in(file: Path) -> AlertState:
+    """What a file says; nothing where there is none, or where it cannot be read: then all begins anew."""
     try:
-        told: list[dict[str, Any]] = json.loads(file.read_text())
-        return [Standing(**each) for each in told]
+        fields: dict[str, Any] = json.loads(file.read_text())
+        standing = tuple(Standing(**each) for each in fields["standing"])
+        return AlertState(standing, tuple(map(str, fields["rules"])), float(fields["at"]), str(fields["actor"]))
     except FileNotFoundError:
-        return []
-    except (ValueError, TypeError) as error:
+        return AlertState()
+    except (ValueError, TypeError, KeyError) as error:
         logger.warning("%s is damaged (%s): what stands is told anew", file, error)
-        return []
+        return AlertState()
 
 
-def standing_in_all(folder: Path) -> list[Standing]:
-    """All that stands or is about to, of persistence and of all jobs, the oldest first."""
-    found = [each for file in folder.glob("*.json") for each in standing_in(file)]
-    return sorted(found, key=lambda each: (each.since, each.key))
+def states_in(folder: Path) -> list[AlertState]:
+    """Those of persistence and of all jobs that were judged."""
+    states = [state_in(file) for file in sorted(folder.glob("*.json"))]
+    return [state for state in states if state.rules]
+
+
+def standing_in_all(states: Iterable[AlertState]) -> list[Standing]:
+    """All that stands or is about to, the oldest first."""
+    return sorted((each for state in states for each in state.standing), key=lambda each: (each.since, each.key))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import TextIO
 
 from persistence.monitoring.settings import MonitoringSettings
 from persistence.redacting import redacted
+from persistence.visible_text import json_text, visible
 
 LOGGER = "springline"  # the loggers of the platform are those below it
 
@@ -34,7 +34,7 @@ class TextLines(logging.Formatter):
     """The message alone, as it always was."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return redacted(super().format(record))
+        return visible(redacted(super().format(record)))
 
 
 class JsonLines(logging.Formatter):
@@ -50,7 +50,7 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             told["error"] = redacted(self.formatException(record.exc_info))
-        return json.dumps(told, ensure_ascii=False, default=str)
+        return json_text(told)
 
 
 def start_logging(settings: MonitoringSettings, stream: TextIO) -> None:

@@ -20,6 +20,7 @@ from persistence.monitoring.metrics import (
     RISK_BYTES,
     RISK_GONE_BYTES,
     RISK_SECONDS,
+    RISK_UNPROVEN_BYTES,
     broken_ratio,
 )
 from persistence.platform import Platform
@@ -50,12 +51,13 @@ class Gauges:
 def readings(platform: Platform) -> list[Reading]:
     """All gauges now; raises `CatalogUnavailable`."""
     catalog = platform.catalog
-    loss = catalog.loss_of_cache()
+    loss = catalog.loss_of_cache(away=bool(platform.watch.why_away()))
     shares = shares_of(loss, catalog.costs_of(loss.unmeasured)).values()
     length, size = platform.claims.queue()
     return [
         Reading(RISK_BYTES, sum(share.bytes for share in shares)),
         Reading(RISK_GONE_BYTES, sum(share.irrecoverable_bytes for share in shares)),
+        Reading(RISK_UNPROVEN_BYTES, sum(share.unproven_bytes for share in shares)),
         Reading(RISK_SECONDS, sum(share.recompute_seconds for share in shares)),
         Reading(QUEUE_LENGTH, length),
         Reading(QUEUE_BYTES, size),

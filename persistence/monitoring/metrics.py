@@ -12,8 +12,16 @@ RISK_BYTES = Metric("persistence.risk.bytes", Kind.GAUGE, "By", (), "Bytes that 
 RISK_GONE_BYTES = Metric(
     "persistence.risk.irrecoverable_bytes", Kind.GAUGE, "By", (), "Those of them that nothing could make again"
 )
+RISK_UNPROVEN_BYTES = Metric(
+    "persistence.risk.unproven_bytes", Kind.GAUGE, "By", (),
+    "Those of them that only operations could make again that were never seen to repeat",
+)  # fmt: skip
 RISK_SECONDS = Metric(
-    "persistence.risk.recompute_seconds", Kind.GAUGE, "s", (), "What making the others again would take"
+    "persistence.risk.recompute_seconds",
+    Kind.GAUGE,
+    "s",
+    (),
+    "What making again all but the irrecoverable ones would take",
 )
 QUEUE_LENGTH = Metric("persistence.queue.length", Kind.GAUGE, "{dataset}", (), "Generations that want persisting")
 QUEUE_BYTES = Metric("persistence.queue.bytes", Kind.GAUGE, "By", (), "Their bytes")
@@ -49,9 +57,9 @@ ALERT = Metric(
 )
 
 METRICS = (
-    RISK_BYTES, RISK_GONE_BYTES, RISK_SECONDS, QUEUE_LENGTH, QUEUE_BYTES, CACHE_BYTES, CACHE_CAPACITY, LOST,
-    BROKEN_RATIO, TRANSITIONS, TRANSFER_SECONDS, TRANSFER_BYTES, TRANSFER_FAILURES, RECOVERIES, RECOVERED_BYTES,
-    VERDICTS, BROKEN_ROWS, ALERT,
+    RISK_BYTES, RISK_GONE_BYTES, RISK_UNPROVEN_BYTES, RISK_SECONDS, QUEUE_LENGTH, QUEUE_BYTES, CACHE_BYTES,
+    CACHE_CAPACITY, LOST, BROKEN_RATIO, TRANSITIONS, TRANSFER_SECONDS, TRANSFER_BYTES, TRANSFER_FAILURES, RECOVERIES,
+    RECOVERED_BYTES, VERDICTS, BROKEN_ROWS, ALERT,
 )  # fmt: skip
 
 

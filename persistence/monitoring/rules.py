@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from persistence.errors import BadRules
+from persistence.monitoring.layers import LAYERS
 from persistence.monitoring.metric import Kind, Metric, Reading
 
-_LAYERS = ("persistence", "streams")  # first words of the metrics that rules may be about
 _KEYS = {"metric", "where", "above", "below", "for", "severity", "words"}
 
 
@@ -138,10 +138,12 @@ def _rule(name: str, table: Any, metrics: Mapping[str, Metric], layers: set[str]
     if not isinstance(table, dict):
         raise ValueError(f"it is {table!r}; give it as a table [{name}]")
     if unknown := sorted(set(table) - _KEYS):
-        raise ValueError(f"{unknown[0]!r} means nothing; there are {', '.join(sorted(_KEYS))}")
+        near = _nearest(unknown[0], _KEYS) or f"; there are {', '.join(sorted(_KEYS))}"
+        raise ValueError(f"{unknown[0]!r} means nothing{near}")
     about = _text(table, "metric")
-    if about.partition(".")[0] not in _LAYERS:
-        raise ValueError(f"there is no metric {about!r}; names begin with {' or '.join(f'{o}.' for o in _LAYERS)}")
+    if about.partition(".")[0] not in LAYERS:
+        near = _nearest(about, metrics) or f"; names begin with {' or '.join(f'{o}.' for o in LAYERS)}"
+        raise ValueError(f"there is no metric {about!r}{near}")
     if ("above" in table) == ("below" in table):
         raise ValueError("give either above = NUMBER or below = NUMBER")
     value = _number(table, "above" if "above" in table else "below")
@@ -156,14 +158,19 @@ def _rule(name: str, table: Any, metrics: Mapping[str, Metric], layers: set[str]
         return None
     metric = metrics.get(about)
     if metric is None:
-        near = get_close_matches(about, metrics, 1)
-        raise ValueError(f"there is no metric {about!r}{f'; did you mean {near[0]}?' if near else ''}")
+        raise ValueError(f"there is no metric {about!r}{_nearest(about, metrics)}")
     if metric.kind is not Kind.GAUGE:
         raise ValueError(f"{about} is a {metric.kind}; rules are about gauges")
     if not isinstance(where, dict) or (unknown := sorted(set(where) - set(metric.tags))):
         raise ValueError(f"where = {where!r}: {about} has the tags {', '.join(metric.tags) or '(none)'}")
     chosen = {tag: str(wanted) for tag, wanted in where.items()}
     return Rule(name, metric, "above" in table, value, seconds, Severity(severity), words, chosen)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """What may have been meant, as the end of a sentence; empty where nothing is spelled nearly so."""
+    near = get_close_matches(name, list(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _text(table: Mapping[str, Any], key: str) -> str:

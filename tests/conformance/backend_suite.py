@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import xxhash
 
+from persistence.backends.local import LocalBackend
 from persistence.backends.spec import Backend, File, Manifest
-from persistence.errors import InvalidPath, StorageFull, StorageUnavailable
+from persistence.catalog import Catalog
+from persistence.errors import InvalidPath, StorageFull, StorageUnavailable, UnderStoreAway
+from persistence.model import Cache, Dataset, Strategy
+from persistence.replacement import Replacement, evicted_by_hand
+from persistence.transitions import Event
+from persistence.verification import Verifier
 
 NAMES = ["part-0.txt", "day=2013-01-05/part 1.txt", "Zürich Köln/рейс один.txt", "100% +sure & more.txt"]
 
@@ -31,6 +40,20 @@ def sent(backend: Backend, location: str, contents: dict[str, bytes]) -> Manifes
         send(backend, location, name, content, step=max(7, len(content) // 5))
     files = (File(name, len(content), xxhash.xxh3_128_hexdigest(content)) for name, content in contents.items())
     return Manifest(tuple(sorted(files)))
+
+
+@contextmanager
+def evicting(folder: Path, cache: Backend, under: Backend) -> Iterator[tuple[Catalog, Dataset, Replacement]]:
+    """A dataset in `cache` that the catalog calls persisted, and what would let it go."""
+    catalog = Catalog(f"sqlite:///{folder}/catalog.db")
+    dataset = catalog.begin("a", strategy=Strategy.CACHE_THROUGH)
+    send(cache, dataset.cache_location, "part.txt", b"ten bytes.")
+    catalog.change(dataset.ref, Event.CACHED, bytes=10, checksum="c")
+    catalog.change(dataset.ref, Event.CLAIMED)
+    catalog.change(dataset.ref, Event.COPIED, under_location="a/@1-1", under_checksum="c")
+    verifier = Verifier(catalog, cache, under)
+    yield catalog, catalog.commit(dataset.ref), Replacement(catalog, cache, under, verifier, capacity=10, order="lru")
+    catalog.engine.dispose()
 
 
 class BackendSuite(ABC):
@@ -344,3 +367,54 @@ class BackendSuite(ABC):
         ):
             with pytest.raises(StorageUnavailable):
                 ask()
+
+    # ---- letting go
+
+    def test_a_store_that_answers_is_not_away_and_one_that_refuses_says_why(
+        self, backend: Backend, refusing: Backend
+    ) -> None:
+        """Whatever there is to say of any one location."""
+        assert backend.why_away() == "" != refusing.why_away()
+
+    def test_as_a_cache_it_gives_nothing_up_while_the_under_store_is_away(
+        self, backend: Backend, tmp_path: Path
+    ) -> None:
+        """What it holds may be all that is left; it goes when the copy can be asked for."""
+        (tmp_path / "below").mkdir()
+        under = LocalBackend(tmp_path / "below", durable=True)
+        with evicting(tmp_path, backend, under) as (catalog, dataset, replacement):
+            send(under, "a/@1-1", "part.txt", b"ten bytes.")
+            away = under.root.rename(tmp_path / "away")
+            victim = evicted_by_hand(dataset.ref, dataset.bytes)
+            with pytest.raises(UnderStoreAway, match="does not answer"):
+                replacement.evict(victim)
+            assert replacement.plan(10).victims == () and replacement.make_room(1) == 1
+            assert catalog.get(dataset.ref).in_cache and backend.exists(dataset.cache_location)
+            away.rename(under.root)
+            assert replacement.evict(victim)
+            assert not backend.exists(dataset.cache_location)
+
+    @pytest.mark.parametrize("held", [None, b"ten b"], ids=["not there", "cut short"])
+    def test_as_an_under_store_it_is_asked_for_the_copy_by_its_size(
+        self, backend: Backend, tmp_path: Path, held: bytes | None
+    ) -> None:
+        """Without that nothing leaves the cache; with it, it does."""
+        send(backend, "a/.@1-2", "part.txt", b"ten bytes.")
+        if held is not None:
+            send(backend, "a/@1-1", "part.txt", held)
+        with evicting(tmp_path, LocalBackend(tmp_path / "fast"), backend) as (catalog, dataset, replacement):
+            victim = evicted_by_hand(dataset.ref, dataset.bytes)
+            assert not replacement.evict(victim)
+            catalog.change(dataset.ref, Event.CLAIMED)
+            backend.rename("a/.@1-2", "a/@1-2")
+            catalog.change(dataset.ref, Event.COPIED, under_location="a/@1-2", under_checksum="c")
+            assert replacement.evict(victim)
+
+    def test_as_an_under_store_that_refuses_it_keeps_all_in_the_cache(self, refusing: Backend, tmp_path: Path) -> None:
+        """And the reason is told."""
+        cache = LocalBackend(tmp_path / "fast")
+        with evicting(tmp_path, cache, refusing) as (catalog, dataset, replacement):
+            assert "does not answer" in replacement.plan(10).kept[dataset.ref]
+            with pytest.raises(UnderStoreAway):
+                replacement.evict(evicted_by_hand(dataset.ref, dataset.bytes))
+            assert catalog.get(dataset.ref).cache is Cache.PRESENT and cache.exists(dataset.cache_location)

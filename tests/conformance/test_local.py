@@ -11,11 +11,14 @@ import pytest
 
 from persistence.backends.link import Link
 from persistence.backends.local import LocalBackend
+from persistence.backends.root_mark import NAME
+from persistence.backends.spec import Backend
 from persistence.errors import InvalidPath, StorageUnavailable
-from tests.conformance.backend_suite import BackendSuite, content_of, send
+from tests.conformance.backend_suite import content_of, send
+from tests.conformance.under_store_suite import UnderStoreSuite
 
 
-class TestLocal(BackendSuite):
+class TestLocal(UnderStoreSuite):
     """The folder as an under-store: durable, its root always there."""
 
     @pytest.fixture
@@ -33,6 +36,19 @@ class TestLocal(BackendSuite):
         # A file where the folder should be: refuses root too, whom no permission stops.
         (tmp_path / "refusing").write_text("")
         return LocalBackend(tmp_path / "refusing", durable=True)
+
+    def in_use(self, backend: Backend) -> LocalBackend:
+        assert isinstance(backend, LocalBackend)
+        return LocalBackend(backend.root, durable=True, in_use=lambda: True)
+
+    def empty(self, backend: Backend) -> None:
+        assert isinstance(backend, LocalBackend)
+        shutil.rmtree(backend.root)
+        backend.root.mkdir()
+
+    def put_mark(self, backend: Backend) -> None:
+        assert isinstance(backend, LocalBackend)
+        (backend.root / NAME).touch()
 
     def write_as_engine(self, uri: str, name: str, content: bytes) -> None:
         file = Path(uri.removeprefix("file://")) / name

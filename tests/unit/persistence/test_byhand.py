@@ -161,7 +161,7 @@ def test_what_came_into_use_after_it_was_looked_at_stays(platform: Platform) -> 
     """The decision is out of date, and that is told."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     decision = decide(platform.catalog.resolve("a"), Wish.EVICT)
-    with platform.store.read("a"), pytest.raises(RefusedTransition, match="came into use"):
+    with platform.store.read("a"), pytest.raises(RefusedTransition, match="stays in the cache: it is being read"):
         carry_out(platform, decision, "ulla")
     assert platform.catalog.resolve("a").in_cache
 

@@ -36,6 +36,27 @@ def test_generations_of_a_path_are_counted_from_one(platform: Platform) -> None:
     assert platform.catalog.begin("a/b", strategy=Strategy.ASYNC_STORE).ref == Ref("a/b", 1)
 
 
+@pytest.mark.parametrize(
+    ("prefix", "fits"),
+    [
+        ("x/", {"x/a", "x/a_%b"}),
+        ("X/", {"X/a"}),
+        ("x/a_", {"x/a_%b"}),
+        ("x/%", set()),
+        ("x/a_%", {"x/a_%b"}),
+        ("é", {"é/a"}),
+        ("É", {"É/a"}),
+        ("é/a/b/c", set()),
+        ("", {"x/a", "x/a_%b", "X/a", "é/a", "É/a"}),
+    ],
+)
+def test_a_prefix_is_the_beginning_of_a_path_letter_by_letter(prefix: str, fits: set[str], platform: Platform) -> None:
+    """Small letters are others than large ones, and no letter stands for others; whatever the database is."""
+    for path in ("x/a", "x/a_%b", "X/a", "é/a", "É/a"):
+        platform.catalog.begin(path, strategy=Strategy.ASYNC_STORE)
+    assert {each.ref.path for each in platform.catalog.find(prefix=prefix)} == fits
+
+
 def test_writers_that_begin_the_same_path_at_once_get_different_generations(open_at: Callable[..., Platform]) -> None:
     """Each its own number, none skipped."""
     platforms = [open_at() for _ in range(4)]
@@ -252,18 +273,17 @@ def waiting_chain(platform: Platform) -> list[Dataset]:
 def test_code_that_changes_while_its_output_waits_sends_the_data_first_in_the_queue(
     platform: Platform, runner: LinesRunner
 ) -> None:
-    """What the old code made cannot be made again, so its bytes go at once, and the new code is not run for it."""
+    """What the old code made, and what came of that, cannot be made again: the bytes go, the new code is not run."""
     _, made, child = waiting_chain(platform)
     measured(platform, "shout", run=0.001, send=10.0)
     assert not platform.catalog.get(made.ref).head
     runner.add("shout", lambda sources, params: ["of the new code"], version="2")
-    assert registered(platform, *runner.operations().values()) == [made.ref]
+    assert registered(platform, *runner.operations().values()) == [made.ref, child.ref]
     assert platform.catalog.history(made.ref)[-1].why == "the code that made it is gone"
     runner.ran.clear()
-    outcome = platform.persister.step()
-    assert outcome is not None and (outcome.ref, outcome.method) == (made.ref, Method.DATA)
+    outcomes = platform.persister.drain().outcomes
+    assert {outcome.ref: outcome.method for outcome in outcomes} == {made.ref: Method.DATA, child.ref: Method.DATA}
     assert runner.ran == []
-    platform.persister.drain()
     wipe_cache(platform)
     assert lines_of(platform, "b") == [f"LINE {i}" for i in range(100)]
     assert platform.catalog.get(child.ref).persisted
@@ -303,10 +323,10 @@ def test_an_operation_that_another_process_registers_at_the_same_time_is_no_erro
 def test_an_operation_that_is_no_longer_declared_idempotent_sends_its_waiting_outputs_to_the_head(
     platform: Platform,
 ) -> None:
-    """The same code, declared otherwise: what it made can no longer be relied on to come back."""
-    _, made, _ = waiting_chain(platform)
-    assert registered(platform, Operation("shout", "1", idempotent=False)) == [made.ref]
-    assert platform.catalog.get(made.ref).head
+    """The same code, declared otherwise: what it made, and what came of that, cannot be relied on to come back."""
+    _, made, child = waiting_chain(platform)
+    assert registered(platform, Operation("shout", "1", idempotent=False)) == [made.ref, child.ref]
+    assert platform.catalog.get(made.ref).head and platform.catalog.get(child.ref).head
     assert not platform.catalog.lineage_around([made.ref]).recomputable(made.ref)
 
 

@@ -1,23 +1,29 @@
-"""What the command line of datasets refuses: in one line that says what to change, and with exit status 2."""
+"""What the command line of datasets refuses: in one line that says what to change; exit status 2 is for misuse."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from persistence import cli
+from persistence.platform import Platform
+from tests.support.lines import make
 
 
-def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 2
+) -> str:
     """The one line that a refused command prints."""
     monkeypatch.setattr(sys, "argv", ["persistence", *arguments])
     with pytest.raises(SystemExit) as ended:
         cli.main()
     told = capsys.readouterr().err
-    assert ended.value.code == 2 and "Traceback" not in told
+    assert ended.value.code == status and "Traceback" not in told
     return told
 
 
@@ -29,7 +35,6 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("setting", "value", "told"),
     [
-        ("CATALOG_URL", "postgresql+psycopg://u:p@127.0.0.1:1/x", "127.0.0.1:1/x does not answer: .*is it running?"),
         (
             "CATALOG_URL",
             "postgresql+pg8000://u:p@h/x",
@@ -42,6 +47,8 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("RUNNER", "persistence.runner:mak", "persistence.runner has no such factory"),
         ("CATALOG_PATIENCE", "-1", "SPRINGLINE_CATALOG_PATIENCE: .* greater than or equal to 0"),
         ("POLICY", "lru", "SPRINGLINE_POLICY: policy 'lru' is not one of paper, "),
+        ("WEIGHTS", "-4,-2", "SPRINGLINE_WEIGHTS: write four numbers with commas between, such as -4,-2,1,0.1"),
+        ("CACHE_CAPACITY", "8XB", "SPRINGLINE_CACHE_CAPACITY: not a size: write bytes, or a number with a unit"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named_in_one_line(
@@ -55,12 +62,48 @@ def test_a_setting_that_cannot_be_used_is_named_in_one_line(
     assert re.search(told, said, re.DOTALL)
 
 
+def test_a_catalog_that_is_away_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command was right; exit status 1."""
+    monkeypatch.setenv("SPRINGLINE_CATALOG_PATIENCE", "0")
+    monkeypatch.setenv("SPRINGLINE_CATALOG_URL", "postgresql+psycopg://u:p@127.0.0.1:1/x")
+    said = refused(monkeypatch, capsys, "status", status=1)
+    assert re.search("127.0.0.1:1/x does not answer: .*is it running?", said, re.DOTALL)
+
+
 def test_a_place_without_files_is_not_adopted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The place is named as it was given."""
     said = refused(monkeypatch, capsys, "adopt", "a/b", "nowhere")
     assert said == "persistence: nowhere: there is no such folder in the under-store\n"
+
+
+def test_to_evict_nothing_in_particular_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rather than done with: nobody types that and means nothing."""
+    said = refused(monkeypatch, capsys, "evict")
+    assert said.startswith("persistence: evict: name datasets, or say with --bytes how much")
+
+
+def test_a_size_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """With what to write."""
+    assert "such as 512MB, 8GB or 4GiB" in " ".join(refused(monkeypatch, capsys, "evict", "--bytes", "1XB").split())
+
+
+@pytest.mark.parametrize("command", ["explain", "evict", "pin"])
+def test_a_path_that_never_was_is_refused_with_the_nearest(
+    command: str, open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether anything like it is there or not."""
+    platform = open_at(home=Path(os.environ["SPRINGLINE_HOME"]))
+    make(platform, "etl/clean", "load")
+    monkeypatch.setenv("SPRINGLINE_CACHE_URI", platform.settings.cache_uri)
+    near = refused(monkeypatch, capsys, command, "etl/claen")
+    assert near == "persistence: etl/claen: nothing was ever written to this path; did you mean etl/clean?\n"
+    assert "`status` lists what was written" in refused(monkeypatch, capsys, command, "other/thing")
 
 
 @pytest.mark.parametrize("arguments", [("plan", "--limit", "-1"), ("plan", "--limit", "0"), ("evict", "--bytes", "-1")])

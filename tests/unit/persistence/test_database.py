@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,19 @@ def _open(url: str, barrier: Any, ends: Any) -> None:
             ends.put(connection.exec_driver_sql("SELECT count(*) FROM alembic_version").scalar())
     except Exception as error:
         ends.put(repr(error))
+
+
+def test_a_file_that_is_opened_twice_in_a_process_stays_locked(tmp_path: Path) -> None:
+    """Else a process that closes it takes itself for the last one, and deletes the log that this one writes to."""
+    file = tmp_path / "catalog.db"
+    with open_database(f"sqlite:///{file}").connect() as connection:
+        connection.exec_driver_sql("SELECT count(*) FROM alembic_version").scalar()
+        open_database(f"sqlite:///{file}").dispose()
+        other = (
+            "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT * FROM generation'); c.close()"
+        )
+        subprocess.run([sys.executable, "-c", other, str(file)], check=True, timeout=60)
+        assert file.with_name("catalog.db-wal").exists()
 
 
 def test_the_migrations_make_the_tables_that_the_code_knows(tmp_path: Path) -> None:

@@ -47,6 +47,14 @@ def test_data_is_sent_verified_and_recorded(platform: Platform) -> None:
     assert copies_in(platform.under) == [kept.under_location]
 
 
+def test_a_transfer_has_one_duration(platform: Platform) -> None:
+    """What a worker says of it is what the catalog keeps, for data and for an operation."""
+    data, operation = make(platform, "z", "load"), shouted(platform)
+    said = {outcome.ref: outcome.actual_seconds for outcome in platform.persister.drain().outcomes}
+    recorded = {ref: platform.catalog.get(ref).actual_seconds for ref in (data.ref, operation.ref)}
+    assert said == recorded
+
+
 def test_a_transfer_is_measured_and_the_next_one_predicted_from_it(platform: Platform) -> None:
     """Predictions come from history, and what was predicted is kept beside what it took."""
     make(platform, "a", "load")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from pydantic_settings import SettingsError
 
-from persistence.profile import profile_file
+from persistence.profile import checkout, profile_file, unknown_settings
 from persistence.settings import Settings
 from services.settings import ServiceSettings
 from spark_jobs.settings import JobSettings
@@ -47,3 +48,65 @@ def test_a_profile_that_is_not_there_is_an_error_that_names_those_that_are(tmp_p
     (tmp_path / "cluster.env").touch()
     with pytest.raises(SettingsError, match=r"'clutser'.*no file .*clutser.env; the profiles here: cluster"):
         profile_file("clutser", tmp_path)
+
+
+def test_a_misspelt_setting_is_warned_of_with_the_nearest_name() -> None:
+    """Whichever package reads that one; what no name is near to is named alone."""
+    given = frozenset({"CACH_CAPACITY", "STREAM_PACES", "AIRFLOW_PRT", "X"})
+    assert unknown_settings(given) == {
+        "CACH_CAPACITY": "CACHE_CAPACITY",
+        "STREAM_PACES": "STREAM_PACE",
+        "AIRFLOW_PRT": "AIRFLOW_PORT",
+        "X": "",
+    }
+
+
+def test_what_the_packages_read_is_not_warned_of() -> None:
+    """The profiles that come with them, and what processes of ours are given."""
+    profiles = [path.read_text() for path in (checkout() / "profiles").glob("*.env")]
+    named = {name for text in profiles for name in re.findall(r"^SPRINGLINE_(\w+)=", text, re.MULTILINE)}
+    assert len(named) > 5
+    assert unknown_settings(frozenset(named | {"PROFILE", "WORKER_PYTHON"})) == {}
+
+
+def test_a_misspelt_setting_is_warned_of_once_a_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the environment and in a profile, however often settings are read."""
+    path = tmp_path / "mine.env"
+    path.write_text("SPRINGLINE_POLCY=paper\n")
+    monkeypatch.setenv("SPRINGLINE_PROFILE", str(path))
+    monkeypatch.setenv("SPRINGLINE_HOMME", "/h")
+    for _ in range(2):
+        Settings()
+    assert [record.getMessage() for record in caplog.records] == [
+        "environment: SPRINGLINE_HOMME is no setting and changes nothing; did you mean SPRINGLINE_HOME?",
+        f"{path}: SPRINGLINE_POLCY is no setting and changes nothing; did you mean SPRINGLINE_POLICY?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("8GB", 8_000_000_000), ("4GiB", 4 << 30), ("1.5 G", 1_500_000_000), ("100", 100)]
+)
+def test_a_size_may_have_a_unit(text: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a person writes it."""
+    monkeypatch.setenv("SPRINGLINE_CACHE_CAPACITY", text)
+    assert Settings().cache_capacity == size
+
+
+@pytest.mark.parametrize("text", ["-4,-2,1,0.1", "[-4, -2, 1, 0.1]"])
+def test_weights_are_numbers_with_commas_between(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With brackets or without."""
+    monkeypatch.setenv("SPRINGLINE_WEIGHTS", text)
+    assert Settings().weights == (-4, -2, 1, 0.1)
+
+
+@pytest.mark.parametrize("text", ["hunter2", "[1]", "{hunter2", '{"a": 1}'])
+def test_what_is_no_object_of_texts_is_refused_by_the_name_of_its_setting(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was given is not repeated, since it may hold a secret."""
+    monkeypatch.setenv("SPRINGLINE_SPARK_CONF", text)
+    with pytest.raises(SettingsError, match=r"^SPRINGLINE_SPARK_CONF: ") as refused:
+        JobSettings()
+    assert text not in str(refused.value).removeprefix("SPRINGLINE_SPARK_CONF: ").replace('{"name": "value"}', "")

@@ -108,7 +108,7 @@ def test_of_several_copies_the_newest_lease_counts_and_half_ones_do_not(open_at:
     """A dead worker may have left a whole copy that nobody recorded."""
     before = open_at()
     made = make(before, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    content = sidecar.write(made, under_checksum=made.under_checksum)
+    content = sidecar.write(made, under_checksum=made.under_checksum, under_bytes=made.bytes)
     for location in ("a/@1-3", "a/.@1-12", "a/@1-0"):
         write_lines(before.under.uri(location), LINES)
         before.under.write_small(location, sidecar.NAME, content)
@@ -163,7 +163,7 @@ def test_adopted_files_of_another_size_are_damaged_for_a_reader(platform: Platfo
     adopted = platform.maintenance.adopt("a", "incoming/x")
     (file,) = platform.under.files("incoming/x")
     platform.under.write_small("incoming/x", file.name, b"cut")
-    assert not platform.restorer.verify(adopted).persisted
+    assert not platform.restorer.verifier.verify(adopted).persisted
 
 
 def test_adopted_files_outlive_their_generation(platform: Platform) -> None:

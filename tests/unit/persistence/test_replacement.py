@@ -174,7 +174,7 @@ def change_of(event: str) -> Callable[[Platform, list[Dataset]], None]:
 def let_go_lost(platform: Platform, dataset: Dataset) -> None:
     """Lose the cached bytes of a generation."""
     platform.cache.delete(dataset.cache_location)
-    platform.restorer.verify(dataset)
+    platform.restorer.verifier.verify(dataset)
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ import pytest
 
 from persistence.catalog import Catalog
 from persistence.history import Costs
-from persistence.model import Cache, Dataset, Origin
+from persistence.model import Cache, Dataset, Operation, Origin
 from persistence.platform import Platform
 from persistence.recovery import at_risk
 from persistence.risk_samples import Sample, Share, superfluous
 from springline_airflow.lineage.risks import Risks, risks_of, weigh
 from springline_airflow.lineage.veil import veiled
-from tests.support.lineages import evicted, lineage, made, persisted
+from tests.support.lineages import evicted, lineage, made, persisted, ref
 from tests.support.recording import record
 
 DAY = 24 * 60
@@ -36,7 +36,7 @@ def risks(catalog: Catalog, reads: Callable[[str], bool] = lambda dag_id: True, 
     loss, costs = catalog.loss_of_cache(), Costs()
     weighed = weigh(loss, costs, reads, most=most)
     named = veiled(catalog.alone(weighed.named(loss)), lambda dataset: reads(dataset.origin.dag_id))
-    return risks_of(weighed, loss, costs, named)
+    return risks_of(weighed, loss, costs, named, "")
 
 
 # ---- by name
@@ -57,6 +57,22 @@ def test_the_risks_add_up_to_what_the_command_line_says(catalog: Catalog) -> Non
     assert [each.path for each in told.exposed] == ["y", "x", "e", "c"]
     assert told.exposed[0].why_gone == ["dice (version v1), which made x@1, is not idempotent"]
     assert [each.seconds for each in told.exposed] == [None, None, 1.0, 1.0]
+
+
+def test_what_is_only_declared_is_told_apart_and_comes_before_what_is_proven(catalog: Catalog) -> None:
+    """After what is gone for good; with the operation that was never seen to repeat, also upstream."""
+    known = lineage(
+        persisted("a", by=None), made("b", "a", by="fresh", bytes=10), made("c", "b", bytes=3), made("d", "a"),
+        made("x", by="dice", bytes=5), fresh=Operation("fresh", "v1", idempotent=True),
+    )  # fmt: skip
+    record(catalog, known)
+    risk, told = at_risk(known, Costs()), risks(catalog)
+    assert (told.unproven_bytes, told.irrecoverable_bytes, told.recomputable_bytes) == (13, 5, 1000)
+    assert risk.unproven_bytes == 13 and risk.unproven == (ref("b"), ref("c"))
+    assert [each.path for each in told.exposed] == ["x", "b", "c", "d"]
+    why = ["fresh (version v1), which made b@1, is declared idempotent and was never seen to repeat its digest"]
+    assert [each.why_unproven for each in told.exposed] == [[], why, why, []]
+    assert [bool(each.why_gone) for each in told.exposed] == [True, False, False, False]
 
 
 def test_the_risk_of_what_one_may_read_includes_making_again_what_one_may_not(catalog: Catalog) -> None:
@@ -88,7 +104,7 @@ def test_the_risk_is_recorded_as_it_goes(catalog: Catalog, monkeypatch: pytest.M
     risky = (persisted("a", by=None), made("b", "a", bytes=10), made("x", by="dice", bytes=5))
     for minute, datasets in enumerate((risky, risky[:2], risky[:1]), start=100):
         assert sampled(*datasets, catalog=catalog, minute=minute, monkeypatch=monkeypatch)
-    series = [Sample(6000.0, 15, 5, 1.0), Sample(6060.0, 10, 0, 1.0), Sample(6120.0, 0, 0, 0.0)]
+    series = [Sample(6000.0, 15, 0, 5, 1.0), Sample(6060.0, 10, 0, 0, 1.0), Sample(6120.0, 0, 0, 0, 0.0)]
     assert catalog.risk_since() == series
     assert catalog.risk_since(6060) == series[1:] and catalog.risk_since(6061) == series[2:]
 
@@ -110,12 +126,12 @@ def test_each_dag_has_its_share(catalog: Catalog, monkeypatch: pytest.MonkeyPatc
     )  # fmt: skip
     assert catalog.risk_dag_ids() == ["", "mine", "theirs"]
     for dag_ids, share in (
-        (["mine"], (1000, 0, 1.0)),
-        (["theirs"], (0, 0, 1.0)),
-        ([""], (3, 3, 0.0)),
-        (["mine", "theirs"], (1000, 0, 2.0)),
-        ([], (0, 0, 0.0)),
-        (None, (1003, 3, 2.0)),
+        (["mine"], (1000, 0, 0, 1.0)),
+        (["theirs"], (0, 0, 0, 1.0)),
+        ([""], (3, 0, 3, 0.0)),
+        (["mine", "theirs"], (1000, 0, 0, 2.0)),
+        ([], (0, 0, 0, 0.0)),
+        (None, (1003, 0, 3, 2.0)),
     ):
         assert catalog.risk_since(dag_ids=dag_ids) == [Sample(6000.0, *share)], dag_ids
 

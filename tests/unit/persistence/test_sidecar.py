@@ -30,14 +30,21 @@ TOLD = Dataset(
 
 def test_what_was_written_is_read_back() -> None:
     """Everything that cannot be found out from the files comes back; the checksum is the copy's."""
-    read = sidecar.read(sidecar.write(TOLD, under_checksum="c1"), where="somewhere")
+    read = sidecar.read(sidecar.write(TOLD, under_checksum="c1", under_bytes=7), where="somewhere")
     assert read == replace(TOLD, checksum="c1", under_checksum="c1")
+
+
+def test_a_sidecar_says_how_many_bytes_its_copy_has() -> None:
+    """An operation that made it below may have written other files than those in the cache."""
+    assert sidecar.bytes_of_copy(sidecar.write(TOLD, under_checksum="c1", under_bytes=7), where="somewhere") == 7
+    with pytest.raises(PersistenceError, match=r"a/@1-1/_springline\.json cannot be read"):
+        sidecar.bytes_of_copy(b"{}", where="a/@1-1")
 
 
 def test_a_dataset_without_operation_rows_or_report_is_read_back() -> None:
     """What is not known stays unknown."""
     bare = Dataset(Ref("a", 1))
-    assert sidecar.read(sidecar.write(bare, under_checksum=""), where="x") == bare
+    assert sidecar.read(sidecar.write(bare, under_checksum="", under_bytes=0), where="x") == bare
 
 
 def _without(key: str) -> Callable[[dict], None]:
@@ -63,13 +70,14 @@ def _with(key: str, value: object) -> Callable[[dict], None]:
         _with("call", "x"),
         _with("origin", ["a"] * 9),
         _with("bytes", "many"),
+        _with("bytes_of_copy", "many"),
         _with("created_at", None),
         _with("made_seconds", "long"),
     ],
 )
 def test_a_damaged_sidecar_is_named_and_refused(damage: Callable[[dict], None]) -> None:
     """Whatever is wrong with it, the error says where it lies."""
-    told = json.loads(sidecar.write(TOLD, under_checksum="c1"))
+    told = json.loads(sidecar.write(TOLD, under_checksum="c1", under_bytes=7))
     damage(told)
     with pytest.raises(PersistenceError, match=r"a/@1-1/_springline\.json cannot be read"):
         sidecar.read(json.dumps(told).encode(), where="a/@1-1")

@@ -1,0 +1,76 @@
+"""The command that proves operations by hand."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from persistence.commands.arguments import Dry, Json, opened
+from persistence.errors import Misuse
+from persistence.platform import Platform
+from persistence.proof import Bounds, ProofPlan
+from persistence.prover import Proof, Verdict
+from persistence.terminal import print, print_json
+from persistence.wording import say_known
+
+_ALL = Bounds(0, 0.0)
+
+
+def prove(
+    operations: Annotated[
+        list[str], typer.Argument(help="Operations to prove, however small and cheap; none: those that are due")
+    ] = [],  # noqa: B006
+    dry_run: Dry = False,
+    as_json: Json = False,
+) -> None:
+    """Run operations a second time that are only declared idempotent, now, and compare what they make."""
+    with opened() as platform:
+        platform.store.register_operations(platform.runner.operations().values())
+        plans = _chosen(platform, operations)
+        done = [] if dry_run else [proof for plan in plans if (proof := _prove(platform, plan)) is not None]
+        if as_json:
+            print_json([_row(each) for each in (plans if dry_run else done)])
+        elif not plans:
+            print("Nothing is to be proven.")
+        else:
+            for told in map(_say, plans) if dry_run else (proof.words for proof in done):
+                print(told)
+    if any(proof.verdict is not Verdict.PROVEN for proof in done):
+        raise typer.Exit(1)
+
+
+def _chosen(platform: Platform, names: Collection[str]) -> list[ProofPlan]:
+    if not names:
+        return list(platform.prover.plan())
+    known = {operation.name for operation in platform.catalog.operations()}
+    if unknown := [name for name in names if name not in known]:
+        raise Misuse(f"operation {unknown[0]!r} is not in the catalog; there is: {say_known(unknown[0], known)}")
+    return [plan for plan in platform.prover.plan(_ALL) if plan.operation in names]
+
+
+def _prove(platform: Platform, plan: ProofPlan) -> Proof | None:
+    if plan.waits_for:
+        print(f"{plan.operation}: waits for {plan.waits_for}", file=sys.stderr)
+        return None
+    proof = platform.prover.prove(plan, yields=False)
+    if proof is None:
+        error = platform.prover.proofs.error_of(plan.operation, plan.version)
+        why = f"it pauses, since the last try failed: {error}" if error else "another worker is at it"
+        print(f"{plan.operation}: not run a second time: {why}", file=sys.stderr)
+    return proof
+
+
+def _say(plan: ProofPlan) -> str:
+    return f"{plan.words}; waits for {plan.waits_for}" if plan.waits_for else plan.words
+
+
+def _row(told: ProofPlan | Proof) -> dict[str, object]:
+    row = asdict(told)
+    if isinstance(told, ProofPlan):
+        row["predicted"] = told.predicted.seconds if told.predicted else None
+    row["witness"] = str(told.witness)
+    return row

@@ -1,0 +1,25 @@
+"""The layers whose metrics rules of alerts may be about; those above this package are known by name alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+
+from persistence.monitoring.metric import Metric, by_name
+
+LAYERS: Mapping[str, str] = MappingProxyType(
+    {"persistence": "persistence.monitoring.metrics", "streams": "spark_jobs.streaming.running.metrics"}
+)  # by the first word of the metrics' names, the module that declares them as METRICS
+
+
+def declared_metrics(layers: Mapping[str, str] = LAYERS) -> dict[str, Metric]:
+    """The metrics of all layers that are here, by name; where this package is used alone, its own."""
+    declared: dict[str, Metric] = {}
+    for module in layers.values():
+        try:
+            declared |= by_name(import_module(module).METRICS)
+        except ModuleNotFoundError as error:
+            if error.name is None or not module.startswith(error.name):
+                raise
+    return declared

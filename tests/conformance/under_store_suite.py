@@ -1,0 +1,78 @@
+"""What every under-store must do besides: tell a root that is another one from a store that lost everything."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import pytest
+
+from persistence.backends.root_mark import NAME
+from persistence.backends.spec import Backend
+from persistence.errors import StorageUnavailable
+from tests.conformance.backend_suite import BackendSuite, content_of, send
+
+
+class UnderStoreSuite(BackendSuite):
+    """The contract of a backend that is opened as an under-store."""
+
+    @abstractmethod
+    def in_use(self, backend: Backend) -> Backend:
+        """The same place, opened by one whose catalog says that there are copies in it."""
+
+    @abstractmethod
+    def empty(self, backend: Backend) -> None:
+        """Leave an empty folder where the root was, as an unmounted disk does: without the backend."""
+
+    @abstractmethod
+    def put_mark(self, backend: Backend) -> None:
+        """Put the mark into the root as a person would: without the backend."""
+
+    @pytest.fixture
+    def used(self, backend: Backend) -> Backend:
+        """A store that is in use, with one copy."""
+        send(backend, "a/.@1-1", "part.txt", b"x")
+        backend.rename("a/.@1-1", "a/@1-1")
+        return self.in_use(backend)
+
+    def test_the_first_copy_leaves_the_mark_by_which_the_store_is_known(self, used: Backend) -> None:
+        """Opened again, it answers, and says what is not there."""
+        assert used.why_away() == "" and content_of(used, "a/@1-1") == {"part.txt": b"x"}
+        assert not used.exists("b/@1-1") and used.names("b") == ()
+        assert list(used.copies()) == ["a/@1-1"]
+
+    def test_an_empty_folder_where_the_store_was_is_a_store_that_is_away(self, backend: Backend, used: Backend) -> None:
+        """Nothing is missing from it, nothing is removed from it, and no copy in it counts."""
+        self.empty(backend)
+        assert NAME in used.why_away() and "is its disk mounted" in used.why_away()
+        for ask in (
+            lambda: used.exists("a/@1-1"),
+            lambda: used.files("a/@1-1"),
+            lambda: used.manifest("a/@1-1"),
+            lambda: used.names("a"),
+            lambda: used.read_small("a/@1-1", "_mark.json"),
+            lambda: list(used.chunks("a/@1-1", "part.txt")),
+            lambda: list(used.locations("_mark.json")),
+            lambda: list(used.copies()),
+            lambda: used.delete("a/@1-1"),
+            lambda: used.rename("a/.@1-1", "a/@1-1"),
+            used.mark_root,
+        ):
+            with pytest.raises(StorageUnavailable, match=NAME):
+                ask()
+
+    def test_a_store_that_a_person_marks_again_answers_again(self, backend: Backend, used: Backend) -> None:
+        """As the error says; what is not there is missing then."""
+        self.empty(backend)
+        self.put_mark(backend)
+        assert used.why_away() == "" and not used.exists("a/@1-1")
+        with pytest.raises(FileNotFoundError):
+            used.files("a/@1-1")
+
+    def test_a_store_is_marked_once_and_not_by_looking(self, backend: Backend, used: Backend) -> None:
+        """Marking it again is no error; an unused one stays as it is until something is kept in it."""
+        used.mark_root()
+        self.empty(backend)
+        assert backend.why_away() == "" and not backend.exists("a/@1-1")
+        assert self.in_use(backend).why_away()
+        backend.mark_root()
+        assert self.in_use(backend).why_away() == ""

@@ -1,0 +1,383 @@
+"""Proving operations by a second run: on what, when, and what follows from it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+
+import pytest
+from sqlalchemy import update
+
+from persistence import cli
+from persistence.commands import proofs
+from persistence.errors import OperationFailed
+from persistence.explain import explain
+from persistence.model import Call, Dataset, Idempotence, Method, Strategy, Written
+from persistence.platform import Platform
+from persistence.proof import Bounds, ProofPlan
+from persistence.prover import Proof, Verdict
+from persistence.recovery import at_risk
+from persistence.runner import NoRunner
+from persistence.schema import db_now, generation, proof
+from tests.support.lines import LinesRunner, make
+from tests.support.states import copies_in, damage, wipe_cache
+
+SAFE = Strategy.ASYNC_AND_SYNC
+
+
+@pytest.fixture
+def platform(open_at: Callable[..., Platform]) -> Platform:
+    """A platform that proves whatever it can, however small, and looks at every step."""
+    return eager(open_at())
+
+
+def eager(platform: Platform, **bounds: object) -> Platform:
+    """Let it look for something to prove at every step, from these bounds on: for all."""
+    platform.prover.bounds = Bounds(**{"bytes": 0, "seconds": 0.0, **bounds})  # type: ignore[arg-type]
+    platform.prover.look_seconds = platform.prover.quiet_seconds = 0.0
+    return platform
+
+
+def made_by(platform: Platform, operation: str, path: str = "b") -> Dataset:
+    """The output of `operation` on a persisted source, written under async_and_sync."""
+    make(platform, "a", "load", strategy=SAFE)
+    return make(platform, path, operation, ["a"], strategy=SAFE)
+
+
+def persisted(platform: Platform) -> None:
+    """Persist all that waits as data, so that nothing is proved by sending an operation."""
+    platform.persister.small_bytes = 10**9
+    assert platform.persister.drain().left == 0
+
+
+def idempotence_of(platform: Platform, name: str) -> Idempotence:
+    """What is known of an operation."""
+    (found,) = [o for o in platform.catalog.operations() if o.name == name]
+    return found.idempotence
+
+
+def proved(platform: Platform) -> Proof:
+    """The proof that the next step makes."""
+    made = platform.prover.step()
+    assert made is not None
+    return made
+
+
+def the_plan(platform: Platform) -> ProofPlan:
+    """The only proof that is planned."""
+    (plan,) = platform.prover.plan()
+    return plan
+
+
+# ---- what follows from it
+
+
+def test_an_operation_that_gives_the_same_digest_is_proven(platform: Platform) -> None:
+    """What it made, and makes from now on, is recomputable; nothing stays in the cache of the second run."""
+    made = made_by(platform, "shout")
+    persisted(platform)
+    before = copies_in(platform.cache)
+    outcome = proved(platform)
+    assert (outcome.verdict, outcome.operation, outcome.witness) == (Verdict.PROVEN, "shout", made.ref)
+    assert idempotence_of(platform, "shout") is Idempotence.PROVEN and platform.prover.step() is None
+    assert copies_in(platform.cache) == before
+    make(platform, "c", "shout", ["a"], strategy=SAFE)
+    lineage = platform.catalog.lineage_of_cache()
+    assert at_risk(lineage, platform.catalog.costs(lineage)).unproven == ()
+
+
+def test_a_loss_that_a_declaration_hid_is_told_and_then_healed_by_proof(
+    platform: Platform, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An operation lies; the second run unmasks it, with a line in the log, and no later loss takes its output."""
+    made_by(platform, "liar")
+    persisted(platform)
+    with caplog.at_level(logging.WARNING, "springline.prover"):
+        assert proved(platform).verdict is Verdict.UNMASKED
+    assert "liar (version 1) was run a second time" in caplog.text and "not idempotent" in caplog.text
+    assert idempotence_of(platform, "liar") is Idempotence.NONE
+    second = make(platform, "c", "liar", ["a"], strategy=SAFE)
+    assert second.persisted, "from now on it is written before it is committed"
+    wipe_cache(platform)
+    platform.maintenance.scan()
+    assert not platform.restorer.bring_back([second.ref]).irrecoverable
+
+
+def test_what_waits_when_an_operation_is_unmasked_goes_first_with_all_that_leans_on_it(platform: Platform) -> None:
+    """By hand a proof may be run while something waits; its failure sends the output to the head, and below it."""
+    first = made_by(platform, "liar")
+    below = make(platform, "c", "shout", ["b"], strategy=SAFE)
+    plan = next(plan for plan in platform.prover.plan() if plan.operation == "liar")
+    outcome = platform.prover.prove(plan, yields=False)
+    assert outcome is not None and outcome.verdict is Verdict.UNMASKED and "2 datasets" in outcome.words
+    assert platform.catalog.get(first.ref).head and platform.catalog.get(below.ref).head
+    assert [moment.event for moment in platform.catalog.history(first.ref)][-1] == "unmasked"
+
+
+def test_a_second_run_on_a_damaged_source_proves_nothing(platform: Platform, runner: LinesRunner) -> None:
+    """The operation is not blamed for it; it is tried again later."""
+    made_by(platform, "shout")
+    persisted(platform)
+    damage(platform.cache, platform.catalog.resolve("a").cache_location)
+    assert proved(platform).verdict is Verdict.FAILED
+    assert idempotence_of(platform, "shout") is Idempotence.DECLARED
+    assert platform.prover.step() is None, "it pauses"
+
+
+def test_an_operation_that_fails_is_tried_again_after_a_pause(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason is kept, and told with what is planned."""
+    made_by(platform, "shout")
+    persisted(platform)
+
+    def fail(*_: object) -> Written:
+        raise OperationFailed("no Spark today")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(platform.runner, "run", fail)
+        assert proved(platform).verdict is Verdict.FAILED
+    assert "no Spark today" in platform.prover.proofs.error_of("shout", "1")
+    assert platform.prover.step() is None
+    with platform.catalog.writing() as connection:
+        connection.execute(update(proof).values(not_before=0.0))
+    assert proved(platform).verdict is Verdict.PROVEN
+
+
+# ---- when, and what
+
+
+def test_nothing_is_proved_while_something_waits_to_be_persisted(platform: Platform, runner: LinesRunner) -> None:
+    """Also not while somebody writes: the machine is not idle."""
+    made_by(platform, "shout")
+    runner.ran.clear()
+    assert platform.prover.step() is None
+    persisted(platform)
+    with platform.store.write("c", strategy=SAFE) as writing:
+        assert platform.prover.step() is None
+        writing.done(platform.runner.run(Call("load", "1"), [], writing.uri))
+    assert runner.ran == ["load"]
+    assert proved(platform).verdict is Verdict.PROVEN
+
+
+@pytest.mark.parametrize(
+    ("bounds", "due"),
+    [
+        ({"bytes": 10**6, "seconds": 10.0}, False),
+        ({"bytes": 100, "seconds": 10.0}, True),
+        ({"bytes": 10**6, "seconds": 0.01}, True),
+    ],
+)
+def test_only_operations_with_a_large_or_dear_output_are_proved(
+    open_at: Callable[..., Platform], bounds: dict[str, object], *, due: bool
+) -> None:
+    """By the settings; the default leaves small things alone."""
+    platform = eager(open_at(), **bounds)
+    made_by(platform, "shout")
+    persisted(platform)
+    assert bool(platform.prover.plan()) is due
+    assert (platform.prover.step() is not None) is due
+
+
+def test_the_settings_turn_proofs_off(open_at: Callable[..., Platform]) -> None:
+    """What would be proved is still told."""
+    platform = eager(open_at(prove=False))
+    made_by(platform, "shout")
+    persisted(platform)
+    assert platform.prover.step() is None and platform.prover.plan()
+
+
+def test_nothing_is_proved_between_two_tasks_of_a_dag_run(platform: Platform) -> None:
+    """But once nobody has committed anything for a while."""
+    made_by(platform, "shout")
+    persisted(platform)
+    platform.prover.quiet_seconds = 60.0
+    assert platform.prover.step() is None
+    with platform.catalog.writing() as connection:
+        connection.execute(update(generation).values(committed_at=generation.c.committed_at - 60.0))
+    proof = platform.prover.step()
+    assert proof is not None and proof.verdict is Verdict.PROVEN
+
+
+def test_the_witness_is_the_largest_that_can_be_made_again_now(platform: Platform) -> None:
+    """A larger one whose source is gone is no witness; what none can be made of says what it waits for."""
+    made_by(platform, "shout")
+    make(platform, "long", lines=[f"a longer line {i}" for i in range(500)])
+    large = make(platform, "d", "shout", ["long"], strategy=SAFE)
+    assert the_plan(platform).witness == large.ref
+    wipe_cache(platform)
+    platform.maintenance.scan()
+    assert (the_plan(platform).witness.path, the_plan(platform).waits_for) == ("b", "")
+
+
+def test_a_proof_waits_for_room_and_evicts_nothing(open_at: Callable[..., Platform]) -> None:
+    """It says what it waits for."""
+    platform = eager(open_at(cache_capacity=1700))
+    made_by(platform, "shout")
+    persisted(platform)
+    assert the_plan(platform).waits_for.startswith("room in the cache")
+    before = platform.catalog.cache_used()
+    assert platform.prover.step() is None and platform.catalog.cache_used() == before
+
+
+# ---- beside others
+
+
+def test_an_operation_is_proved_by_one_worker_at_a_time(open_at: Callable[..., Platform], runner: LinesRunner) -> None:
+    """Whoever comes second goes on with something else."""
+    first, second = eager(open_at()), eager(open_at())
+    made_by(first, "shout")
+    persisted(first)
+    (plan,) = first.prover.plan()
+    found: list[Proof | None] = []
+    run = runner.run
+
+    def run_beside(call: Call, sources: Sequence[str], output: str) -> Written:
+        found.append(second.prover.prove(plan))
+        return run(call, sources, output)
+
+    runner.run = run_beside  # type: ignore[method-assign]
+    assert proved(first).verdict is Verdict.PROVEN
+    assert found == [None]
+
+
+def test_a_killed_prover_leaves_nothing_behind(platform: Platform) -> None:
+    """Once its lease has run out the next look removes what it wrote, and the proof may be run again after a pause."""
+    made = made_by(platform, "shout")
+    persisted(platform)
+    whole = copies_in(platform.cache)
+    scratch = f"{made.ref.path}/.@1-0_dead"
+    assert platform.prover.proofs.claim("shout", "1", "a worker that dies", scratch) is not None
+    platform.runner.run(Call("shout", "1"), [platform.cache.uri(made.cache_location)], platform.cache.uri(scratch))
+    assert platform.prover.step() is None and scratch in copies_in(platform.cache)
+    with platform.catalog.writing() as connection:
+        connection.execute(update(proof).values(lease_until=db_now() - 1))
+    assert platform.prover.step() is None
+    assert copies_in(platform.cache) == whole
+    assert "fell silent" in platform.prover.proofs.error_of("shout", "1")
+    with platform.catalog.writing() as connection:
+        connection.execute(update(proof).values(not_before=0.0))
+    assert proved(platform).verdict is Verdict.PROVEN
+
+
+def test_a_prover_that_is_stopped_clears_up(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its scratch goes, its claim is given back, and nothing holds its sources."""
+    made_by(platform, "shout")
+    persisted(platform)
+    whole = copies_in(platform.cache)
+    run = platform.runner.run
+
+    def stop(call: Call, sources: Sequence[str], output: str) -> Written:
+        run(call, sources, output)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(platform.runner, "run", stop)
+        with pytest.raises(KeyboardInterrupt):
+            platform.prover.step()
+    assert copies_in(platform.cache) == whole and not platform.catalog.held_refs()
+    platform.prover._look_at = float("-inf")
+    assert proved(platform).verdict is Verdict.PROVEN
+
+
+class Stoppable(LinesRunner):
+    """A runner whose runs go on until they are interrupted."""
+
+    def __init__(self, runner: LinesRunner, begun: Callable[[], object]) -> None:
+        self.__dict__.update(runner.__dict__)
+        self._begun = begun
+        self._ended = threading.Event()
+
+    def run(self, call: Call, sources: Sequence[str], output: str) -> Written:
+        super().run(call, sources, output)
+        self._begun()
+        assert self._ended.wait(30)
+        raise OperationFailed(f"{call.name}: interrupted")
+
+    def interrupt(self) -> None:
+        self._ended.set()
+
+
+def test_a_proof_gives_way_to_what_comes_to_be_persisted(platform: Platform, open_at: Callable[..., Platform]) -> None:
+    """The run is ended, the operation is no worse for it, and is proved when it is quiet again."""
+    made_by(platform, "shout")
+    persisted(platform)
+    whole = copies_in(platform.cache)
+    other = open_at()
+    platform.prover.runner = Stoppable(platform.runner, lambda: make(other, "c", "load"))  # type: ignore[arg-type]
+    assert proved(platform).verdict is Verdict.INTERRUPTED
+    assert copies_in(platform.cache) == sorted([*whole, "c/@1"])
+    platform.prover.runner = platform.runner
+    assert platform.prover.step() is None, "there is something to persist"
+    (outcome,) = platform.persister.drain().outcomes
+    assert (outcome.ref.path, outcome.method) == ("c", Method.DATA)
+    assert proved(platform).verdict is Verdict.PROVEN
+
+
+# ---- asked for
+
+
+def by_hand(monkeypatch: pytest.MonkeyPatch, platform: Platform, *arguments: str) -> None:
+    """Run the command `prove` on this platform."""
+    monkeypatch.setattr(sys, "argv", ["persistence", "prove", *arguments])
+    monkeypatch.setattr(proofs, "opened", lambda: nullcontext(platform))
+    cli.main()
+
+
+def test_a_proof_can_be_asked_for_by_hand(
+    open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However small the output and whatever waits; first told, then done."""
+    platform = open_at()
+    made_by(platform, "shout")
+    with pytest.raises(SystemExit) as ended:
+        by_hand(monkeypatch, platform, "shout", "--dry-run")
+    told = capsys.readouterr().out
+    assert not ended.value.code and told.startswith("shout (version 1) is run a second time on a@1")
+    assert idempotence_of(platform, "shout") is Idempotence.DECLARED
+    with pytest.raises(SystemExit) as ended:
+        by_hand(monkeypatch, platform, "shout")
+    assert not ended.value.code and "it is proven to be idempotent" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        by_hand(monkeypatch, platform)
+    assert not ended.value.code and capsys.readouterr().out == "Nothing is to be proven.\n"
+
+
+def test_a_command_that_unmasks_an_operation_ends_with_one(
+    open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For scripts; in JSON too. An operation that nobody knows is refused."""
+    platform = open_at()
+    made_by(platform, "liar")
+    with pytest.raises(SystemExit) as ended:
+        by_hand(monkeypatch, platform, "lair")
+    assert ended.value.code == 2 and "liar" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        by_hand(monkeypatch, platform, "liar", "--json")
+    assert ended.value.code == 1
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["operation"], row["witness"], row["verdict"]) == ("liar", "b@1", "unmasked")
+
+
+def test_explain_says_whether_an_operation_will_be_proved(open_at: Callable[..., Platform]) -> None:
+    """Of itself, by hand only, or not any more."""
+    platform = open_at()
+    made_by(platform, "shout")
+    assert "too small and cheap" in explain(platform, "b").proof
+    assert explain(eager(platform), "b").proof.startswith("An idle persister runs shout a second time")
+    assert "SPRINGLINE_PROVE" in explain(open_at(prove=False), "b").proof
+    platform.prover.prove(the_plan(platform), yields=False)
+    assert explain(platform, "b").proof == ""
+
+
+def test_a_process_without_the_code_proves_nothing(open_at: Callable[..., Platform], runner: LinesRunner) -> None:
+    """The proof is left to one that has it."""
+    platform = eager(open_at())
+    made_by(platform, "shout")
+    persisted(platform)
+    platform.prover.runner = NoRunner()
+    assert platform.prover.step() is None and not platform.prover.proofs.error_of("shout", "1")

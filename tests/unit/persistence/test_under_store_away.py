@@ -1,0 +1,338 @@
+"""An under-store that is away: nothing leaves the cache on the word of the catalog, and whoever asks is told."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from persistence.backends.root_mark import NAME
+from persistence.byhand import Wish, carry_out, decide
+from persistence.cli import app
+from persistence.errors import DamagedCopy, StorageUnavailable, UnderStoreAway
+from persistence.model import Dataset, Method, Ref, Strategy
+from persistence.monitoring.measuring import readings
+from persistence.monitoring.metrics import RISK_GONE_BYTES
+from persistence.platform import Platform
+from persistence.recovery import at_risk
+from persistence.replacement import evicted_by_hand
+from persistence.transitions import Event
+from persistence.verification import UnderStoreWatch
+from springline_airflow import upkeep
+from tests.support.lines import lines_of, make
+from tests.support.stages import once, stage
+from tests.support.states import copies_in, let_go
+
+EVERYTHING = 10**9
+
+
+def taken_away(platform: Platform, how: str = "moved") -> Path:
+    """Take the under-store's folder away: moved, as by a person, or unmounted, which leaves an empty folder."""
+    root: Path = platform.under.root  # type: ignore[attr-defined]
+    away = root.rename(root.with_name("away"))
+    if how == "unmounted":
+        root.mkdir()
+    return away
+
+
+def put_back(platform: Platform, away: Path) -> None:
+    """Put it back."""
+    root: Path = platform.under.root  # type: ignore[attr-defined]
+    shutil.rmtree(root, ignore_errors=True)
+    away.rename(root)
+
+
+def persisted(platform: Platform, path: str = "a") -> Dataset:
+    """A dataset that was persisted before anybody saw it."""
+    return make(platform, path, "load", strategy=Strategy.CACHE_THROUGH)
+
+
+def stays(platform: Platform, dataset: Dataset) -> bool:
+    """It is in the cache, as the catalog and the files say."""
+    return platform.catalog.get(dataset.ref).in_cache and platform.cache.exists(dataset.cache_location)
+
+
+# ---- what leaves the cache
+
+
+@pytest.mark.parametrize("how", ["moved", "unmounted"])
+def test_nothing_leaves_the_cache_while_the_under_store_is_away(open_at: Callable[..., Platform], how: str) -> None:
+    """Neither by the rules, nor by hand, nor to make room; all goes again when it is back."""
+    platform = open_at(cache_capacity=2000)
+    made = persisted(platform)
+    away = taken_away(platform, how)
+    plan = platform.replacement.plan(EVERYTHING)
+    assert plan.victims == () and "does not answer" in plan.kept[made.ref] and str(away.parent) in plan.kept[made.ref]
+    with pytest.raises(UnderStoreAway, match=r"^a@1 stays in the cache: .* does not answer: .*under"):
+        platform.replacement.evict(evicted_by_hand(made.ref, made.bytes))
+    assert platform.replacement.make_room(2000) == platform.catalog.cache_used() == made.bytes
+    assert stays(platform, made)
+    put_back(platform, away)
+    assert platform.replacement.make_room(2000) == 0
+    assert not stays(platform, made) and lines_of(platform, "a") == [f"line {i}" for i in range(100)]
+
+
+def test_a_person_is_told_why_nothing_goes(platform: Platform) -> None:
+    """When the wish is tried, and when it is carried out."""
+    made = persisted(platform)
+    decision = decide(made, Wish.EVICT)
+    taken_away(platform)
+    refused = decide(made, Wish.EVICT, why_stays=platform.replacement.why_it_stays(made))
+    assert not refused.allowed and "does not answer" in refused.words
+    with pytest.raises(StorageUnavailable, match="does not answer"):
+        carry_out(platform, decision, "Eva")
+    assert stays(platform, made)
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut short", "a file too few"])
+def test_a_copy_that_is_not_there_with_its_size_holds_its_dataset_in_the_cache(platform: Platform, damage: str) -> None:
+    """The loss is noted, so that it is persisted again; then it may go."""
+    made = persisted(platform)
+    if damage == "cut short":
+        (file,) = platform.under.files(made.under_location)
+        path = platform.under.root / made.under_location / file.name  # type: ignore[attr-defined]
+        path.write_bytes(path.read_bytes()[:-10])
+    elif damage == "gone":
+        platform.under.delete(made.under_location)
+    else:
+        (file,) = platform.under.files(made.under_location)
+        platform.under.delete(f"{made.under_location}/{file.name}")
+    assert not platform.replacement.evict(evicted_by_hand(made.ref, made.bytes))
+    assert stays(platform, made)
+    assert [moment.event for moment in platform.catalog.history(made.ref)][-1] == Event.UNDER_LOST
+    assert platform.persister.drain().persisted == 1
+    assert platform.replacement.evict(evicted_by_hand(made.ref, made.bytes))
+
+
+def test_a_copy_that_an_operation_made_below_is_asked_for_by_its_own_size(platform: Platform) -> None:
+    """It has other bytes than the one in the cache: the sidecar beside it says how many."""
+    made = operation_made(platform)
+    where = platform.under.root / made.under_location  # type: ignore[attr-defined]
+    (file,) = (path for path in where.iterdir() if path.name[0] not in "._")
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1])
+    assert not platform.replacement.evict(evicted_by_hand(made.ref, made.bytes))
+    assert stays(platform, made)
+
+
+def operation_made(platform: Platform) -> Dataset:
+    """`b`, which went below by running its operation there."""
+    persisted(platform, "a")
+    made = make(platform, "b", "shout", ["a"])
+    lease = platform.claims.claim(made.ref, "test", Method.OPERATION, None)
+    assert lease is not None
+    settled = platform.persister.sender.send_operation(made, lease, [platform.catalog.get(Ref("a", 1))])
+    assert settled.under_checksum != settled.checksum
+    return settled
+
+
+def test_a_whole_copy_that_an_operation_made_below_lets_its_dataset_go(platform: Platform) -> None:
+    """So the test above is about the byte."""
+    made = operation_made(platform)
+    assert platform.replacement.evict(evicted_by_hand(made.ref, made.bytes))
+
+
+def test_what_would_be_made_again_from_a_copy_below_stays_if_that_is_not_there(platform: Platform) -> None:
+    """The source left the cache; its copy is asked for before what is made from it goes."""
+    source = persisted(platform)
+    made = make(platform, "b", "shout", ["a"])
+    assert made.call is not None
+    platform.catalog.saw_repeat(made.call, same=True)
+    let_go(platform, source.ref)
+    (victim,) = platform.replacement.plan(EVERYTHING).victims
+    assert victim.rule == "alternate"
+    platform.under.delete(source.under_location)
+    assert not platform.replacement.evict(victim)
+    assert stays(platform, made)
+
+
+def test_a_copy_that_the_catalog_let_go_after_it_was_asked_for_does_not_count(platform: Platform) -> None:
+    """The catalog's last look is at the copy that was asked for, and no other."""
+    made = persisted(platform)
+    _, under, _ = stage(platform)
+
+    def lose() -> None:
+        platform.catalog.change(made.ref, Event.UNDER_LOST)
+
+    under.at = once("files", lose)
+    assert not platform.replacement.evict(evicted_by_hand(made.ref, made.bytes))
+    assert stays(platform, made)
+
+
+def test_what_is_larger_than_the_cache_is_not_let_go_on_a_copy_that_went(open_at: Callable[..., Platform]) -> None:
+    """The write fails, as if the under-store had gone a moment earlier, and the task's next try makes it."""
+    platform = open_at(cache_capacity=100)
+    _, under, _ = stage(platform)
+    under.at = once("rename done", lambda: taken_away(platform))
+    with pytest.raises((StorageUnavailable, DamagedCopy)):
+        persisted(platform)
+
+
+@pytest.mark.parametrize("how", ["moved", "unmounted"])
+def test_nothing_is_retired_while_the_under_store_is_away(platform: Platform, how: str) -> None:
+    """The older generation may be all that is left."""
+    older, newer = persisted(platform), persisted(platform)
+    let_go(platform, newer.ref)
+    away = taken_away(platform, how)
+    with pytest.raises(StorageUnavailable, match="nothing is retired"):
+        platform.maintenance.retire()
+    assert stays(platform, older)
+    put_back(platform, away)
+    assert platform.maintenance.retire() == [older.ref]
+
+
+def test_an_older_generation_is_kept_while_the_copy_of_the_newer_is_not_there(platform: Platform) -> None:
+    """What the catalog calls readable is asked for before what it replaced goes."""
+    older, newer = persisted(platform), persisted(platform)
+    let_go(platform, newer.ref)
+    platform.under.delete(newer.under_location)
+    assert platform.maintenance.retire() == []
+    assert stays(platform, older)
+
+
+def test_an_unmounted_under_store_loses_nothing_and_takes_nothing(platform: Platform) -> None:
+    """An empty folder where the store was is no store: copies are not marked lost, and none is written there."""
+    made = persisted(platform)
+    let_go(platform, made.ref)
+    away = taken_away(platform, "unmounted")
+    with pytest.raises(StorageUnavailable, match="is its disk mounted"):
+        platform.maintenance.scan(deep=True)
+    with pytest.raises(StorageUnavailable):
+        persisted(platform, "b")
+    assert platform.catalog.get(made.ref).persisted and copies_in(platform.under) == []
+    put_back(platform, away)
+    assert lines_of(platform, "a") == [f"line {i}" for i in range(100)]
+
+
+def test_the_first_copy_marks_an_under_store_that_did_not_answer_when_it_was_opened(platform: Platform) -> None:
+    """That copy is on its way already when the store is marked."""
+    mark = platform.under.root / NAME  # type: ignore[attr-defined]
+    mark.unlink()
+    assert persisted(platform).persisted
+    assert mark.is_file() and platform.under.why_away() == ""
+
+
+# ---- what is told
+
+
+def told(platform: Platform, *words: str) -> tuple[int, str]:
+    """What a command prints, and its exit code."""
+    settings = platform.settings
+    env = {
+        "SPRINGLINE_HOME": str(settings.home), "SPRINGLINE_CACHE_URI": settings.cache_uri,
+    }  # fmt: skip
+    result = CliRunner().invoke(app, list(words), env=env)
+    return result.exit_code, " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("how", ["moved", "unmounted"])
+def test_what_is_only_believed_to_be_persisted_is_at_risk(platform: Platform, how: str) -> None:
+    """The sentence that says so names the store; a machine is told as much."""
+    kept, evicted = persisted(platform, "kept"), persisted(platform, "evicted")
+    let_go(platform, evicted.ref)
+    assert told(platform, "at-risk")[1] == "If the cache were lost now: nothing would be lost."
+    taken_away(platform, how)
+    code, said = told(platform, "at-risk")
+    assert code == 0 and said.startswith(f"The under-store does not answer: {platform.under.root}")  # type: ignore[attr-defined]
+    believed = (
+        "Only the catalog says that it holds 2 datasets (1.58 kB), of which 1 dataset (790 B) can be read nowhere"
+    )
+    assert believed in said
+    assert "If the cache were lost now: 790 B would be gone for good (kept@1)" in said
+    row = json.loads(told(platform, "at-risk", "--json")[1])
+    assert row["now"]["irrecoverable"] == [str(kept.ref)] and "does not answer" in row["under_store_away"]
+    assert row["believed"] == {"datasets": 2, "bytes": 1580, "alone": 1, "alone_bytes": 790}
+
+
+def test_the_two_ways_of_weighing_a_loss_agree_while_the_under_store_is_away(platform: Platform) -> None:
+    """What the pages add up is what the command line says."""
+    persisted(platform)
+    make(platform, "b", "shout", ["a"])
+    assert platform.persister.drain().persisted == 1
+    make(platform, "c", "count", ["b"])
+    let_go(platform, Ref("b", 1))
+    lineage, loss = platform.catalog.lineage_of_cache(away=True), platform.catalog.loss_of_cache(away=True)
+    risk = at_risk(lineage, platform.catalog.costs(lineage))
+    assert sum(loss.rows[key].bytes for key in loss.exposed) == risk.bytes > 0
+    gone = sum(loss.rows[key].bytes for key in loss.exposed if loss.causes[key])
+    assert gone == risk.irrecoverable_bytes == risk.bytes  # it all comes from `a`, which nothing makes again
+
+
+def test_status_recover_and_explain_say_that_the_under_store_is_away(platform: Platform) -> None:
+    """In words, and to a machine; `recover` does not end well, for it cannot know."""
+    made = persisted(platform)
+    taken_away(platform)
+    away = f"the under-store does not answer: {platform.under.root} is not there"  # type: ignore[attr-defined]
+    code, said = told(platform, "status")
+    assert code == 0 and "data (sync), away" in said and away[1:] in said
+    (row,) = json.loads(told(platform, "status", "--json")[1])
+    assert away in row["under_store_away"]
+    code, said = told(platform, "recover")
+    assert code == 1 and "0 found lost" in said and away[1:] in said
+    code, said = told(platform, "recover", "--json")
+    assert code == 1 and away in json.loads(said)["under_store_away"]
+    code, said = told(platform, "explain", "a")
+    assert code == 0 and "verified copy" not in said and f"a copy was put into the under-store, and {away}" in said
+    assert "Unless its copy is there when the under-store is back: it would be gone for good" in said
+    row = json.loads(told(platform, "explain", "a", "--json")[1])
+    assert away in row["under_store_away"] and str(made.ref) in row["recovery"]["irrecoverable"]
+
+
+@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
+def test_evict_says_what_stays_and_why(platform: Platform, dry_run: tuple[str, ...]) -> None:
+    """By hand and by the rules; nothing goes, nor is said to go."""
+    made = persisted(platform)
+    taken_away(platform)
+    code, said = told(platform, "evict", "a", *dry_run)
+    assert code == 1 and "stay" in said and "does not answer" in said and "0 B in 0 datasets" in said
+    code, said = told(platform, "evict", "a", "--json", *dry_run)
+    row = json.loads(said)
+    assert code == 1 and row["evicted"] == [] and "does not answer" in row["stays"]["a@1"]
+    code, said = told(platform, "evict", "--bytes", "1GB", *dry_run)
+    assert "more must stay: the under-store does not answer" in said
+    assert stays(platform, made)
+
+
+def test_the_maintenance_dag_ends_with_the_word_that_the_under_store_is_away(platform: Platform) -> None:
+    """Once what can be brought back is back; its eviction frees nothing and says why."""
+    made = persisted(platform)
+    lost = make(platform, "b", "shout", ["a"])
+    platform.cache.delete(lost.cache_location)
+    taken_away(platform)
+    with pytest.raises(UnderStoreAway, match="does not answer"):
+        upkeep.recover(platform)
+    assert platform.catalog.get(lost.ref).in_cache
+    platform.replacement.capacity = 1
+    report = upkeep.evict(platform)
+    assert report["freed"] == 0 and "is not there" in report["under_store_away"]
+    assert stays(platform, made)
+
+
+def test_a_sample_of_the_risk_does_not_count_copies_that_are_away(platform: Platform) -> None:
+    """The gauges neither: an alert on what would be gone for good begins."""
+    made = persisted(platform)
+    taken_away(platform)
+    assert platform.catalog.sample_risk(why_away=platform.watch.why_away)
+    (sample,) = platform.catalog.risk_since()
+    assert (sample.bytes, sample.irrecoverable_bytes) == (made.bytes, made.bytes)
+    gauges = {reading.metric: reading.value for reading in readings(platform)}
+    assert gauges[RISK_GONE_BYTES] == made.bytes
+
+
+def test_who_looks_often_has_the_store_asked_once_in_a_while(platform: Platform) -> None:
+    """Pages look every few seconds, and a store that does not answer may take its time."""
+    persisted(platform)
+    now = [0.0]
+    _, under, _ = stage(platform)
+    asked: list[str] = []
+    under.exists = lambda location: bool(asked.append(location))  # type: ignore[method-assign, func-returns-value]
+    watch = UnderStoreWatch(platform.catalog, under, seconds=2.0, clock=lambda: now[0])
+    assert (watch.why_away(), watch.why_away(), len(asked)) == ("", "", 1)
+    taken_away(platform)
+    now[0] = 2.0
+    del under.exists
+    assert "is not there" in watch.why_away()

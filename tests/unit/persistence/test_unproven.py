@@ -1,0 +1,161 @@
+"""What is only declared idempotent: counted apart from what was seen to repeat, until a second run has proved it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from persistence.explain import explain
+from persistence.model import Cache, Dataset, Method, Strategy
+from persistence.platform import Platform
+from persistence.recovery import Risk, at_risk
+from persistence.telling import risk_row, say_risk, worst_moment
+from tests.support.lines import make
+from tests.support.states import measured, wipe_cache
+
+SAFE = Strategy.ASYNC_AND_SYNC
+
+
+def risk_of(platform: Platform) -> Risk:
+    """What `at-risk` says now."""
+    lineage = platform.catalog.lineage_of_cache()
+    return at_risk(lineage, platform.catalog.costs(lineage))
+
+
+def made_by(platform: Platform, operation: str) -> Dataset:
+    """The output of `operation` on a persisted source, written under async_and_sync."""
+    make(platform, "a", "load", strategy=SAFE)
+    return make(platform, "b", operation, ["a"], strategy=SAFE)
+
+
+def test_what_a_loss_would_take_for_good_is_told_before_the_loss(platform: Platform) -> None:
+    """An operation declares itself idempotent, is none, and the cache is wiped: those bytes had been told at risk."""
+    lied = made_by(platform, "liar")
+    before = risk_of(platform)
+    assert (before.unproven, before.unproven_bytes) == ((lied.ref,), lied.bytes)
+    assert before.recomputable_bytes == before.irrecoverable_bytes == 0
+    wipe_cache(platform)
+    platform.maintenance.scan()
+    assert lied.ref in platform.restorer.bring_back([lied.ref]).irrecoverable
+
+
+def test_nothing_is_said_to_be_safe_by_a_declaration(platform: Platform) -> None:
+    """In words, in JSON and over time."""
+    lied = made_by(platform, "liar")
+    said = say_risk(risk_of(platform))
+    assert "nothing would be gone for good" not in said
+    assert f"might be gone for good ({lied.ref})" in said and "never seen to repeat" in said
+    assert risk_row(risk_of(platform))["unproven"] == [str(lied.ref)]
+    worst = worst_moment(platform)
+    assert worst is not None and worst[1].unproven_bytes == lied.bytes
+
+
+def test_what_comes_from_an_unproven_operation_is_unproven_too(platform: Platform) -> None:
+    """Its own operation has repeated itself; what it would be made from has not."""
+    made_by(platform, "liar")
+    below = make(platform, "c", "shout", ["b"], strategy=SAFE)
+    assert below.call is not None
+    platform.catalog.saw_repeat(below.call, same=True)
+    assert below.ref in risk_of(platform).unproven
+
+
+def test_a_second_run_with_the_same_digest_proves_an_operation(platform: Platform) -> None:
+    """From then on what it made counts as recomputable."""
+    made = made_by(platform, "shout")
+    assert risk_of(platform).unproven == (made.ref,)
+    wipe_cache(platform)
+    platform.maintenance.scan()
+    platform.restorer.demand([made.ref])
+    assert (risk_of(platform).recomputable, risk_of(platform).unproven) == ((made.ref,), ())
+
+
+def test_a_source_that_is_persisted_takes_the_doubt_away(platform: Platform) -> None:
+    """Only what would be run counts."""
+    lied = made_by(platform, "liar")
+    below = make(platform, "c", "shout", ["b"], strategy=SAFE)
+    assert below.call is not None
+    platform.catalog.saw_repeat(below.call, same=True)
+    lease = platform.claims.claim(lied.ref, "test", Method.DATA, None)
+    assert lease is not None
+    platform.persister.sender.send_data(lied, lease)
+    assert risk_of(platform).recomputable == (below.ref,)
+
+
+def test_explain_tells_what_is_only_declared(platform: Platform) -> None:
+    """Beside what would bring it back, and for machines."""
+    made = made_by(platform, "shout")
+    told = explain(platform, "b")
+    (loss,) = [words for title, words in told.paragraphs() if title == "If the cache were lost now"]
+    assert "might be gone for good" in loss and "shout (version 1)" in loss and "never seen to repeat" in loss
+    assert told.as_dict()["idempotence"] == "declared"
+    json.dumps(told.as_dict())
+    assert made.call is not None
+    platform.catalog.saw_repeat(made.call, same=True)
+    told = explain(platform, "b")
+    assert told.as_dict()["idempotence"] == "proven" and not told.as_dict()["recovery"]["unproven"]
+    platform.catalog.saw_repeat(made.call, same=False)
+    assert explain(platform, "b").as_dict()["idempotence"] == "none"
+
+
+@pytest.mark.parametrize(("synchronous", "persisted"), [(False, False), (True, True)])
+def test_unproven_output_may_be_written_synchronously(
+    open_at: Callable[..., Platform], *, synchronous: bool, persisted: bool
+) -> None:
+    """By a setting: then async_and_sync promises nothing that rests on a declaration."""
+    platform = open_at(sync_unproven=synchronous)
+    assert made_by(platform, "shout").persisted is persisted
+
+
+def test_proven_output_is_never_written_synchronously(open_at: Callable[..., Platform]) -> None:
+    """Whatever the setting: it can be made again."""
+    platform = open_at(sync_unproven=True)
+    first = made_by(platform, "shout")
+    assert first.call is not None
+    platform.catalog.saw_repeat(first.call, same=True)
+    second = make(platform, "b2", "shout", ["a"], strategy=SAFE)
+    assert not second.persisted and second.cache is Cache.PRESENT
+
+
+# ---- in the queue
+
+
+def queue_of(platform: Platform) -> list[str]:
+    """The paths in the order in which they would be persisted."""
+    return [choice.ref.path for choice in platform.persister.choices()]
+
+
+@pytest.mark.parametrize("policy", ["paper", "value-density"])
+def test_what_is_unproven_is_persisted_before_what_is_proven(open_at: Callable[..., Platform], policy: str) -> None:
+    """After what cannot be made again; other things being equal."""
+    platform = open_at(policy=policy)
+    make(platform, "a", "load", strategy=SAFE)
+    for path, operation in (("proven", "shout"), ("unproven", "liar"), ("random", "salt")):
+        make(platform, path, operation, ["a"])
+        measured(platform, operation, run=10.0, send=0.1)
+    shout = platform.catalog.resolve("proven").call
+    assert shout is not None
+    platform.catalog.saw_repeat(shout, same=True)
+    assert queue_of(platform) == ["random", "unproven", "proven"]
+
+
+def test_the_reason_tells_of_the_doubt(platform: Platform) -> None:
+    """A person sees why it comes first."""
+    made_by(platform, "liar")
+    (choice,) = platform.persister.choices()
+    assert "perhaps b@1 for good, by an operation that was never seen to repeat" in choice.score.words
+
+
+def test_what_leans_on_an_operation_that_was_unmasked_goes_to_the_head_too(platform: Platform) -> None:
+    """It was made by honest operations, but from what nothing makes again; what comes from a persisted copy stays."""
+    lied = made_by(platform, "liar")
+    make(platform, "c", "shout", ["b"])
+    make(platform, "d", "count", ["c"])
+    make(platform, "e", "count", ["a"])
+    assert lied.call is not None
+    moved = platform.catalog.saw_repeat(lied.call, same=False)
+    assert [ref.path for ref in moved] == ["b", "c", "d"]
+    assert queue_of(platform)[-1] == "e"
+    (why,) = [m.why for m in platform.catalog.history(moved[2]) if m.event == "to the head of the queue"]
+    assert why.startswith("what it would be made again from cannot be made again")
