@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -12,14 +11,16 @@ import typer
 from rich import box
 from rich.table import Table
 
+from persistence.commands.arguments import refuse
 from persistence.errors import PersistenceError
 from persistence.model import Dataset, Strategy
 from persistence.platform import open_platform
-from persistence.redacting import redacted, traceback_without_secrets
-from persistence.telling import console, print_json
-from persistence.wording import say_bytes, say_seconds
+from persistence.redacting import traceback_without_secrets
+from persistence.terminal import console, print, print_json
+from persistence.wording import say_bytes, say_list, say_seconds
+from spark_jobs.class_archive import make_archive
 from spark_jobs.errors import SparkJobsError
-from spark_jobs.landing import land, parse_days
+from spark_jobs.landing import YEAR, land, parse_days, write_manifest
 from spark_jobs.operations import RegisteredOperation, Registry, load_operations
 from spark_jobs.produce import produce
 from spark_jobs.runner import make_runner
@@ -29,7 +30,9 @@ from spark_jobs.streaming.commands.backpressure import app as backpressure
 from spark_jobs.streaming.commands.join import app as join
 from spark_jobs.streaming.commands.tracking import app as tracking
 
-app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = typer.Typer(
+    help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+)
 
 app.add_typer(streams, name="streams")
 app.add_typer(tracking, name="tracking")
@@ -92,25 +95,43 @@ def landing(
     copies: Annotated[int, typer.Option(min=1, help="Every flight so many times over, for larger files")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Write the landing files of some days of 2013; other days get files without rows."""
-    landed = land(parse_days(days), folder or JobSettings().landing_folder, copies=copies)
+    """Write the landing files of some days of 2013, the year of the flights that come with the packages."""
+    chosen = parse_days(days)
+    if strange := [day.isoformat() for day in chosen if day.year != YEAR]:
+        raise ValueError(f"there are no flights of {say_list(strange)}: give days of {YEAR}, such as {YEAR}-01-05")
+    landed = land(chosen, folder or JobSettings().landing_folder, copies=copies)
     if as_json:
-        print_json([{"path": str(one.path), "rows": one.manifest.rows, "bytes": one.manifest.size,
+        print_json([{"path": str(one.path), "rows": one.rows, "bytes": one.manifest.size,
                       "fresh": one.fresh} for one in landed])  # fmt: skip
         return
     for one in landed:
         said = "" if one.fresh else " (was there)"
-        print(f"{one.path}: {one.manifest.rows:,} rows, {say_bytes(one.manifest.size)}{said}")
+        print(f"{one.path}: {one.rows:,} rows, {say_bytes(one.manifest.size)}{said}")
+
+
+@app.command()
+def manifest(
+    files: Annotated[list[Path], typer.Argument(help="Landing files that are whole, as they are sent")],
+) -> None:
+    """Write the manifest beside landing files, without which no load takes them: lines, bytes and a checksum."""
+    for file in files:
+        print(f"{file}: {write_manifest(file)}")
+
+
+@app.command()
+def class_archive() -> None:
+    """Make the archive of Spark's classes from which its JVM starts in half the time; `make setup` does."""
+    archive = make_archive(JobSettings().home)
+    print(f"{archive}: {say_bytes(archive.stat().st_size)}")
 
 
 def main() -> None:
-    """Run the command line; expected errors are one line on stderr and exit code 1."""
+    """Run the command line; a known error is one line and exit status 2 for misuse, 1 for a failure."""
     try:
         with traceback_without_secrets(SparkJobsError, PersistenceError, ValueError):
             app(standalone_mode=True)
     except (SparkJobsError, PersistenceError, ValueError) as error:
-        print(f"error: {redacted(str(error))}", file=sys.stderr)
-        sys.exit(1)
+        refuse("error", error)
 
 
 def _marks(declared: RegisteredOperation) -> list[str]:

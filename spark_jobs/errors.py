@@ -10,16 +10,24 @@ from persistence.errors import OperationFailed, RunnerAway
 class SparkJobsError(Exception):
     """The root of this package's errors."""
 
+    exit_status = 1  # of a command that ends so: 1 something failed, 2 it was misused
 
-class BadDeclaration(SparkJobsError):
+
+class Misuse(SparkJobsError):
+    """A command, a declaration or a name that cannot be meant so; nothing was done."""
+
+    exit_status = 2
+
+
+class BadDeclaration(Misuse):
     """An operation whose declaration contradicts itself or another one."""
 
 
-class UnknownOperation(SparkJobsError):
+class UnknownOperation(Misuse):
     """No operation of this name is registered."""
 
 
-class BadParameter(SparkJobsError):
+class BadParameter(Misuse):
     """A parameter that an operation needs is missing, or one that it cannot take was given."""
 
 
@@ -29,6 +37,10 @@ class Unversionable(SparkJobsError):
 
 class NoSpark(SparkJobsError, RunnerAway):
     """No Spark answers where the settings say that it is."""
+
+
+class NoArchive(SparkJobsError):
+    """No archive of Spark's classes could be made; Spark starts without one, in twice the time."""
 
 
 class NoJava(NoSpark):

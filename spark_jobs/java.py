@@ -64,9 +64,26 @@ def find_java(environment: Mapping[str, str], home: Path) -> Java:
     return packaged_java(home)
 
 
-def use_java(home: Path, environment: MutableMapping[str, str] = os.environ) -> None:
-    """Let what this process starts from now on, Spark above all, run on a Java that was found; raises `NoJava`."""
-    environment["JAVA_HOME"] = str(find_java(environment, home).home)
+def use_java(home: Path, environment: MutableMapping[str, str] = os.environ) -> Path:
+    """Let what this process starts from now on, Spark above all, run on a Java that was found: its folder.
+
+    Spark is the one that is installed here, unless the environment names another. Raises `NoJava`.
+    """
+    java_home = find_java(environment, home).home
+    environment["JAVA_HOME"] = str(java_home)
+    environment.setdefault("SPARK_HOME", str(spark_home()))
+    return java_home
+
+
+def spark_home() -> Path:
+    """The folder of PySpark, with Spark's jars and scripts: the same by whatever link Python came to it.
+
+    An archive of classes holds for one path of the jars alone.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise NoJava("pyspark is not installed: run `make setup`")
+    return Path(spec.origin).resolve().parent
 
 
 def packaged_java(home: Path) -> Java:

@@ -2,9 +2,9 @@
 
     landing/2013-01-05/flights.csv   flights.csv.manifest.json   weather.csv   weather.csv.manifest.json
 
-A manifest says how many rows and bytes its file has, and the bytes' checksum (xxh3, 128 bits): a file cut short
-at the end of a line looks whole without it. A file that somebody put there without a manifest is taken if its
-last line is whole.
+A manifest says how many lines and bytes its file has, and the bytes' checksum (xxh3, 128 bits): a file cut short
+at the end of a line looks whole without it. So an operation gets a landing file from `Landing.file`, which compares
+the two, and has to say so where it takes one unseen: `Landing.unchecked`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from spark_jobs.errors import BadLanding
 from spark_jobs.reference import opened
 
 _CHUNK = 1 << 20
+YEAR = 2013  # of all flights
 
 
 @dataclass(frozen=True)
@@ -57,25 +58,76 @@ FEEDS = (FLIGHTS, WEATHER)
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a landing file holds."""
+    """What a landing file holds; a header is a line, too, and so is a last one without an end."""
 
-    rows: int
+    lines: int
     size: int
     xxh3_128: str
 
-    @staticmethod
-    def of(content: bytes) -> Manifest:
-        """The manifest of a whole CSV file with a header."""
-        return Manifest(max(content.count(b"\n") - 1, 0), len(content), xxhash.xxh3_128_hexdigest(content))
+    def __str__(self) -> str:
+        return f"{self.lines:,} lines, {self.size:,} bytes, checksum {self.xxh3_128}"
 
 
 @dataclass(frozen=True)
 class Landed:
-    """A landing file that was written, or was there already with the same content."""
+    """A landing file that was written, or was there already with the same content; its rows are without the header."""
 
     path: Path
     manifest: Manifest
     fresh: bool
+
+    @property
+    def rows(self) -> int:
+        """How many rows are below the header."""
+        return max(self.manifest.lines - 1, 0)
+
+
+@dataclass(frozen=True)
+class Landing:
+    """The folder of landing files, as operations see it: a file is what was sent, or it is refused."""
+
+    folder: Path
+
+    def file(self, *parts: str, columns: Sequence[str] = ()) -> Path:
+        """The landing file at these `parts` of a path below the folder, once it is what its manifest says.
+
+        With `columns` it is a CSV with a header that names them, in this order. Raises `BadLanding`, naming the file,
+        for one that is missing, has no manifest, is cut short or altered, or has other columns.
+        """
+        path = self.unchecked(*parts)
+        if columns:
+            _check_columns(path, columns)
+        manifest = _read_manifest(path)
+        if manifest is None:
+            raise BadLanding(
+                f"{path}: it has no manifest, {_manifest_path(path).name}, which tells a whole file from a cut one; "
+                f"whoever sends the file writes it: `python -m spark_jobs manifest {path}`. An operation that is to "
+                "take files without one says context.landing.unchecked(…)"
+            )
+        met = _manifest_of(path)
+        if met != manifest:
+            what = "is cut short" if met.size < manifest.size else "is not what was sent"
+            raise BadLanding(f"{path}: {what}: it has {met}; its manifest says {manifest}; have it sent again")
+        if columns:
+            _check_text(path, columns)
+        return path
+
+    def unchecked(self, *parts: str) -> Path:
+        """The landing file at these `parts`, cut or not: only that it is there, below the folder, is looked at.
+
+        One that is a link which leads out of the folder is refused: whoever may put files there would be told of
+        others. So is one whose manifest is such a link.
+        """
+        path = self.folder.joinpath(*parts)
+        for each in (path, _manifest_path(path)):
+            if ".." in each.parts or not each.resolve().is_relative_to(self.folder.resolve()):
+                raise BadLanding(f"{each}: it leads out of the landing folder {self.folder}; land the file itself")
+        if not path.is_file():
+            raise BadLanding(
+                f"{path}: no such landing file; of a day of {YEAR}, `python -m spark_jobs landing --days "
+                f"{path.parent.name}` makes the flights"
+            )
+        return path
 
 
 def land(days: Collection[date], folder: Path, *, copies: int = 1) -> tuple[Landed, ...]:
@@ -84,6 +136,7 @@ def land(days: Collection[date], folder: Path, *, copies: int = 1) -> tuple[Land
     Each file appears in one step. More than one of `copies` makes larger files of the same kind: the flights of
     every further copy have numbers of their own.
     """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # one that is there keeps its rights: others may land files
     landed = []
     for feed in FEEDS:
         lines = {day: list[str]() for day in days}
@@ -99,31 +152,13 @@ def land(days: Collection[date], folder: Path, *, copies: int = 1) -> tuple[Land
     return tuple(landed)
 
 
-def checked(path: Path, columns: Sequence[str], folder: Path) -> None:
-    """Pass a file of the landing `folder` that is whole and has these columns; else raise `BadLanding`, naming both.
-
-    One that is not below the folder, or is a link that leads out of it, is not looked into: whoever may put files there
-    would be told of others.
-    """
-    for each in (path, _manifest_path(path)):
-        if ".." in each.parts or not each.resolve().is_relative_to(folder.resolve()):
-            raise BadLanding(f"{each}: it leads out of the landing folder {folder}; land the file itself")
+def write_manifest(path: Path) -> Manifest:
+    """Write the manifest beside a landing file that is whole: for whoever sends it, before it is sent."""
     if not path.is_file():
-        day = path.parent.name
-        raise BadLanding(f"{path}: no such landing file; `python -m spark_jobs landing --days {day}` makes one of 2013")
-    _check_columns(path, columns)
-    manifest = _read_manifest(path)
-    found, end = _scan(path)
-    if manifest is not None and found != manifest:
-        what = "is cut short" if found.size < manifest.size else "is not what was sent"
-        raise BadLanding(
-            f"{path}: {what}: {found.size:,} bytes and {found.rows:,} rows, its manifest says"
-            f" {manifest.size:,} bytes and {manifest.rows:,} rows; have it sent again"
-        )
-    if not end.endswith(b"\n") or len(_fields(path, end.decode())) != len(columns):
-        raise BadLanding(
-            f"{path}: is cut short: its last line {end.decode().strip()[:60]!r} is not whole; have it sent again"
-        )
+        raise BadLanding(f"{path}: there is no such file to write a manifest of")
+    manifest = _manifest_of(path)
+    _replace(_manifest_path(path), (json.dumps(asdict(manifest)) + "\n").encode())
+    return manifest
 
 
 def parse_days(text: str) -> tuple[date, ...]:
@@ -131,12 +166,19 @@ def parse_days(text: str) -> tuple[date, ...]:
     days: dict[date, None] = {}
     for part in text.split(","):
         first, dots, last = part.strip().partition("..")
-        start = date.fromisoformat(first)
-        stop = date.fromisoformat(last) if dots else start
+        start = _day(first)
+        stop = _day(last) if dots else start
         if stop < start:
             raise ValueError(f"{part!r}: the last day lies before the first")
         days |= {date.fromordinal(day): None for day in range(start.toordinal(), stop.toordinal() + 1)}
     return tuple(days)
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no day: write it as 2013-01-05") from None
 
 
 def _day_of(line: str, feed: Feed) -> date:
@@ -156,13 +198,12 @@ def _copied(line: str, feed: Feed, copy: int) -> str:
 
 
 def _write(path: Path, content: bytes) -> Landed:
-    manifest = Manifest.of(content)
-    if path.is_file() and path.read_bytes() == content and _read_manifest(path) == manifest:
-        return Landed(path, manifest, fresh=False)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_file() and path.read_bytes() == content and _read_manifest(path) == (known := _manifest_of(path)):
+        return Landed(path, known, fresh=False)
+    path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # one that is there keeps its rights
+    path.parent.mkdir(exist_ok=True)
     _replace(path, content)
-    _replace(_manifest_path(path), (json.dumps(asdict(manifest)) + "\n").encode())
-    return Landed(path, manifest, fresh=True)
+    return Landed(path, write_manifest(path), fresh=True)
 
 
 def _replace(path: Path, content: bytes) -> None:
@@ -187,9 +228,12 @@ def _read_manifest(path: Path) -> Manifest | None:
         return None
     try:
         content: Mapping[str, object] = json.loads(beside.read_bytes())
-        return Manifest(int(str(content["rows"])), int(str(content["size"])), str(content["xxh3_128"]))
+        return Manifest(int(str(content["lines"])), int(str(content["size"])), str(content["xxh3_128"]))
     except (ValueError, KeyError, TypeError) as error:
-        raise BadLanding(f"{beside}: not a manifest ({error!r}); land the file again") from error
+        raise BadLanding(
+            f"{beside}: not a manifest ({error!r}); if the file is whole, `python -m spark_jobs manifest {path}` "
+            "writes one"
+        ) from error
 
 
 def _check_columns(path: Path, columns: Sequence[str]) -> None:
@@ -215,13 +259,21 @@ def _fields(path: Path, line: str) -> list[str]:
         raise BadLanding(f"{path}: the line {line.strip()[:60]!r} is no CSV: {error}") from error
 
 
-def _scan(path: Path) -> tuple[Manifest, bytes]:
-    """What the file holds by one pass over its bytes, and its last line."""
-    hashed, lines, size, end = xxhash.xxh3_128(), 0, 0, b""
-    decoder = getincrementaldecoder("utf-8")()
+def _manifest_of(path: Path) -> Manifest:
+    """What the file holds, by one pass over its bytes."""
+    hashed, lines, size, last = xxhash.xxh3_128(), 0, 0, b"\n"
     for chunk in _chunks(path):
         hashed.update(chunk)
         lines += chunk.count(b"\n")
+        size += len(chunk)
+        last = chunk[-1:]
+    return Manifest(lines + (last != b"\n"), size, hashed.hexdigest())
+
+
+def _check_text(path: Path, columns: Sequence[str]) -> None:
+    """What a manifest cannot tell that was written of a bad file: it is UTF-8, and its last line is whole."""
+    decoder, size, end = getincrementaldecoder("utf-8")(), 0, b""
+    for chunk in _chunks(path):
         try:
             decoder.decode(chunk)
         except UnicodeDecodeError as error:
@@ -229,7 +281,9 @@ def _scan(path: Path) -> tuple[Manifest, bytes]:
         size += len(chunk)
         end = (end + chunk)[-_CHUNK:]
         end = end[end.rfind(b"\n", 0, -1) + 1 :]
-    return Manifest(max(lines - 1, 0), size, hashed.hexdigest()), end
+    last = end.decode(errors="replace")
+    if not end.endswith(b"\n") or len(_fields(path, last)) != len(columns):
+        raise BadLanding(f"{path}: is cut short: its last line {last.strip()[:60]!r} is not whole; have it sent again")
 
 
 def _chunks(path: Path) -> Iterator[bytes]:

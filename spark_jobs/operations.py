@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,7 +21,9 @@ from persistence.lineage import check_acyclic
 from persistence.model import Call, Operation
 from persistence.wording import say_known
 from spark_jobs.errors import BadDeclaration, BadParameter, UnknownOperation
+from spark_jobs.landing import Landing
 from spark_jobs.templates import fields_of, fill, shape_of
+from spark_jobs.udfs import late_udfs, send_by_value
 from spark_jobs.versions import code_version
 
 if TYPE_CHECKING:
@@ -35,11 +36,11 @@ FLOAT_DIGITS = 9  # significant decimal digits of floats that count in a digest
 
 @dataclass(frozen=True)
 class Context:
-    """What an operation may look at besides its sources: the session, its parameters, the landing folder."""
+    """What an operation may look at besides its sources: the session, its parameters, the landing files."""
 
     spark: SparkSession
     params: Mapping[str, str]
-    landing: Path
+    landing: Landing
 
 
 @dataclass(frozen=True)
@@ -220,9 +221,12 @@ def load_operations(modules: Iterable[str] = ()) -> Registry:
 
     Raises `SettingsError` if one of `modules` is not there; what is wrong inside one is raised as it is.
     """
-    for module in (*BUILT_IN, *modules):
+    for module in BUILT_IN:
+        import_module(module)
+    for module in modules:
         try:
-            import_module(module)
+            with late_udfs():
+                send_by_value(import_module(module))
         except ModuleNotFoundError as error:
             if f"{module}.".startswith(f"{error.name}."):
                 raise SettingsError(

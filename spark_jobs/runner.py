@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
-
-from pyspark.errors import AnalysisException
 
 from persistence.errors import OperationFailed
 from persistence.model import Call, Operation, Written
 from persistence.redacting import redacted
 from spark_jobs.errors import FaultyOperation
+from spark_jobs.faults import NO_SESSION_REMEDY, is_wrong_code, lacks_session
+from spark_jobs.landing import Landing
 from spark_jobs.operations import Context, Output, RegisteredOperation, Registry, load_operations
 from spark_jobs.session import SparkSessions
 from spark_jobs.settings import JobSettings
 from spark_jobs.tables import read_table, write_table
-
-_WRONG_CODE = (ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, TypeError)
-_WRONG_PLANS = ("AMBIGUOUS_", "DATATYPE_MISMATCH", "PARSE_", "UNRESOLVED_")  # of Spark's error conditions
 
 
 class SparkRunner:
@@ -35,6 +33,7 @@ class SparkRunner:
         self.registry = registry
         self.sessions = sessions
         self._clock = clock
+        self._tag = f"springline-{uuid.uuid4().hex[:12]}"  # of what this runner has running
 
     def operations(self) -> Mapping[str, Operation]:
         """The registered operations at the version whose code is here, by name."""
@@ -65,6 +64,10 @@ class SparkRunner:
         except Exception as error:
             raise _failed(call, error, lost=self.sessions.lost()) from error
 
+    def interrupt(self) -> None:
+        """Have the operation that another thread runs end soon, with `OperationFailed`; does nothing if none is."""
+        self.sessions.interrupt(self._tag)
+
     def close(self) -> None:
         """End the Spark session."""
         self.sessions.close()
@@ -89,10 +92,14 @@ class SparkRunner:
     ) -> Written:
         spark = self.sessions.get()
         begun = self._clock()
-        context = Context(spark, dict(call.params), self.settings.landing_folder)
-        made = declared.function(context, *(read_table(spark, uri) for uri in sources))
-        frame, report = (made.frame, made.report) if isinstance(made, Output) else (made, None)
-        digest = write_table(frame, output, digits=declared.float_digits, again=again)
+        context = Context(spark, dict(call.params), Landing(self.settings.landing_folder))
+        spark.addTag(self._tag)
+        try:
+            made = declared.function(context, *(read_table(spark, uri) for uri in sources))
+            frame, report = (made.frame, made.report) if isinstance(made, Output) else (made, None)
+            digest = write_table(frame, output, digits=declared.float_digits, again=again)
+        finally:
+            spark.removeTag(self._tag)
         return Written(digest.rows, str(digest), self._clock() - begun, report)
 
 
@@ -104,12 +111,6 @@ def make_runner(settings: JobSettings | None = None) -> SparkRunner:
 
 def _failed(call: Call, error: Exception, *, lost: bool) -> OperationFailed:
     params = ", ".join(f"{name}={value}" for name, value in call.params.items())
-    kind = FaultyOperation if _at_fault(error) and not lost else OperationFailed
-    return kind(f"operation {call.name} ({params}): {type(error).__name__}: {redacted(str(error))[:2000]}")
-
-
-def _at_fault(error: Exception) -> bool:
-    """Whether the error tells of wrong code, and not of a store or a server that was away."""
-    if isinstance(error, AnalysisException):
-        return str(error.getCondition()).startswith(_WRONG_PLANS)
-    return isinstance(error, _WRONG_CODE)
+    kind = FaultyOperation if is_wrong_code(error) and not lost else OperationFailed
+    remedy = f"; {NO_SESSION_REMEDY}" if lacks_session(error) else ""
+    return kind(f"operation {call.name} ({params}): {type(error).__name__}: {redacted(str(error))[:2000]}{remedy}")

@@ -9,13 +9,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from grpc import RpcError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from persistence.redacting import redacted
+from spark_jobs.class_archive import sharing
 from spark_jobs.errors import NoSpark
 from spark_jobs.java import use_java
 from spark_jobs.secret_conf import kept_from_arguments
@@ -87,6 +90,14 @@ class SparkSessions:
         with self._lock:
             return self._session is not None and not self._works(self._session)
 
+    def interrupt(self, tag: str) -> None:
+        """End what runs under `tag` in the session that was handed out last; does nothing if its server is away."""
+        session = self._session
+        if session is not None:
+            # gRPC has errors of its own while a call or the session ends; who interrupts looks again.
+            with suppress(PySparkException, RpcError):
+                session.interruptTag(tag)
+
     def close(self) -> None:
         """End the session; a server goes on."""
         with self._lock:
@@ -119,7 +130,7 @@ class SparkSessions:
             self._sleep(_POLL_SECONDS)
 
     def _start(self) -> SparkSession:
-        use_java(self._settings.home)
+        java_home = use_java(self._settings.home)
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         master = self._settings.spark_master
         builder = SparkSession.builder.appName("Springline").master(master)
@@ -129,6 +140,7 @@ class SparkSessions:
             "spark.sql.warehouse.dir": str(self._settings.home / "spark" / "warehouse"),
             "spark.sql.catalogImplementation": "in-memory",
             "spark.ui.enabled": "false",
+            "spark.driver.extraJavaOptions": sharing(java_home),
         }
         if master.startswith("local"):
             own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

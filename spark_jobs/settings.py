@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field, field_validator
 
-from persistence.profile import Names, ProfiledSettings
+from persistence.profile import JsonObject, Names, ProfiledSettings
 
 
 class JobSettings(ProfiledSettings):
@@ -19,7 +19,7 @@ class JobSettings(ProfiledSettings):
         default="local[2]", description="Spark master that a session of this process uses: local[N], spark://…, yarn"
     )
     spark_memory: str = Field(default="1g", description="Java heap of a session of this process")
-    spark_conf: dict[str, str] = Field(
+    spark_conf: JsonObject = Field(
         default_factory=dict, description="Further settings of the Spark session, as a JSON object"
     )
     spark_patience: float = Field(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from spark_jobs.landing import FLIGHTS, WEATHER, Feed, checked
+from spark_jobs.landing import FLIGHTS, WEATHER, Feed
 from spark_jobs.operations import Context, operation
 from spark_jobs.tables import spark_path
 
@@ -26,8 +26,7 @@ def load_weather(context: Context) -> DataFrame:
 
 
 def _loaded(context: Context, feed: Feed) -> DataFrame:
-    path = context.landing / context.params["ds"] / feed.file
-    checked(path, feed.columns, context.landing)
+    path = context.landing.file(context.params["ds"], feed.file, columns=feed.columns)
     schema = T.StructType([T.StructField(column, T.StringType()) for column in feed.columns])
     # A row with a field too few or too many ends the load, naming the file.
     return context.spark.read.csv(

@@ -38,7 +38,7 @@ def ask(job: WindowsJob, registry: Registry, state: Path, sql: str, planners: Pl
     Who asks more than once hands in `planners`.
     """
     plan = (planners or Planners()).of(job.name, registry).plan(sql)
-    _, reducing = job.stages(1, state)
+    _, reducing = job.stages(state)
     return answer(plan, [_newest(reducing.versions(unit)) for unit in range(job.reducers)])
 
 

@@ -12,7 +12,7 @@ from spark_jobs.streaming.commands.running import run, start, stop
 from spark_jobs.streaming.commands.savepoints import rewind, savepoint, savepoints
 from spark_jobs.streaming.commands.watching import watch
 
-app = typer.Typer(help=__doc__, invoke_without_command=True)
+app = typer.Typer(help=__doc__, invoke_without_command=True, add_completion=False)
 app.callback()(watch)
 for command in (
     run, start, stop, queries, register, change, cancel, ask, results, sql, savepoint, savepoints, rewind, forget,

@@ -1,6 +1,6 @@
 """What can go wrong with streams: each error names the log, the offset or the unit, and what to do next."""
 
-from spark_jobs.errors import SparkJobsError
+from spark_jobs.errors import Misuse, SparkJobsError
 
 
 class StreamError(SparkJobsError):
@@ -35,6 +35,26 @@ class MessagesGone(StreamError):
     """Messages that a unit needs are not in its log any more."""
 
 
+class RoundFailed(StreamError):
+    """The step of a unit failed with the messages of a round; `cause` says of what."""
+
+    def __init__(self, where: str, cause: str) -> None:
+        super().__init__(f"{where}: {cause}")
+        self.cause = cause
+
+
+class NotForItsMessages(StreamError):
+    """A round fails, and not for some of its messages."""
+
+
+class TopicReplaced(MessagesGone):
+    """A topic is another one than that whose offsets are remembered, though it may have its name."""
+
+
+class TopicGrown(StreamError):
+    """A topic has more partitions than when the application started."""
+
+
 class LogLost(StreamError):
     """A state is newer than all rounds that the rounds log holds: that log is not the one that it came from."""
 
@@ -59,15 +79,15 @@ class Fenced(StreamError):
     """Another driver of the same job has taken over."""
 
 
-class UnknownStep(StreamError):
+class UnknownStep(Misuse, StreamError):
     """No step is registered under a name."""
 
 
-class BadJob(StreamError):
+class BadJob(Misuse, StreamError):
     """A declaration of a job that says something impossible."""
 
 
-class UnknownJob(StreamError):
+class UnknownJob(Misuse, StreamError):
     """No job of this name is declared."""
 
 
@@ -75,11 +95,11 @@ class NothingKept(StreamError):
     """No results of a job are in the catalog."""
 
 
-class BadSql(StreamError):
+class BadSql(Misuse, StreamError):
     """SQL over kept results that DuckDB cannot answer."""
 
 
-class BadRange(StreamError):
+class BadRange(Misuse, StreamError):
     """A range of a stream that nothing can be answered over."""
 
 

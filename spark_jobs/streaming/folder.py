@@ -26,6 +26,7 @@ from typing import IO, Any
 
 import psutil
 
+from persistence.private import private_folder
 from spark_jobs.streaming.errors import AlreadyRuns, NoSavepoint
 from spark_jobs.streaming.json_files import read_json, write_json
 from spark_jobs.streaming.windows.registry import Registry
@@ -83,10 +84,15 @@ class JobFolder:
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
         """Hold the lock of this name while inside, after whoever has it; the folder is made where it is not there."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        self.make()
         with (self.path / name).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+    def make(self) -> None:
+        """Make the folder, for its owner alone, and the one of all jobs; nothing happens if they are there."""
+        private_folder(self.path.parent)
+        private_folder(self.path)
 
     def beat(self, told: dict[str, Any]) -> None:
         """Write the heartbeat."""
@@ -99,7 +105,7 @@ class JobFolder:
 
     def ask_to_stop(self) -> None:
         """Let the application end when the rounds that are planned are through."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        self.make()
         self.stop_file.touch()
 
     def begin(self) -> None:
@@ -138,7 +144,7 @@ class JobFolder:
 
     def note_launch(self, pid: int) -> None:
         """A process was started that is to be the application."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        self.make()
         with suppress(psutil.Error):  # it has ended already
             write_json(self._launched_file, asdict(Launched(pid, psutil.Process(pid).create_time())))
 
@@ -164,7 +170,7 @@ class JobFolder:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Be the job's application while inside; raises `AlreadyRuns`."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        self.make()
         with (self.path / LOCK).open("a+") as lock:
             until = time.monotonic() + _LOOKERS_SECONDS
             while not _locked(lock):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from pydantic import Field, field_validator
 
-from persistence.platform import default_cache
-from persistence.profile import ProfiledSettings, checkout
+from persistence.platform import default_cache, private_cache
+from persistence.private import private_folder
+from persistence.profile import Bytes, JsonObject, ProfiledSettings, checkout
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.kafka.cluster import Cluster
 from spark_jobs.streaming.parts import Job, Part
@@ -25,7 +26,7 @@ class StreamSettings(ProfiledSettings):
         default="127.0.0.1:2181",
         description="Addresses of ZooKeeper's servers, separated by commas; only for jobs with control = zookeeper",
     )
-    kafka_options: dict[str, str] = Field(
+    kafka_options: JsonObject = Field(
         default_factory=dict, description="Further options of Kafka's clients (librdkafka's names), as a JSON object"
     )
     stream_state: Path | None = Field(
@@ -36,7 +37,7 @@ class StreamSettings(ProfiledSettings):
         default=None,
         description="Folder on disk for runs of states that are too large for memory; empty: spill in the home",
     )
-    stream_spill_bytes: int = Field(
+    stream_spill_bytes: Bytes = Field(
         default=256 << 20,
         ge=0,
         description="Bytes from which on a run of a state lies on disk; smaller ones do while memory is nearly full",
@@ -64,7 +65,13 @@ class StreamSettings(ProfiledSettings):
         description="Seconds between two rounds of a stage at least: more take less CPU, and "
         "results come so much later",
     )
-    stream_conf: dict[str, str] = Field(
+    stream_tries: int = Field(
+        default=3,
+        ge=0,
+        description="Times that a round of a unit may fail for the same cause, or end its worker, before those of its "
+        "messages that it fails with are put aside, as dead letters; 0: it is tried for ever",
+    )
+    stream_conf: JsonObject = Field(
         default_factory=dict, description="Further settings of a stream's Spark session, as a JSON object"
     )
 
@@ -93,12 +100,19 @@ class StreamSettings(ProfiledSettings):
         """Where those runs of states lie that memory is not for."""
         return (self.stream_spill or self.home / "spill").expanduser().resolve()
 
+    def make_folders(self) -> None:
+        """Make what states lie in, for its owner alone."""
+        if self.stream_state is None:
+            private_cache(self.home)
+        private_folder(self.state_folder)
+        private_folder(self.spill_folder)
+
     def parts(self, job: Job, units: int) -> tuple[Part, ...]:
         """The stages of a job whose topic has so many units, with states and pace as these settings want them."""
-        spill, least = str(self.spill_folder), self.stream_spill_bytes
+        spill, least, tries = str(self.spill_folder), self.stream_spill_bytes, self.stream_tries
         return tuple(
             replace(part, stage=replace(
-                part.stage, spill=spill, spill_bytes=least, pace=max(part.stage.pace, self.stream_pace)
+                part.stage, spill=spill, spill_bytes=least, pace=max(part.stage.pace, self.stream_pace), tries=tries
             ))
             for part in job.parts(units, self.state_folder)
         )  # fmt: skip
@@ -107,6 +121,10 @@ class StreamSettings(ProfiledSettings):
     def jobs_folder(self) -> Path:
         """Where each job has a folder of its own: registry, heartbeat, checkpoints, log."""
         return self.home / "streams"
+
+    def folders(self) -> list[JobFolder]:
+        """Those of all jobs that ever ran here, declared still or not."""
+        return [JobFolder(path) for path in sorted(self.jobs_folder.glob("*")) if path.is_dir()]
 
     def folder(self, job: str) -> JobFolder:
         """A job's folder."""

@@ -1,8 +1,12 @@
-"""Several topics read as one: `orders+items` has the units of `orders`, and behind them those of `items`."""
+"""Several topics read as one: of `orders+items`, the even units are those of `orders`, the odd ones those of `items`.
+
+So a unit keeps its number when a topic gets more partitions. Where a topic has fewer than another one, it has units
+without messages, until it gets those partitions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 _BETWEEN = "+"  # no topic has it in its name
@@ -20,19 +24,18 @@ def topics_of(name: str) -> list[str]:
     return name.split(_BETWEEN)
 
 
-def together(parts: Iterable[Mapping[int, T]]) -> dict[int, T]:
-    """What is known of the units of each topic, by the units of their sum."""
-    found: dict[int, T] = {}
-    for part in parts:
-        found |= {len(found) + number: part[unit] for number, unit in enumerate(sorted(part))}
-    return found
+def units_in(partitions: Sequence[int]) -> int:
+    """How many units the sum of topics with so many partitions has."""
+    return len(partitions) * max(partitions)
 
 
-def place_of(name: str, unit: int, units_of: Callable[[str], Sequence[int]]) -> tuple[str, int]:
-    """The topic that a unit of a sum is of, and which one it is there."""
-    *firsts, last = topics_of(name)
-    for topic in firsts:
-        if unit < (size := len(units_of(topic))):
-            return topic, unit
-        unit -= size
-    return last, unit
+def together(parts: Sequence[Mapping[int, T]], missing: T) -> dict[int, T]:
+    """What is known of the partitions of each topic, by the units of their sum; `missing` of those that are not."""
+    size = max(max(part, default=-1) + 1 for part in parts)
+    return {unit: parts[unit % len(parts)].get(unit // len(parts), missing) for unit in range(size * len(parts))}
+
+
+def place_of(name: str, unit: int) -> tuple[str, int]:
+    """The topic that a unit of a sum is of, and which partition it is there."""
+    topics = topics_of(name)
+    return topics[unit % len(topics)], unit // len(topics)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from persistence.catalog import Catalog
 from persistence.lineage import Lineage
-from persistence.model import Origin, Phase, Side
+from persistence.model import Cache, Origin, Phase, Side
 from persistence.recovery import at_risk, exposed_in
 from persistence.risk_samples import shares_of
 from tests.support.lineages import lineages
@@ -45,15 +45,33 @@ def recorded(draw: st.DrawFn) -> Lineage:
 
 @given(recorded())
 def test_the_shares_of_all_dags_add_up_to_the_risk(catalog: Catalog, known: Lineage) -> None:
-    """Bytes, those that are gone for good, and the seconds of all that is run again."""
+    """Bytes, those that are unproven or gone for good, and the seconds of all that is run again."""
     record(catalog, known)
     whole = catalog.lineage_of_cache()
     expected = at_risk(whole, catalog.costs(whole))
     loss = catalog.loss_of_cache()
     shares = shares_of(loss, catalog.costs_of(loss.unmeasured)).values()
     assert sum(share.bytes for share in shares) == expected.bytes
+    assert sum(share.unproven_bytes for share in shares) == expected.unproven_bytes
     assert sum(share.irrecoverable_bytes for share in shares) == expected.irrecoverable_bytes
     assert sum(share.recompute_seconds for share in shares) == pytest.approx(expected.recompute_seconds)
+
+
+@given(recorded())
+def test_the_doubts_are_those_of_the_lineage(catalog: Catalog, known: Lineage) -> None:
+    """In the same words, too."""
+    record(catalog, known)
+    exposed = [dataset.ref for dataset in exposed_in(known)]
+    lost = (replace(known.datasets[ref], cache=Cache.LOST) for ref in exposed)
+    expected = known.changed(*lost).unproven(exposed)
+    loss = catalog.loss_of_cache()
+    told = {}
+    for key in loss.exposed:
+        keys = list(dict.fromkeys((key, *loss.doubts[key])))
+        alone = catalog.alone(keys)
+        refs = dict(zip(keys, alone.datasets, strict=True))
+        told[refs[key]] = {alone.why_not_proven(refs[doubt]) for doubt in loss.doubts[key]}
+    assert told == {ref: set(expected.get(ref, ())) for ref in exposed}
 
 
 @given(recorded())

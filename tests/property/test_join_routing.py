@@ -112,7 +112,7 @@ class World:
         self.course = begun(self.control, ROOM, block_for(self.reach))
         left = Source("one", Relation("l", FIELDS))
         right = Source("one" if self.itself else "two", Relation("r", FIELDS))
-        self.routers = [Router(left, right, 2 if self.itself else 1, ROOM, Plain(self.reach)) for _ in range(2)]
+        self.routers = [Router(left, right, ROOM, Plain(self.reach)) for _ in range(2)]
         self.states = [State(), State()]
 
     def step(self, given: list[list[int]]) -> None:

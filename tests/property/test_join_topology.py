@@ -44,6 +44,7 @@ EVENTS = st.lists(
                 "save",
                 "save",
                 "units",
+                "partition",
             ]
         ),
         st.integers(0, 120),

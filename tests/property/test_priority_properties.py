@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from persistence.history import Costs, Measurement
 from persistence.lineage import Lineage
 from persistence.model import Phase, Under
-from persistence.priority import GONE_SECONDS, GONE_SECONDS_PER_BYTE, make_policy
+from persistence.priority import GONE_SECONDS, GONE_SECONDS_PER_BYTE, UNPROVEN_SHARE, make_policy
 from tests.support.lineages import lineages
 
 COSTS = Costs([Measurement(10, 1.0)])
@@ -29,26 +29,31 @@ def test_the_paper_never_puts_the_recomputable_before_its_equal_that_is_not(
         assert policy.score(ref, known.changed(replace(dataset, reads=dataset.reads + 1)), COSTS, 0.0).value > score
 
 
-def cost_of_a_loss(known: Lineage) -> tuple[float, float]:
-    """What the loss of the whole cache now would cost, by brute force: seconds of running again, and for good."""
+def cost_of_a_loss(known: Lineage) -> tuple[float, float, float]:
+    """What the loss of the whole cache now would cost, by brute force: running again, perhaps for good, for good."""
     needed = [r for r, d in known.datasets.items() if d.phase is Phase.COMMITTED and not d.persisted and d.wanted]
     order, blocked = known.chains(needed, without=frozenset(known.datasets))
-    gone = sum(GONE_SECONDS + GONE_SECONDS_PER_BYTE * known.datasets[r].bytes for r in blocked)
-    return sum(known.datasets[r].made_seconds or 0.0 for r in order), gone
+    doubted = [r for r in known.without_cache().unproven(needed) if r not in blocked]
+    gone, perhaps = (
+        sum(GONE_SECONDS + GONE_SECONDS_PER_BYTE * known.datasets[r].bytes for r in refs) for refs in (blocked, doubted)
+    )
+    return sum(known.datasets[r].made_seconds or 0.0 for r in order), perhaps, gone
 
 
 @given(lineages(settled=True))
 def test_value_density_saves_what_persisting_really_saves(known: Lineage) -> None:
     """The seconds that it says are those by which a loss of the cache becomes cheaper, worked out in full.
 
-    Of what is recomputable, seconds of running it again; of what is not, those that count for a loss for good.
+    Of what is recomputable, seconds of running it again, and a share of a loss for good where that is not proven; of
+    what is not, those that count for a loss for good.
     """
     policy = make_policy("value-density", weights=(-4, -2, 1, 0.1), mean_fault_seconds=1e5)
-    running, gone = cost_of_a_loss(known)
+    running, perhaps, gone = cost_of_a_loss(known)
     for ref, dataset in known.datasets.items():
         if dataset.persisted or dataset.phase is not Phase.COMMITTED:
             continue
         saved = policy.score(ref, known, COSTS, 0.0).terms["seconds saved"]
-        running_after, gone_after = cost_of_a_loss(known.changed(replace(dataset, under=Under.PRESENT)))
-        really = running - running_after if known.recomputable(ref) else gone - gone_after
+        running_after, perhaps_after, gone_after = cost_of_a_loss(known.changed(replace(dataset, under=Under.PRESENT)))
+        again = running - running_after + UNPROVEN_SHARE * (perhaps - perhaps_after)
+        really = again if known.recomputable(ref) else gone - gone_after
         assert saved == pytest.approx(really), f"persisting {ref}"

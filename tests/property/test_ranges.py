@@ -14,7 +14,6 @@ from spark_jobs.streaming.windows.job import WindowsJob as DeclaredJob
 from tests.property.test_windows_against_duckdb import (
     ASKS,
     START,
-    as_in,
     forms,
     hops,
     in_form,
@@ -54,7 +53,7 @@ def answered(job: DeclaredJob, asked: dict[str, str], form: str, units: list[lis
             [plain(value) for name, value in row.items() if name != "query"] for row in results.to_pylist()
         ]
 
-    told = answer(job, registry(asked, job.stream), log, SPAN, give)
+    told = answer(job, registry(asked, job.stream), log, SPAN, give, 0.0)
     assert told.counts["rows"] == sum(map(len, units))
     return {name: sorted(map(repr, rows)) for name, rows in found.items()}
 
@@ -73,7 +72,6 @@ def test_a_range_tells_what_the_stream_tells_of_its_windows(
     data: st.DataObject, form: str, units: list[list[Any]], reducers: int, late: float, admitted: int, size: int
 ) -> None:
     """Windows of time and landmarks, with late rows, however the messages are cut; and DuckDB tells the same."""
-    units = as_in(form, units)
     asked = {
         f"{name}{i}": ask.sql(f"{window} LATE {late} s")
         for window, name in WINDOWS.items()
@@ -98,7 +96,6 @@ def test_windows_of_rows_count_from_the_first_row_of_the_range(
     form: str, units: list[list[Any]], reducers: int, size: int
 ) -> None:
     """Rows before and after it are in none."""
-    units = as_in(form, units)
     ask = ASKS[1]
     found = answered(declared(form, reducers, 3), {"q": ask.sql("ROWS(5, 2)")}, form, units, size)
     where = f"{ask.where} AND t >= {SPAN.begin} AND t < {SPAN.end}"

@@ -18,7 +18,9 @@ from spark_jobs.streaming.windows.job import WindowsJob
 from spark_jobs.streaming.windows.stream import Stream
 from tests.support.tracked_world import TrackedWorld, Wrap
 
-STREAM = Stream.from_json({"name": "w", "time": "t", "fields": [["t", "float"], ["k", "text"]], "lateness": 1.0})
+STREAM = Stream.from_json(
+    {"name": "w", "time": "t", "fields": [["t", "float"], ["k", "text"]], "lateness": 1.0, "ahead": None}
+)
 QUERIES = {"q": "SELECT k, count(*) AS n FROM w GROUP BY k WINDOWING 5 s"}
 EVENTS = st.lists(st.tuples(st.sampled_from(["die", "die", "add", "remove"]), st.integers(0, 60)), max_size=4)
 BEGIN = 1_600_000_000.5  # seconds since 1970

@@ -3,33 +3,54 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import tempfile
 from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.streaming.errors import Fenced, MessagesGone, NeverRan
+from spark_jobs.streaming.errors import Fenced, MessagesGone, NeverRan, RoundFailed
 from spark_jobs.streaming.unitlog.planner import Content, Planner
 from spark_jobs.streaming.unitlog.recovery import check_known, recover
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.savepoints import BEGINNING, Savepoint, pack, rewind
-from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.stage import Stage, register_step
 from spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
+from spark_jobs.streaming.unitlog.step import Input, Output, State
 from spark_jobs.streaming.unitlog.unit import Units
 from spark_jobs.streaming.unitlog.versions import Packed, Versions
 from spark_jobs.streaming.windows.job import WindowsJob
+from spark_jobs.streaming.windows.map import Mapper
 from spark_jobs.streaming.windows.stream import Field, Stream
 from tests.support.memory_log import Killed, MemoryLog
 
 MAPPERS = 2
 ROWS = [f"{1_000_000_000 + i / 10},{'abc'[i % 3]},{i}\n" for i in range(240)]
-STREAM = Stream("S", (Field("time", "float"), Field("key", "text"), Field("n", "int")), "time", idle=5.0)
+STREAM = Stream("S", (Field("time", "float"), Field("key", "text"), Field("n", "int")), "time", idle=5.0, ahead=None)
+POISON = b"poison\n"
 QUERIES = {"sums": "SELECT key, count(*) AS rows, sum(n) AS total FROM S GROUP BY key WINDOWING 5 s"}
 JOB = WindowsJob("job", "rows", STREAM, QUERIES, reducers=2, admitted=2)
+
+
+class Faulty(Mapper):
+    """A mapper that does not get over a certain message."""
+
+    def __call__(self, state: State, given: Input) -> Output:
+        """One round."""
+        messages = list(given.messages)
+        if any(bytes(message.value) == POISON for message in messages):
+            raise ValueError(f"no mapper can read this, at {random.random()}")
+        return super().__call__(state, replace(given, messages=messages))
+
+
+register_step("faulty.map", Faulty)
 
 FAULTS = st.lists(
     st.tuples(
@@ -47,11 +68,15 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.stages = JOB.stages(MAPPERS, folder)
+        mapping, reducing = JOB.stages(folder)
+        self.stages = replace(mapping, step="faulty.map"), reducing
+        self.mappers = MAPPERS
         self.log = MemoryLog({JOB.topic: MAPPERS, **JOB.topics(MAPPERS)})
+        self.rows = len(ROWS)
         for index in range(0, len(ROWS), 10):
             self.log.put(JOB.topic, index // 10 % MAPPERS, "".join(ROWS[index : index + 10]).encode())
         self.clock = 0.0
+        self.poisoned: Counter[tuple[int, int]] = Counter()
         self.saved: dict[tuple[str, int], tuple[tuple[int, int], Packed]] = {}
         self.committed: dict[str, Plan] = {}  # what Spark's checkpoint knows: the last round that was committed,
         self.planned: dict[str, Plan] = {}  # and the one that was planned, which is run again as it was
@@ -59,9 +84,12 @@ class World:
         self.start()
 
     def start(self) -> None:
-        """A driver and workers without memory."""
+        """A driver and workers without memory; as often as a round fails on the way."""
+        _until_it_works(self._start)
+
+    def _start(self) -> None:
         self.log.dies_in = None
-        for stage, units in zip(self.stages, (MAPPERS, JOB.reducers), strict=True):
+        for stage, units in zip(self.stages, (self.mappers, JOB.reducers), strict=True):
             check_known(stage, units, self.log, lambda stage, unit: self.saved.get((stage.name, unit), (None,))[0])
             recover(stage, self.log, self.fetch)
         queries = {"queries": Content.of(JOB.registry().as_json())}
@@ -70,7 +98,7 @@ class World:
 
     def save(self) -> None:
         """Keep the newest state of every unit elsewhere, and cut the log between the stages accordingly."""
-        for stage, units in zip(self.stages, (MAPPERS, JOB.reducers), strict=True):
+        for stage, units in zip(self.stages, (self.mappers, JOB.reducers), strict=True):
             for unit in range(units):
                 versions = Versions(stage.folder(unit))
                 if (newest := versions.newest()) is not None:
@@ -105,6 +133,32 @@ class World:
                 self.saved[stage.name, unit] = (Versions(stage.folder(unit)).newest() or (0, 0)), packed
         self.start()
 
+    def grow(self) -> None:
+        """One more partition, with rows of any time; the application begins again, knowing of it."""
+        unit = self.log.grow(JOB.topic)
+        self.mappers += 1
+        self.log.grow(JOB.dead)
+        for index in range(0, len(ROWS), 40):
+            self.log.put(JOB.topic, unit, "".join(ROWS[index : index + 10]).encode())
+            self.rows += 10
+        self.start()
+
+    def late(self) -> int:
+        """The rows of the dead letters: each a group that came late."""
+        letters = [message for unit in self.log.topics[JOB.dead] for message in unit]
+        assert all(letter.headers["reason"].startswith(b"late: ") for letter in letters)
+        return sum(json.loads(line)["rows()"] for letter in letters for line in bytes(letter.value).splitlines())
+
+    def poison(self, unit: int) -> None:
+        """A message that no round gets over."""
+        self.log.put(JOB.topic, unit, POISON)
+        self.poisoned[unit, self.log.topics[JOB.topic][unit][-1].offset] += 1
+
+    def put_aside(self) -> Counter[tuple[int, int]]:
+        """The partitions and offsets of the messages that were put aside."""
+        units = enumerate(self.log.topics[JOB.dead])
+        return Counter((unit, int(each.headers["offset"])) for unit, letters in units for each in letters)
+
     def time(self) -> float:
         """A clock that goes on with every look."""
         self.clock += 0.4
@@ -125,7 +179,7 @@ class World:
             return False
         self.planned[stage.name] = plan
         for unit in sorted(plan.ranges):
-            self.units[stage.name].run(plan, planner.contents_of(plan), unit)
+            _until_it_works(partial(self.units[stage.name].run, plan, planner.contents_of(plan), unit))
         self.committed[stage.name] = plan
         del self.planned[stage.name]
         return plan.messages > 0
@@ -145,6 +199,10 @@ class World:
 
 
 def _run(faults: list[tuple[str, int]]) -> dict[int, Counter[str]]:
+    return _run_world(faults).results()
+
+
+def _run_world(faults: list[tuple[str, int]]) -> World:
     folder = Path(tempfile.mkdtemp())
     try:
         world = World(folder)
@@ -173,10 +231,25 @@ def _run(faults: list[tuple[str, int]]) -> dict[int, Counter[str]]:
                     world.rewind()
                 else:
                     world.keep()
+            elif fault == "partition":
+                world.grow()
+            elif fault == "poison":
+                world.poison(after % MAPPERS)
         world.finish()
-        return world.results()
+        return world
     finally:
         shutil.rmtree(folder)
+
+
+def _until_it_works(call: Callable[[], object]) -> None:
+    """As Spark does, and whoever starts an application again: a round that fails is tried again."""
+    for _ in range(20):
+        try:
+            call()
+            return
+        except RoundFailed:
+            continue
+    raise AssertionError("a round fails for ever")
 
 
 def _fence_off(world: World) -> None:
@@ -187,7 +260,8 @@ def _fence_off(world: World) -> None:
         if stage.name in planned and (plan := world.planners[stage.name].after(planned[stage.name])) is not None:
             world.planned[stage.name] = plan
             for unit in sorted(plan.ranges):
-                units[stage.name].run(plan, world.planners[stage.name].contents_of(plan), unit)
+                contents = world.planners[stage.name].contents_of(plan)
+                _until_it_works(partial(units[stage.name].run, plan, contents, unit))
             try:
                 zombie[stage.name].after(plan)
             except Fenced:
@@ -215,6 +289,33 @@ def test_no_result_is_lost_or_doubled_whatever_dies(faults: list[tuple[str, int]
     assert set().union(*found.values()) == set(CLEAN)
     if "rewind" not in {fault for fault, _ in faults}:
         assert found[1] == CLEAN
+
+
+@given(FAULTS, st.lists(st.tuples(st.just("poison"), st.integers(0, 9)), min_size=1, max_size=3), st.randoms())
+@settings(max_examples=30, deadline=None)
+def test_a_message_that_no_round_gets_over_is_put_aside_once_and_nothing_else(
+    faults: list[tuple[str, int]], poisons: list[tuple[str, int]], chance: random.Random
+) -> None:
+    """Whatever dies while that is found out, decided, or done: the results are those of a run without it."""
+    faults = [fault for fault in faults if fault[0] != "rewind"]
+    for poison in poisons:
+        faults.insert(chance.randrange(len(faults) + 1), poison)
+    world = _run_world(faults)
+    assert world.results() == {1: CLEAN}
+    assert world.put_aside() == world.poisoned
+
+
+@given(FAULTS, st.integers(0, 5), st.integers(1, 2))
+@settings(max_examples=30, deadline=None)
+def test_each_row_of_a_partition_that_is_added_is_counted_once_or_told_to_be_late(
+    faults: list[tuple[str, int]], at: int, partitions: int
+) -> None:
+    """Whatever dies before, meanwhile or after; and so is each row of the others."""
+    faults = [fault for fault in faults if fault[0] != "rewind"]
+    world = _run_world([*faults[:at], *[("partition", 0)] * partitions, *faults[at:]])
+    found = world.results()[1]
+    assert set(found.values()) == {1}
+    assert sum(json.loads(line)["rows"] for line in found) + world.late() == world.rows
 
 
 @pytest.mark.parametrize("turns", [0, 1, 4, 9])

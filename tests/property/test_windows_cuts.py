@@ -11,7 +11,6 @@ from spark_jobs.streaming.windows.registry import Registry
 from tests.property.test_windows_against_duckdb import (
     ASKS,
     SELECT,
-    as_in,
     cut,
     forms,
     in_form,
@@ -30,13 +29,12 @@ def test_how_a_rounds_rows_are_cut_into_messages_does_not_show(
     data: st.DataObject, form: str, rows: list[Any], reducers: int, late: float
 ) -> None:
     """State, buffers, watermark and counts of a mapper's round are the same to the byte, dead letters in all."""
-    (rows,) = as_in(form, [rows])
     asked = {f"q{i}": ask.sql(f"{window} LATE {late} s") for i, ask in enumerate(ASKS) for window in ("60 s",)}
     asked |= {f"r{i}": ask.sql(f"ROWS(5, 3) LATE {late} s") for i, ask in enumerate(ASKS[:2])}
     made = []
     for parts in ([[rows]] if rows else [[]], data.draw(cut(rows))):
         messages = [in_form(form, part) for round_ in parts for part in round_ if part]
-        job = Job(registry(asked, stream(form=form)), reducers=reducers)
+        job = Job(registry(asked, stream(form=form)), reducers=reducers, placed=False)
         (output,) = job.map(messages)
         told, runs, buffers, results, watermark, _, counts = in_bytes(output)
         made.append((told, runs, buffers, results, watermark, counts))
@@ -55,7 +53,6 @@ def test_a_query_among_others_gives_what_it_gives_alone(
     data: st.DataObject, units: list[list[Any]], chosen: list[tuple[int, str]]
 ) -> None:
     """Whatever work they share, now or once it is known how many values their keys have."""
-    units = as_in("csv", units)
     asked = {f"q{i}": ASKS[ask].sql(window) for i, (ask, window) in enumerate(chosen)}
     rounds = [data.draw(cut(rows)) for rows in units]
 
@@ -81,7 +78,6 @@ def test_rounds_and_the_number_of_reducers_do_not_show(
     data: st.DataObject, units: list[list[Any]], window: str
 ) -> None:
     """Neither how rows are cut into rounds nor where groups go changes a result, doubles to the last bit."""
-    units = as_in("csv", units)
     sql = f"SELECT {SELECT} FROM S GROUP BY sip, kind WINDOWING {window}"
     found = []
     for reducers in (1, 3):

@@ -13,7 +13,7 @@ from spark_jobs.errors import BadColumns, BadParameter, QualityStop
 from spark_jobs.etl.gate import FLIGHT_RULES
 from spark_jobs.etl.load import load_flights, load_weather
 from spark_jobs.etl.transforms import clean, derive, enrich, parse
-from spark_jobs.landing import FLIGHTS
+from spark_jobs.landing import FLIGHTS, Landing, write_manifest
 from spark_jobs.operations import Context
 from spark_jobs.quality import Mode, Rule, Rules, gate, judge, marked
 from spark_jobs.tables import read_table, write_table
@@ -143,8 +143,10 @@ def test_what_cannot_be_read_ends_in_quarantine_not_in_silence(
     rows = [spoilt, twice, twice, torn, other, whole]
     (day / "flights.csv").write_text("\n".join([lines[0], *(",".join(row) for row in rows)]) + "\n")
     (day / "weather.csv").write_bytes((landing / SNOW / "weather.csv").read_bytes())
+    for name in ("flights.csv", "weather.csv"):
+        write_manifest(day / name)
 
-    context = Context(spark, {"ds": SNOW}, tmp_path)
+    context = Context(spark, {"ds": SNOW}, Landing(tmp_path))
     write_table(clean(context, parse(context, load_flights(context))), f"{tmp_path}/clean", digits=9)
     cleaned = read_table(spark, f"{tmp_path}/clean")
     write_table(derive(context, enrich(context, cleaned, load_weather(context))), f"{tmp_path}/derive", digits=9)

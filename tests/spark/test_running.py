@@ -7,7 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from persistence.model import Call, Origin, Phase, Strategy
 from persistence.platform import Platform
 from spark_jobs.cli import main
 from spark_jobs.errors import BadLanding, FaultyOperation, NoSpark, QualityStop, SparkJobsError
+from spark_jobs.landing import land, write_manifest
 from spark_jobs.operations import Context, Registry
 from spark_jobs.produce import produce
 from spark_jobs.runner import SparkRunner
@@ -116,10 +119,10 @@ def test_wrong_code_is_told_from_what_may_pass(
 
 
 def test_a_truncated_landing_file_ends_the_load(make_runner: MakeRunner, landing: Path, tmp_path: Path) -> None:
-    """The error is that of the landing file, and nothing is written."""
+    """Also where it was cut at the end of a line; the error is that of the file, and nothing is written."""
     shutil.copytree(landing, tmp_path / "landing")
     flights = tmp_path / "landing" / SNOW / "flights.csv"
-    flights.write_bytes(flights.read_bytes()[:-10])
+    flights.write_bytes(b"".join(flights.read_bytes().splitlines(keepends=True)[:-10]))
     runner = make_runner(landing=tmp_path / "landing")
     with pytest.raises(BadLanding, match=r"flights\.csv: is cut short"):
         runner.run(runner.call("etl.load_flights", {"ds": SNOW}), [], f"{tmp_path}/out")
@@ -127,12 +130,12 @@ def test_a_truncated_landing_file_ends_the_load(make_runner: MakeRunner, landing
 
 
 def test_a_row_of_too_few_fields_ends_the_load(make_runner: MakeRunner, landing: Path, tmp_path: Path) -> None:
-    """In the midst of a file without a manifest, where only the reader can see it."""
+    """In the midst of a file that its sender vouched for, where only the reader can see it."""
     shutil.copytree(landing, tmp_path / "landing")
     flights = tmp_path / "landing" / SNOW / "flights.csv"
-    flights.with_name("flights.csv.manifest.json").unlink()
     lines = flights.read_text().splitlines(keepends=True)
     flights.write_text("".join([*lines[:5], "2013,2,8,short\n", *lines[5:]]))
+    write_manifest(flights)
     runner = make_runner(landing=tmp_path / "landing")
     with pytest.raises(OperationFailed, match=r"(?s)operation etl\.load_flights \(ds=2013-02-08\).*flights\.csv"):
         runner.run(runner.call("etl.load_flights", {"ds": SNOW}), [], f"{tmp_path}/out")
@@ -233,6 +236,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, job_settings: JobSettings, tmp_
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
     monkeypatch.setenv("SPRINGLINE_SPARK_REMOTE", job_settings.spark_remote)
+    monkeypatch.setenv("SPRINGLINE_LANDING", str(tmp_path / "home" / "landing"))
 
 
 def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -245,11 +249,12 @@ def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 @pytest.mark.usefixtures("environment")
 def test_the_command_line_lands_a_day_and_runs_operations(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """Each by name, in the order given; --json gives what was made."""
-    assert command(monkeypatch, "landing", "--days", EMPTY) == 0
-    assert "flights.csv: 0 rows" in capsys.readouterr().out
+    assert command(monkeypatch, "landing", "--days", SNOW) == 0
+    assert "flights.csv: " in capsys.readouterr().out
+    land([date.fromisoformat(EMPTY)], tmp_path / "home" / "landing")
     assert command(monkeypatch, "run", "etl.load_flights", "etl.parse", "--ds", EMPTY, "--json") == 0
     made = json.loads(capsys.readouterr().out)
     assert [(one["dataset"], one["rows"]) for one in made] == [
@@ -260,20 +265,26 @@ def test_the_command_line_lands_a_day_and_runs_operations(
 
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "words", "status"),
     [
-        (("run", "etl.parse", "--ds", EMPTY), "load_flights"),
-        (("run", "etl.load_flights", "--ds", EMPTY), "python -m spark_jobs landing"),
-        (("run", "etl.laod", "--ds", EMPTY), "no operation is called 'etl.laod'"),
-        (("run", "--ds", EMPTY), "name the operations to run, or give --all"),
-        (("landing", "--days", "yesterday"), "yesterday"),
+        (("run", "etl.parse", "--ds", EMPTY), "load_flights", 2),
+        (("run", "etl.load_flights", "--ds", EMPTY), "python -m spark_jobs landing", 1),
+        (("run", "etl.laod", "--ds", EMPTY), "no operation is called 'etl.laod'", 2),
+        (("run", "--ds", EMPTY), "name the operations to run, or give --all", 2),
+        (("run", "etl.parse", "--ds", "2013-3-2"), "'2013-3-2' is no day: write it as 2013-01-05", 2),
+        (("landing", "--days", "yesterday"), "'yesterday' is no day: write it as 2013-01-05", 2),
+        (("landing", "--days", "2031-01-05"), "no flights of 2031-01-05: give days of 2013", 2),
     ],
 )
 def test_a_mistake_on_the_command_line_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    words: str,
+    status: int,
 ) -> None:
-    """On stderr, with exit code 1."""
-    assert command(monkeypatch, *arguments) == 1
+    """On stderr; the exit status is 2 where the command was misused, 1 where something failed."""
+    assert command(monkeypatch, *arguments) == status
     error = capsys.readouterr().err
     assert error.startswith("error: ") and error.count("\n") == 1 and words in error
 
@@ -315,6 +326,42 @@ def test_a_master_url_by_setting_alone_gives_the_same(
     assert {one["operation"]: one["digest"] for one in json.loads(done.stdout)} == {
         f"etl.{name}": workflow.made[SNOW][name].digest for name in names
     }
+
+
+# ---- another thread ends a run
+
+
+def test_a_run_that_another_thread_interrupts_fails_and_the_next_one_goes_well(
+    make_runner: MakeRunner, tmp_path: Path
+) -> None:
+    """A proof gives way so; the session is as good as before."""
+    registry = Registry()
+    begun, over = threading.Event(), threading.Event()
+
+    @registry.operation("endless", output="n/{ds}/endless")
+    def endless(context: Context) -> DataFrame:
+        begun.set()
+        # Spark ends a stage between its tasks: each is short, and there are more than anybody waits for.
+        rows, tasks = (10**12, 20_000) if context.params["ds"] == "1" else (10, 1)
+        return context.spark.range(0, rows, 1, tasks).selectExpr("id % 7 AS k").groupBy("k").count()
+
+    runner = make_runner(registry)
+
+    def interrupt() -> None:
+        begun.wait()
+        while not over.wait(0.2):  # until what it was to end has ended: between two parts of a run nothing is there
+            runner.interrupt()
+
+    watch = threading.Thread(target=interrupt)
+    watch.start()
+    try:
+        with pytest.raises(OperationFailed):
+            runner.run(runner.call("endless", {"ds": "1"}), [], f"file://{tmp_path}/out")
+    finally:
+        over.set()
+        watch.join()
+    runner.interrupt()
+    assert runner.run(runner.call("endless", {"ds": "2"}), [], f"file://{tmp_path}/out2").rows == 7
 
 
 # ---- a fault; last, since the server that comes back is slow at first

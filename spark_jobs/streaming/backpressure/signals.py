@@ -7,6 +7,7 @@ does no lasting harm: of a pair the greatest sequence counts, and it counts unti
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -58,9 +59,12 @@ class Signal:
         """The inverse of `encode`; raises `BadSignal`."""
         try:
             signal = Signal(**json.loads(content))
-            signal.sequence + signal.level + (signal.rate or 0) + (signal.until or 0)  # numbers they must be
+            texts = all(isinstance(text, str) for text in (signal.downstream, signal.upstream, signal.why))
+            numbers = (signal.sequence, signal.level, signal.rate or 0, signal.until or 0)
+            if not texts or not all(math.isfinite(number) for number in numbers):
+                raise ValueError(signal)
             return signal
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise BadSignal(f"not a signal: {content[:80]!r}") from error
 
 

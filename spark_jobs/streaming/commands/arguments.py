@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Annotated
 
 import typer
 
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import as_windows, job_of
+from spark_jobs.streaming.kafka.log import Kafka
+from spark_jobs.streaming.kafka.probe import require_answer
 from spark_jobs.streaming.parts import Job
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.windows.job import WindowsJob
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON")]
 JobName = Annotated[str, typer.Argument(help="A job of streams.toml")]
+
+
+@contextmanager
+def opened_log() -> Iterator[Kafka]:
+    """The Kafka that the settings name; raises `LogUnavailable` within seconds where it does not answer."""
+    cluster = StreamSettings().cluster
+    require_answer(cluster)
+    with closing(Kafka(cluster)) as log:
+        yield log
 
 
 def job_named(name: str) -> tuple[Job, JobFolder]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from persistence.telling import console
+from persistence.terminal import console, print
 from persistence.wording import say_bytes, say_seconds
 from spark_jobs.streaming.backpressure.admission import Mode
 from spark_jobs.streaming.backpressure.choosing import Choice, Control, choice_of, choose
@@ -18,7 +18,7 @@ from spark_jobs.streaming.commands.arguments import JobName, Json, job_named
 from spark_jobs.streaming.commands.tables import plain_table
 from spark_jobs.streaming.running.watching import look
 
-app = typer.Typer(help=__doc__, no_args_is_help=True)
+app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 
 
 @app.command()

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from persistence.terminal import print
 from persistence.wording import counted
+from spark_jobs.streaming.commands.arguments import opened_log
 from spark_jobs.streaming.inputs.feeding import Source, lines_of, messages_of
 from spark_jobs.streaming.inputs.feeding import send as send_when_due
 from spark_jobs.streaming.inputs.flights import Due
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.settings import StreamSettings
 
 Size = Annotated[int, typer.Option(min=1, help="Rows in a message")]
 Units = Annotated[int, typer.Option(min=1, help="Units of the topic, where it is made now")]
@@ -48,7 +47,7 @@ def send(
 
 
 def _send(topic: str, units: int, messages: Iterable[Due]) -> None:
-    with closing(Kafka(StreamSettings().cluster)) as log:
+    with opened_log() as log:
         log.create({topic: units})
         sent = send_when_due(log, topic, messages)
     print(f"{counted(sent, 'message')} sent to {topic}")

@@ -11,12 +11,12 @@ import typer
 from persistence.platform import open_platform
 from persistence.runner import NoRunner
 from persistence.settings import Settings
-from spark_jobs.streaming.commands.arguments import JobName, job_named
+from persistence.terminal import print
+from spark_jobs.streaming.commands.arguments import JobName, job_named, opened_log
 from spark_jobs.streaming.errors import AlreadyRuns, StreamError
 from spark_jobs.streaming.forgetting import forget as forget_all
 from spark_jobs.streaming.forgetting import kept_by, readers_of
 from spark_jobs.streaming.jobs import read_jobs
-from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.settings import StreamSettings
 
 
@@ -34,7 +34,7 @@ def forget(
         raise AlreadyRuns(f"{job}: it runs; stop it first: python -m spark_jobs streams stop {job}")
     with (
         closing(open_platform(Settings(), runner=NoRunner(), who="command line")) as platform,
-        closing(Kafka(settings.cluster)) as log,
+        opened_log() as log,
     ):
         kept = kept_by(declared, folder, settings, platform, log, queries=queries)
         if not (lines := kept.say()):

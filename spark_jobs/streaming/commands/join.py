@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from persistence.telling import console
+from persistence.terminal import console, print
 from spark_jobs.streaming.commands.arguments import JobName, Json, job_named
 from spark_jobs.streaming.commands.tables import plain_table
 from spark_jobs.streaming.folder import JobFolder
@@ -18,7 +18,7 @@ from spark_jobs.streaming.jobs import as_join
 from spark_jobs.streaming.join.job import JoinJob
 from spark_jobs.streaming.join.steering import explanation_of, want_units
 
-app = typer.Typer(help=__doc__, no_args_is_help=True)
+app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 _REASONS = 3
 _SHOWN = 10  # lines of a table
 

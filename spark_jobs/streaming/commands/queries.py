@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
+from persistence.terminal import print
 from spark_jobs.streaming.asking import ask as answer_to
 from spark_jobs.streaming.commands.arguments import JobName, Json, windows_job_named
 from spark_jobs.streaming.commands.tables import print_answer, print_rows
 from spark_jobs.streaming.settings import StreamSettings
+from spark_jobs.streaming.windows.adhoc import AdHoc
 from spark_jobs.streaming.windows.registry import Registry
 
 QueryName = Annotated[str, typer.Argument(help="The query's name")]
@@ -45,12 +48,34 @@ def cancel(job: JobName, name: QueryName) -> None:
     _change(job, lambda registry: registry.cancel(name), f"{name} is cancelled")
 
 
-def ask(job: JobName, sql: Annotated[str, typer.Argument(help="SELECT … GROUP BY …")], as_json: Json = False) -> None:
-    """Ask once, of the slices that the job holds at this moment."""
+def ask(
+    job: JobName,
+    sql: Annotated[str, typer.Argument(help="SELECT … GROUP BY …; none: list what can be asked")] = "",
+    as_json: Json = False,
+) -> None:
+    """Ask once, of the slices that the job's queries keep at this moment; without SQL, list what they can be asked."""
     settings = StreamSettings()
     declared, folder = windows_job_named(job)
-    found = answer_to(declared, folder.registry() or declared.registry(), settings.state_folder, sql)
-    print_answer(found.rows, as_json)
+    registry = folder.registry() or declared.registry()
+    if sql:
+        print_answer(answer_to(declared, registry, settings.state_folder, sql).rows, as_json)
+        return
+    askable = AdHoc(registry).askable()
+    if as_json:
+        print(json.dumps([asdict(each) for each in askable], indent=2))
+        return
+    print_rows(
+        ("stream", "GROUP BY some of", "aggregates", "rows", "windows of", "kept for"),
+        (
+            (
+                each.stream, ", ".join(each.keys), ", ".join(each.aggregates), each.where or "all",
+                f"n × {each.seconds:g} s", ", ".join(each.queries),
+            )
+            for each in askable
+        ),
+    )  # fmt: skip
+    if not askable:
+        print("No slices are kept: register a query first.")
 
 
 def _change(job: str, make: Callable[[Registry], Registry], said: str) -> None:

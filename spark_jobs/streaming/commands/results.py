@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from typing import Annotated
 
@@ -10,12 +9,12 @@ import typer
 
 from persistence.platform import open_platform
 from persistence.runner import NoRunner
-from spark_jobs.streaming.commands.arguments import JobName, Json, job_named, windows_job_named
+from persistence.terminal import print
+from persistence.visible_text import json_text
+from spark_jobs.streaming.commands.arguments import JobName, Json, job_named, opened_log, windows_job_named
 from spark_jobs.streaming.commands.tables import print_answer
-from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.results.kept import ask_kept
 from spark_jobs.streaming.results.tailing import newest
-from spark_jobs.streaming.settings import StreamSettings
 
 
 def results(
@@ -25,9 +24,9 @@ def results(
 ) -> None:
     """Print the newest results as lines of JSON, the newest last."""
     declared, _ = job_named(job)
-    with closing(Kafka(StreamSettings().cluster)) as log:
+    with opened_log() as log:
         for row in newest(log, declared.results, last, query):
-            print(json.dumps(row, ensure_ascii=False))
+            print(json_text(row))
 
 
 def sql(

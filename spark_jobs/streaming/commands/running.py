@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import logging
 import sys
-import time
 from typing import Annotated
 
 import typer
 
 from persistence.monitoring.logs import about, start_logging
 from persistence.monitoring.settings import MonitoringSettings
+from persistence.terminal import print
 from spark_jobs.streaming.commands.arguments import JobName, job_named
 from spark_jobs.streaming.errors import StreamError
-from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import job_of, read_jobs
+from spark_jobs.streaming.kafka.probe import require_answer
 from spark_jobs.streaming.running.stacks import tell_stacks_when_asked
+from spark_jobs.streaming.running.startup import start_and_wait
+from spark_jobs.streaming.running.stop import end_by_force, living, stop_all
 from spark_jobs.streaming.running.supervision import launch
-from spark_jobs.streaming.running.watching import look
 from spark_jobs.streaming.settings import StreamSettings
 
 logger = logging.getLogger("springline.stream")
-
-_BEGIN_SECONDS = 10.0  # until an application that was started holds its job
 
 
 def run(
@@ -46,38 +45,36 @@ def run(
         raise typer.Exit(1) from None
 
 
-def start(job: JobName, patience: Annotated[float, typer.Option(help="Seconds to wait until it runs")] = 120.0) -> None:
+def start(
+    job: JobName,
+    patience: Annotated[float, typer.Option(help="Seconds to wait while nothing gets on, until it runs")] = 120.0,
+) -> None:
     """Start a job's application in the background, without a DAG; returns when every stage has ended a round."""
     _, folder = job_named(job)
-    if not folder.runs() and folder.coming() is None:
-        launch(job, folder)
-    until = time.monotonic() + patience
-    while not (seen := look(job, folder, time.time())).works:
-        ended = seen.began is None and time.monotonic() > until - patience + _BEGIN_SECONDS
-        if ended or time.monotonic() > until:
-            why = seen.error or f"it is {seen.state} after {patience - until + time.monotonic():.0f} s"
-            raise StreamError(f"{job}: {why}; its log: {folder.log_file}")
-        time.sleep(0.2)
+    require_answer(StreamSettings().cluster)
+    seen = start_and_wait(job, folder, patience, lambda line: print(line, file=sys.stderr, flush=True), launch)
     print(f"{job}: running, process {seen.pid}")
 
 
 def stop(
     jobs: Annotated[list[str] | None, typer.Argument(help="Jobs; none: all")] = None,
-    patience: Annotated[float, typer.Option(help="Seconds to wait until each has ended")] = 60.0,
+    patience: Annotated[float, typer.Option(help="Seconds to wait until all have ended")] = 60.0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing of jobs that do not run")] = False,
+    kill: Annotated[bool, typer.Option("--kill", help="End by force those that have not ended by then")] = False,
 ) -> None:
-    """End jobs' applications when the rounds that are planned are through."""
+    """End jobs' applications, all at once, when the rounds that are planned are through."""
     settings = StreamSettings()
-    for job in jobs or sorted(read_jobs(settings.declarations)):
-        _, folder = job_named(job)
-        if folder.runs():
-            _stop(job, folder, patience)
-        elif not quiet:
+    folders = [job_named(job)[1] for job in jobs] if jobs else settings.folders()
+    lives = living(folders)
+    left = stop_all(lives, patience, print)
+    if kill:
+        left = end_by_force(left, print)
+    if left:
+        names = ", ".join(folder.path.name for folder in left)
+        logs = ", ".join(str(folder.log_file) for folder in left)
+        how = "it lives even when killed" if kill else "give it longer (--patience), or end it by force (--kill)"
+        raise StreamError(f"{names}: asked to stop, and still running after {patience:g} s: {how}; its log: {logs}")
+    ran = {folder.path.name for folder in lives}
+    for job in () if quiet else jobs or sorted(read_jobs(settings.declarations)):
+        if job not in ran:
             print(f"{job}: does not run")
-
-
-def _stop(job: str, folder: JobFolder, patience: float) -> None:
-    folder.ask_to_stop()
-    if not folder.await_end(patience):
-        raise StreamError(f"{job}: asked to stop, and still running after {patience:g} s; its log: {folder.log_file}")
-    print(f"{job}: stopped")

@@ -13,13 +13,13 @@ from persistence.model import Dataset
 from persistence.platform import open_platform
 from persistence.runner import NoRunner
 from persistence.settings import Settings
+from persistence.terminal import print
 from persistence.wording import say_bytes
-from spark_jobs.streaming.commands.arguments import JobName, Json, job_named
+from spark_jobs.streaming.commands.arguments import JobName, Json, job_named, opened_log
 from spark_jobs.streaming.commands.tables import print_rows
 from spark_jobs.streaming.errors import NoSavepoint
 from spark_jobs.streaming.jobs import is_tracked
 from spark_jobs.streaming.join.job import JoinJob
-from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.parts import Job
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.states.saved import SavedStates
@@ -84,7 +84,7 @@ def rewind(
     with (
         folder.held(),
         closing(open_platform(Settings(), runner=NoRunner())) as platform,
-        closing(Kafka(settings.cluster)) as log,
+        opened_log() as log,
     ):
         parts = settings.parts(declared, len(log.extents(declared.topic)))
         stages = [part.stage for part in parts]

@@ -11,7 +11,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from persistence.telling import console
+from persistence.terminal import console, print
+from persistence.visible_text import visible
 
 
 def plain_table(*columns: str) -> Table:
@@ -31,7 +32,7 @@ def print_rows(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
 
 def as_it_stands(text: str, style: str = "") -> Text:
     """A text that came from outside: nothing in it is markup, and what would steer a terminal is spelled out."""
-    return Text("".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text), style=style)
+    return Text(visible(text), style=style)
 
 
 def print_answer(found: pa.Table, as_json: bool) -> None:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from contextlib import closing
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
+from persistence.terminal import print
+from persistence.visible_text import json_text
 from persistence.wording import say_bytes
-from spark_jobs.streaming.commands.arguments import JobName, Json
+from spark_jobs.streaming.commands.arguments import JobName, Json, opened_log
 from spark_jobs.streaming.commands.live import show_live
 from spark_jobs.streaming.commands.tables import as_it_stands, plain_table, print_rows
 from spark_jobs.streaming.errors import StreamError
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import TrackedJob, tracked_job_of, tracked_jobs
-from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.running.watching import Seen, look
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.tracking.completeness import completeness_of
@@ -27,7 +27,7 @@ from spark_jobs.streaming.tracking.resending import resent, send_again
 from spark_jobs.streaming.tracking.ring import Epochs
 from spark_jobs.streaming.tracking.rings import change_ring, ring_of
 
-app = typer.Typer(help=__doc__, invoke_without_command=True)
+app = typer.Typer(help=__doc__, invoke_without_command=True, add_completion=False)
 _LOOK_SECONDS = 0.25
 AckerNumber = Annotated[int, typer.Argument(min=0, help="The acker's number, from 0")]
 
@@ -56,12 +56,12 @@ def failed(
 ) -> None:
     """Show the records that were given up: where they are in the source, why, and what they hold."""
     declared, folder = _named(job)
-    with closing(Kafka(StreamSettings().cluster)) as log:
+    with opened_log() as log:
         found = newest_failures(log, declared.dead, last)
     sent = resent(folder)
     if as_json:
         rows = [{**failure.as_json(), "sent_again": sent.get(failure.letter)} for failure in found]
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        print(json_text(rows, 2))
         return
     if found:
         names = ("letter", "partition", "offset", "when", "why", "sent again", "content")
@@ -88,7 +88,7 @@ def again(
 ) -> None:
     """Send records that failed again, as new ones at the end of the topic; each is sent once."""
     declared, folder = _named(job)
-    with closing(Kafka(StreamSettings().cluster)) as log:
+    with opened_log() as log:
         for letter in letters:
             sent = send_again(log, declared, folder, letter, time.time())
             print(f"{job}: partition {sent.partition}, offset {sent.offset} is sent again to {declared.topic}")
@@ -108,7 +108,7 @@ def through(
         raise StreamError(f"{job}: its roots are named by others, so no offsets tell which are through")
     wanted = dict(_place(text) for text in to or ())
     if not wanted:
-        with closing(Kafka(StreamSettings().cluster)) as log:
+        with opened_log() as log:
             wanted = {unit: extent.high for unit, extent in log.extents(declared.topic).items()}
     until = time.monotonic() + wait
     while not (found := completeness_of(folder, wanted)).through and time.monotonic() < until:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from persistence.terminal import print
 from persistence.wording import say_bytes
 from spark_jobs.streaming.commands.arguments import Json
 from spark_jobs.streaming.commands.live import show_live
@@ -51,6 +52,8 @@ def _table(jobs: list[Seen], settings: StreamSettings) -> Table:
             first = ["", "", ""]
         if not seen.stages:
             table.add_row(*first)
+        if seen.phase:
+            table.add_row("", as_it_stands(seen.phase))
         if seen.error:
             table.add_row("", as_it_stands(seen.error, style="red"))
     if not jobs:

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from spark_jobs.streaming.join.choosing import chosen
 from spark_jobs.streaming.join.errors import BadCondition
-from spark_jobs.streaming.join.evaluating import Columns, Ints, Mask, holds, values
+from spark_jobs.streaming.join.evaluating import Columns, Ints, Mask, holds, without_nan
 from spark_jobs.streaming.join.forms import KEY, SEQ, Reach, Side
 from spark_jobs.streaming.join.keys import Keys
 from spark_jobs.streaming.join.predicate import Names, Relation, conjuncts
@@ -119,7 +119,7 @@ class Condition:
     def output(self, left: Columns, right: Columns, rows: int, query: str) -> pa.RecordBatch:
         """Pairs as results of a query, from the columns that `shown` names."""
         columns = {**left, **right}
-        arrays = [values(expression, columns, rows) for expression in self.outputs.values()]
+        arrays = [expression.values(columns, rows) for expression in self.outputs.values()]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema.with_metadata({"query": query}))
 
     def as_json(self) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class Condition:
         found = {}
         for name in self.fields(side):
             array, wanted = rows.column(name), ARROW[own.fields[name]]
-            found[own.full(name)] = array if array.type == wanted else array.cast(wanted)
+            found[own.full(name)] = without_nan(array if array.type == wanted else array.cast(wanted))
         return found
 
 

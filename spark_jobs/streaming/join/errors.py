@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spark_jobs.errors import Misuse
 from spark_jobs.streaming.errors import StreamError
 
 
@@ -9,11 +10,11 @@ class JoinError(StreamError):
     """The root of this folder's errors."""
 
 
-class BadRelation(JoinError):
+class BadRelation(Misuse, JoinError):
     """A side of a join whose declaration contradicts itself."""
 
 
-class BadCondition(JoinError):
+class BadCondition(Misuse, JoinError):
     """A predicate, or what is selected, that cannot be answered: `line` and `column` (from 1) where that is known."""
 
     def __init__(self, text: str, message: str, *, line: int | None = None, column: int | None = None) -> None:

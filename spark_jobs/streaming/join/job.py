@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +40,18 @@ from spark_jobs.streaming.folder import HOLD, STOP, JobFolder
 from spark_jobs.streaming.join.condition import Condition
 from spark_jobs.streaming.join.errors import BadCondition, BadRelation
 from spark_jobs.streaming.join.predicate import Relation
-from spark_jobs.streaming.join.reading import FORMS, Source
+from spark_jobs.streaming.join.reading import Source
 from spark_jobs.streaming.join.router import TABLE
 from spark_jobs.streaming.join.routing.controller import Control
 from spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from spark_jobs.streaming.join.routing.strategies.costs import Costs
 from spark_jobs.streaming.join.steering import ROUTING, begin_routing_anew, prepare_routing
+from spark_jobs.streaming.json_files import read_json, write_json
 from spark_jobs.streaming.parts import OwnTopics, Part
 from spark_jobs.streaming.sums import sum_of
-from spark_jobs.streaming.tracking.tracked import Tracked
-from spark_jobs.streaming.unitlog.log import Log
-from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.tracking.tracked import FIRST, Tracked
+from spark_jobs.streaming.unitlog.stage import COMMAND, Stage
+from spark_jobs.streaming.windows.layout import FORMS
 
 _STEPS = ("spark_jobs.streaming.join.steps",)
 _KEYS = {
@@ -59,6 +60,8 @@ _KEYS = {
 }  # fmt: skip
 _SIDE_KEYS = {"topic", "alias", "form", "delimiter", "fields"}
 _MOST_UNITS = 256
+_CONDITION = "condition.json"  # what its tuples are stored for
+_SETTINGS = {"left": "the fields of left", "right": "the fields of right", "where": "on", "select": "select"}
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,6 @@ class JoinJob(OwnTopics):
     """Joins `left` and `right` on `condition`, on some of `room` units; `control` says how tuples are placed.
 
     Stored tuples are kept for `keep` seconds, or for ever: `Retention` says which pairs are told then.
-    Before it runs it must know how many units the left topic has: see `counted`.
     """
 
     name: str
@@ -78,14 +80,9 @@ class JoinJob(OwnTopics):
     every: float = 5.0
     admitted: int = 200
     latest: bool = False
-    left_units: int = 0
     keep: float | None = None
     backpressure: Choice = USUAL
     tracked: Tracked | None = field(default=None, init=False)
-
-    def counted(self, log: Log) -> JoinJob:
-        """The same, knowing how many units the left topic has now; raises `NoTopic`, `LogUnavailable`."""
-        return replace(self, left_units=len(log.extents(self.left.topic)))
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -118,7 +115,7 @@ class JoinJob(OwnTopics):
         route = Stage(
             self.name, "route", "join.route", self.topic, folder,
             arguments={
-                "left": self.left.as_json(), "right": self.right.as_json(), "left_units": self.left_units,
+                "left": self.left.as_json(), "right": self.right.as_json(),
                 "units": self.room, "condition": condition, **({} if self.keep is None else {"clocked": True}),
             },
             modules=_STEPS, downstream=self.tuples, units=self.room, dead=self.dead, admitted=self.admitted,
@@ -126,24 +123,37 @@ class JoinJob(OwnTopics):
         join = Stage(
             self.name, "join", "join.unit", self.tuples, folder,
             arguments={
-                "query": self.name, "condition": condition, "routers": units, "copies": self.copies,
+                "query": self.name, "condition": condition, "copies": self.copies,
                 **({} if self.keep is None else {"keep": self.keep}),
             },
-            modules=_STEPS, stamped=True, results=self.results, told=self.copies, admitted=10_000,
+            modules=_STEPS, stamped=True, results=self.results, told=self.copies, dead=self.dead, place=FIRST,
+            admitted=10_000,
         )  # fmt: skip
         return Part(route, units, {TABLE: ROUTING}, (STOP, HOLD)), Part(join, self.room, {}, (STOP,))
 
     def topics(self, units: int) -> Mapping[str, int]:
         """The topics that the job makes for itself, with their units."""
-        own = {self.tuples: self.room, self.copies: self.room, self.results: self.room, self.dead: units}
+        own = {self.tuples: self.room, self.copies: self.room, self.results: self.room}
+        own[self.dead] = max(units, self.room)
         return {**own, **{part.stage.rounds: 1 for part in self.parts(units, Path())}}
 
     def prepare(self, folder: JobFolder) -> None:
-        """Make the routing that it begins with, where there is none."""
+        """Make the routing that it begins with, where there is none; raises `BadJob` where units hold other tuples."""
+        condition, file = self.condition.as_json(), folder.path / _CONDITION
+        if (before := read_json(file)) is None:
+            folder.path.mkdir(parents=True, exist_ok=True)
+            write_json(file, condition)
+        elif odd := [_SETTINGS[name] for name, value in condition.items() if value != before[name]]:
+            raise BadJob(
+                f"job {self.name!r}: {', '.join(odd)} cannot be changed, since its units hold tuples that were stored "
+                "for what it was when it first ran: write that again, or let the job begin anew: "
+                f"`{COMMAND} forget {self.name}`"
+            )
         prepare_routing(folder, self.control, self.room, self.condition.reach)
 
     def begin_anew(self, folder: JobFolder) -> None:
-        """Forget where tuples are: the job goes back to the beginning of its topics."""
+        """Forget where tuples are, and what for: the job goes back to the beginning of its topics."""
+        (folder.path / _CONDITION).unlink(missing_ok=True)
         begin_routing_anew(folder, self.control, self.room, self.condition.reach)
 
 

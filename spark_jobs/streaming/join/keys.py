@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from spark_jobs.streaming.join.evaluating import Columns, Ints, Mask, floats, ints, values
+from spark_jobs.streaming.join.evaluating import Columns, Ints, Mask, floats, ints
 from spark_jobs.streaming.join.forms import GREATEST, Reach, Side
 from spark_jobs.streaming.join.kernels import mix_in, mix_in_texts
 from spark_jobs.streaming.windows.expressions import Expression
@@ -50,7 +50,7 @@ class Whole:
 
     def of(self, side: Side, columns: Columns, rows: int) -> tuple[Ints, Mask]:
         """The key of each row of a side, and which rows have one."""
-        return ints(values(self.ends[side], columns, rows))
+        return ints(self.ends[side].values(columns, rows))
 
     def names(self, side: Side) -> tuple[str, ...]:
         """The columns that keys of a side are made of."""
@@ -70,7 +70,7 @@ class Ordered:
 
     def of(self, side: Side, columns: Columns, rows: int) -> tuple[Ints, Mask]:
         """The key of each row of a side, and which rows have one."""
-        found, valid = floats(values(self.ends[side], columns, rows))
+        found, valid = floats(self.ends[side].values(columns, rows))
         return in_order(found), valid
 
     def names(self, side: Side) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ class Buckets:
 
     def of(self, side: Side, columns: Columns, rows: int) -> tuple[Ints, Mask]:
         """The key of each row of a side, and which rows have one."""
-        found, valid = floats(values(self.ends[side], columns, rows))
+        found, valid = floats(self.ends[side].values(columns, rows))
         with np.errstate(over="ignore", invalid="ignore"):
             quotients = np.floor(np.clip(found / self.width, -_BUCKETS, _BUCKETS))
         return np.where(valid, quotients, 0).astype(np.int64), valid
@@ -121,7 +121,7 @@ class Hashed:
         """The key of each row of a side, and which rows have one."""
         found, valid = np.zeros(rows, np.uint64), np.ones(rows, np.bool_)
         for ends in self.pairs if rows else ():
-            array = values(ends[side], columns, rows)
+            array = ends[side].values(columns, rows)
             if pa.types.is_string(array.type):
                 there = np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
                 _, offsets, data = array.buffers()

@@ -15,15 +15,16 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from persistence.names import unseen_in
 from spark_jobs.streaming.join.errors import BadCondition, BadRelation
 from spark_jobs.streaming.join.forms import Side
-from spark_jobs.streaming.windows.clause import unfit
 from spark_jobs.streaming.windows.errors import BadQuery
-from spark_jobs.streaming.windows.expressions import Expression, Scope, Type, checked
+from spark_jobs.streaming.windows.expressions import Expression, checked, normal
 from spark_jobs.streaming.windows.nesting import too_deep, too_long
-from spark_jobs.streaming.windows.values import is_int
+from spark_jobs.streaming.windows.operations import Scope, Type
+from spark_jobs.streaming.windows.sql_text import uncommented, unfit
+from spark_jobs.streaming.windows.values import parts_of
 
-_MOST = (1 << 63) - 1
 _TYPES = ("int", "float", "text")
 
 
@@ -36,11 +37,13 @@ class Relation:
 
     def __post_init__(self) -> None:
         """Raises `BadRelation`."""
-        if not self.alias.isidentifier():
+        if not self.alias.isidentifier() or unseen_in(self.alias):
             raise BadRelation(f"{self.alias!r} cannot be the alias of a side: write a name such as l")
         if not self.fields:
             raise BadRelation(f"side {self.alias!r} has no fields")
         for name, kind in self.fields.items():
+            if unseen_in(name):
+                raise BadRelation(f"side {self.alias!r}: the name {name!r} has a character that nobody sees")
             if kind not in _TYPES:
                 raise BadRelation(f"side {self.alias!r}: {name} is {kind!r}; write int, float or text")
 
@@ -98,6 +101,7 @@ class Names:
     def _parsed(self, text: str, what: str) -> exp.Expr:
         if odd := unfit(text):
             raise BadCondition(text[:200], odd)
+        text = uncommented(text)
         try:
             if deep := too_deep(sqlglot.tokenize(text, read="duckdb")):
                 raise BadCondition(text[:200], deep)
@@ -114,22 +118,20 @@ class Names:
         node: exp.Expr = found[0]
         if long := too_long(node):
             raise BadCondition(text[:200], long)
+        node = normal(node)
         return node.transform(lambda part: self._resolved(part, text) if isinstance(part, exp.Column) else part)
 
     def checked(self, node: exp.Expr, text: str) -> Expression:
         """Check the types of what was parsed; raises `BadCondition`."""
-        for literal in node.find_all(exp.Literal):
-            if not literal.is_string and is_int(literal.this) and not _fits(literal.this):
-                raise BadCondition(
-                    text[:200], f"{literal.this[:40]} does not fit 64 bits; write it with a decimal point"
-                )
         try:
             return checked(node, Scope("", tuple(text.split("\n")), self.types, "the join"))
+        except SqlglotError as error:  # what was parsed, and cannot be written again
+            raise BadCondition(text[:200], f"not SQL: {str(error).splitlines()[0][:200]}") from error
         except BadQuery as error:
             said = str(error).partition(": ")[2].partition("; and count, sum")[0]
             for name in self.types:
                 said = said.replace(f'"{name}"', name)
-            raise BadCondition(text, said, line=error.line, column=error.column) from error
+            raise BadCondition(text[:200], said, line=error.line, column=error.column) from error
 
     def _resolved(self, column: exp.Column, text: str) -> exp.Expr:
         alias, name = column.table, column.name
@@ -154,26 +156,22 @@ class Names:
         return BadCondition(text, message, line=error.line, column=error.column)
 
 
-def _fits(digits: str) -> bool:
-    return len(digits) <= len(str(_MOST)) and int(digits) <= _MOST
-
-
 def conjuncts(names: Names, text: str) -> tuple[Expression, ...]:
     """The conditions that a predicate joins by AND; BETWEEN is two of them. Raises `BadCondition`."""
     whole = names.parsed(text, "one condition, such as l.custkey = r.custkey")
     if names.checked(whole, text).type != "bool":
         raise BadCondition(text, "it is no condition: write one, such as l.custkey = r.custkey")
-    return tuple(names.checked(part, text) for part in _parts(whole))
+    return tuple(names.checked(part, text) for part in _parts(names, whole, text))
 
 
-def _parts(node: exp.Expr) -> Iterator[exp.Expr]:
+def _parts(names: Names, node: exp.Expr, text: str) -> Iterator[exp.Expr]:
     if isinstance(node, exp.Paren):
-        yield from _parts(node.this)
+        yield from _parts(names, node.this, text)
     elif isinstance(node, exp.And):
-        yield from _parts(node.this)
-        yield from _parts(node.expression)
-    elif isinstance(node, exp.Between) and not node.args.get("symmetric"):
+        yield from _parts(names, node.this, text)
+        yield from _parts(names, node.expression, text)
+    elif isinstance(node, exp.Between) and len({names.checked(part, text).type for part in parts_of(node)}) == 1:
         yield exp.GTE(this=node.this.copy(), expression=node.args["low"].copy())
         yield exp.LTE(this=node.this.copy(), expression=node.args["high"].copy())
-    else:
+    else:  # numbers of both types are compared as doubles, all three
         yield node

@@ -1,7 +1,7 @@
 """The router's step: tuples of both streams to the units that store them and to those that may hold partners.
 
-Router unit u reads a partition of the left topic if u is below `left_units`, else one of the right topic. Of a join of
-a topic with itself, every row is a tuple of both sides: row i is the left tuple 2i and the right tuple 2i + 1.
+Even router units read partitions of the left topic, odd ones those of the right topic. Of a join of a topic with
+itself, every row is a tuple of both sides: row i is the left tuple 2i and the right tuple 2i + 1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spark_jobs.streaming.join.reading import Source, read
 from spark_jobs.streaming.join.routing.routes import ACTS, Grouped, Routes
 from spark_jobs.streaming.join.routing.sketch import Sketch
 from spark_jobs.streaming.join.routing.table import SIDES, Table
-from spark_jobs.streaming.unitlog.step import Input, Output, State
+from spark_jobs.streaming.unitlog.step import DeadLetter, Input, Output, State
 
 TABLE = "routing"  # the name that rounds give the table
 BATCH = 32_768  # rows of a batch that is sent, at most
@@ -59,12 +59,9 @@ class Router:
     If it is `clocked`, its watermark is the round's clock, by which units know what has expired.
     """
 
-    def __init__(
-        self, left: Source, right: Source, left_units: int, units: int, condition: Keyed, *, clocked: bool = False
-    ) -> None:
+    def __init__(self, left: Source, right: Source, units: int, condition: Keyed, *, clocked: bool = False) -> None:
         self._sources = (left, right)
         self._itself = left.topic == right.topic
-        self._left_units = left_units
         self._units = units
         self._condition = condition
         self._clocked = clocked
@@ -75,7 +72,7 @@ class Router:
     def __call__(self, state: State, given: Input) -> Output:
         """One round."""
         table = self._look(given.round.versions[TABLE])
-        sides = SIDES if self._itself else (Side.LEFT if given.unit < self._left_units else Side.RIGHT,)
+        sides = SIDES if self._itself else (SIDES[given.unit % len(SIDES)],)
         source = self._sources[sides[0]]
         needed = {name for side in sides for name in self._condition.fields(side)}
         found = read(source, list(given.messages), [name for name in source.relation.fields if name in needed])
@@ -103,7 +100,7 @@ class Router:
             _after(state, {"epoch": table.epoch, "begun": begun, "sent": sent.tolist()}, sketches, held),
             {unit: [one.batch() for one in sent] for unit, sent in enumerate(parts) if sent},
             watermark=given.round.clock if self._clocked else None,
-            dead=found.dead,
+            dead=[self._placed(letter, source.topic, given.unit) for letter in found.dead],
             counts=counts,
             gauges={
                 "epoch": table.epoch,
@@ -121,6 +118,10 @@ class Router:
         kept = np.flatnonzero(passed & valid)
         counts.update(filtered=passed.size - int(passed.sum()), unjoinable=int(passed.sum()) - kept.size)
         return kept, keys if kept.size == keys.size else keys[kept]
+
+    def _placed(self, letter: DeadLetter, topic: str, unit: int) -> DeadLetter:
+        """With the topic and the partition there of the message that it was in: the two topics are read as one."""
+        return replace(letter, topic=topic, partition=unit if self._itself else unit // len(SIDES))
 
     def _look(self, told: Any) -> Table:
         """The table of a round; it is the same for many."""

@@ -86,7 +86,7 @@ def want_units(folder: JobFolder, units: int, room: int) -> None:
     """Ask for another number of units, while the job runs or not; raises `BadJob`."""
     if not 1 <= units <= room:
         raise BadJob(f"{folder.path.name}: {units} units; there is room for 1 to {room}")
-    folder.path.mkdir(parents=True, exist_ok=True)
+    folder.make()
     write_json(folder.path / _WANTED, {"units": units})
 
 

@@ -15,14 +15,13 @@ from spark_jobs.streaming.unitlog.stage import register_step
 def _router(
     left: Mapping[str, Any],
     right: Mapping[str, Any],
-    left_units: int,
     units: int,
     condition: Mapping[str, Any],
     *,
     clocked: bool = False,
 ) -> Router:
     sides, made = (Source.from_json(left), Source.from_json(right)), Condition.from_json(condition)
-    return Router(*sides, left_units, units, made, clocked=clocked)
+    return Router(*sides, units, made, clocked=clocked)
 
 
 register_step("join.route", _router)

@@ -33,7 +33,7 @@ _PROBES = {Side.LEFT: "probes-left", Side.RIGHT: "probes-right"}
 
 
 class JoinUnit:
-    """The step of one unit of the join `query`: fed by so many `routers`, with pieces on their way in `copies`.
+    """The step of one unit of the join `query`, with pieces on their way in `copies`.
 
     `condition` is a `Condition` as JSON, `most_pairs` how many pairs a round of the stage emits at most, `shape` tells
     the sizes of what is stored. Tuples are kept for `keep` seconds (see `Retention`), or for ever.
@@ -43,7 +43,6 @@ class JoinUnit:
         self,
         query: str,
         condition: Mapping[str, Any],
-        routers: int,
         copies: str,
         most_pairs: int = 1_000_000,
         shape: Shape | None = None,
@@ -51,7 +50,6 @@ class JoinUnit:
     ) -> None:
         self._query = query
         self._condition = Condition.from_json(condition)
-        self._routers = routers
         self._copies = copies
         self._most = most_pairs
         self._shape = shape or Shape()
@@ -62,7 +60,7 @@ class JoinUnit:
         """One round."""
         stored = _stored(state, self._known.get(given.unit, {}), self._shape)
         kept = None if self._keep is None else Retention.from_json(self._keep, state.scalars.get("kept"))
-        work = _Work(state, given, self._condition, self._routers, self._copies, stored, kept)
+        work = _Work(state, given, self._condition, self._copies, stored, kept)
         answers = Answers(self._condition, self._query, self._most)
         while True:
             if work.place is None:
@@ -86,7 +84,6 @@ class _Work:
         state: State,
         given: Input,
         condition: Condition,
-        routers: int,
         copies: str,
         stored: Mapping[Side, Store],
         retention: Retention | None,
@@ -109,7 +106,7 @@ class _Work:
         }
         self.tells: list[pa.RecordBatch] = []
         self.counts: Counter[str] = Counter()
-        self._waiting = Waiting.of(state, routers)
+        self._waiting = Waiting.of(state)
         self.counts["rows"] = self._waiting.take(given, condition, self.number)
 
     def begin(self) -> bool:

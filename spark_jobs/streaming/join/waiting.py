@@ -35,31 +35,36 @@ class Gathered:
 
 @dataclass
 class Waiting:
-    """Tuples and orders of rounds that are not done; a round is whole when every router unit has ended it."""
+    """Tuples and orders of rounds that are not done; a round is whole when every router unit has ended it.
 
-    routers: int
+    `routers` has from which round on there are how many router units.
+    """
+
     kept: dict[_Head, list[pa.RecordBatch]] = field(default_factory=dict)  # of rounds before, as they lie in the state
     fresh: dict[_Head, list[pa.RecordBatch]] = field(default_factory=dict)
     orders: dict[int, Orders] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
     clocks: dict[int, float] = field(default_factory=dict)
+    routers: dict[int, int] = field(default_factory=dict)
 
     @staticmethod
-    def of(state: State, routers: int) -> Waiting:
+    def of(state: State) -> Waiting:
         """From a unit's state."""
-        found = Waiting(routers)
+        found = Waiting()
         for batch in state.runs.get(WAITING, ()):
             number, side, act = json.loads(batch.schema.metadata[_HEAD])
             found.kept.setdefault((number, Side(side), Act(act)), []).append(batch)
         found.orders = {int(n): Orders.from_json(told) for n, told in state.scalars.get("orders", {}).items()}
         found.ends = {int(unit): number for unit, number in state.scalars.get("ended", {}).items()}
         found.clocks = {int(n): clock for n, clock in state.scalars.get("clocks", {}).items()}
+        found.routers = {int(n): many for n, many in state.scalars.get("routers", {}).items()}
         return found
 
     @property
     def whole(self) -> int:
         """The last round that is whole."""
-        return min(self.ends.get(unit, 0) for unit in range(self.routers))
+        first = {unit: since for since, many in sorted(self.routers.items(), reverse=True) for unit in range(many)}
+        return min((self.ends.get(unit, since - 1) for unit, since in first.items()), default=0)
 
     @property
     def tuples(self) -> int:
@@ -106,6 +111,7 @@ class Waiting:
         clocks = {str(number): clock for number, clock in sorted(self.clocks.items())}
         return {
             "ended": {str(unit): number for unit, number in sorted(self.ends.items())},
+            "routers": {str(since): many for since, many in sorted(self.routers.items())},
             "orders": {str(number): orders.as_json() for number, orders in sorted(self.orders.items())},
             **({"clocks": clocks} if clocks else {}),
         }
@@ -124,6 +130,8 @@ class Waiting:
     def _end(self, ended: Sequence[Ended]) -> None:
         for each in ended:
             self.ends[each.unit] = max(each.round, self.ends.get(each.unit, 0))
+            if each.units > max(self.routers.values(), default=0):  # they only become more
+                self.routers[each.round] = each.units
             if each.watermark is not None:
                 self.clocks[each.round] = each.watermark
 

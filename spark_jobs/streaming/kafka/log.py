@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import ceil
@@ -15,24 +15,27 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Producer,
+    TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from spark_jobs.streaming.errors import LogUnavailable, NoStamp, NoTopic
+from spark_jobs.streaming.errors import LogUnavailable, NoTopic
 from spark_jobs.streaming.kafka.cluster import MAX_BYTES, Cluster
 from spark_jobs.streaming.kafka.reading import NOT_THERE, Readers
 from spark_jobs.streaming.kafka.writing import FENCED, WRITING, KafkaAppender, Sending, retried, write_transaction
-from spark_jobs.streaming.sums import place_of, together, topics_of
+from spark_jobs.streaming.sums import place_of, together, topics_of, units_in
 from spark_jobs.streaming.unitlog.log import Letter, Order, Place
 from spark_jobs.streaming.unitlog.rounds import Extent
-from spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
+from spark_jobs.streaming.unitlog.stamps import stamp_of
 from spark_jobs.streaming.unitlog.step import Message
 
 PATIENCE = 100.0  # seconds without an answer: a broker that was killed is back by then, on a busy machine too
 _TRANSACTION_SECONDS = 120  # after which a broker ends one by itself: after the patience of who writes it
-_PARTITIONS_SECONDS = 5.0  # after which the number of partitions is asked again
+_DESCRIBED_SECONDS = 10.0  # for one answer about a topic
+_TOPIC_SECONDS = 1.0  # after which a topic's id and the number of its partitions are asked again
 _LOWS_SECONDS = 1.0  # after which the first offsets are asked again: they move by deletion alone
+_EMPTY = Extent(0, 0)  # of a partition that is not there yet
 _TAIL = 64  # offsets from the end in which the last message of a writer is looked for first
 
 
@@ -42,6 +45,15 @@ class _Writer:
 
     producer: Producer
     last: Order
+
+
+@dataclass(frozen=True)
+class _Topic:
+    """A topic as it was at a moment: its id, and its partitions."""
+
+    asked_at: float
+    id: str
+    units: list[int]
 
 
 class Kafka:
@@ -55,7 +67,7 @@ class Kafka:
         self._patience = patience
         self._readers = Readers(cluster, patience, self.extents)
         self._writers: dict[str, _Writer] = {}
-        self._units: dict[str, tuple[float, list[int]]] = {}
+        self._topics: dict[str, _Topic] = {}
         self._lows: dict[str, tuple[float, dict[int, int]]] = {}
 
     def connect(self) -> None:
@@ -88,6 +100,20 @@ class Kafka:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise LogUnavailable(f"{name}: could not be created at {self._cluster.servers}: {error}") from error
 
+    def grow(self, topic: str, units: int) -> None:
+        """Let a topic have so many units, where it has fewer; raises `NoTopic`, `LogUnavailable`."""
+        if len(self._topic(topic).units) >= units:
+            return
+        self._topics.pop(topic)
+        for done in self._admin.create_partitions(
+            [NewPartitions(topic, units)], operation_timeout=30, request_timeout=self._patience
+        ).values():
+            try:
+                done.result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.INVALID_PARTITIONS:  # somebody else has done it
+                    raise self._unavailable(topic, error) from error
+
     def all_topics(self) -> frozenset[str]:
         """The names of all topics; raises `LogUnavailable`."""
         try:
@@ -102,7 +128,7 @@ class Kafka:
         for name, done in self._admin.delete_topics(
             names, operation_timeout=30, request_timeout=self._patience
         ).items():
-            self._units.pop(name, None)
+            self._topics.pop(name, None)
             self._lows.pop(name, None)
             try:
                 done.result()
@@ -112,15 +138,22 @@ class Kafka:
 
     def extents(self, topic: str) -> Mapping[int, Extent]:
         try:
-            return together(retried(partial(self._extents, part), self._patience) for part in topics_of(topic))
+            parts = [retried(partial(self._extents, part), self._patience) for part in topics_of(topic)]
+            return together(parts, _EMPTY)
         except KafkaException as error:
             raise self._unavailable(topic, error) from error
 
+    def ids(self, *topics: str) -> Mapping[str, str]:
+        return {part: self._topic(part).id for topic in topics for part in topics_of(topic)}
+
+    def units(self, topic: str) -> int:
+        """How many units a topic has, or a sum of some; raises as `extents` does."""
+        return units_in([len(self._topic(part).units) for part in topics_of(topic)])
+
     def offsets_at(self, topic: str, seconds: float) -> Mapping[int, int]:
         try:
-            return together(
-                retried(partial(self._offsets_at, part, seconds), self._patience) for part in topics_of(topic)
-            )
+            parts = [retried(partial(self._offsets_at, part, seconds), self._patience) for part in topics_of(topic)]
+            return together(parts, 0)
         except KafkaException as error:
             raise self._unavailable(topic, error) from error
 
@@ -131,7 +164,7 @@ class Kafka:
         return {unit: found[unit] if found[unit] >= 0 else high for unit, high in highs.items()}
 
     def _extents(self, topic: str) -> dict[int, Extent]:
-        places = [TopicPartition(topic, unit) for unit in self._units_of(topic)]
+        places = [TopicPartition(topic, unit) for unit in self._topic(topic).units]
         asked_at, lows = self._lows.get(topic, (float("-inf"), {}))
         if time.monotonic() - asked_at > _LOWS_SECONDS or len(lows) < len(places):
             lows = self._ends(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
@@ -167,10 +200,10 @@ class Kafka:
 
     def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
         if start < to:
-            yield from self._readers.fetch(*place_of(topic, unit, self._units_of), start, to)
+            yield from self._readers.fetch(*place_of(topic, unit), start, to)
 
     def follow(self, topic: str, unit: int, start: int, seconds: float) -> Sequence[Message]:
-        return self._readers.follow(*place_of(topic, unit, self._units_of), start, seconds)
+        return self._readers.follow(*place_of(topic, unit), start, seconds)
 
     # ---- sending
 
@@ -257,26 +290,28 @@ class Kafka:
             step *= 8
         return (0, 0)
 
-    def _units_of(self, topic: str) -> list[int]:
-        asked_at, units = self._units.get(topic, (float("-inf"), []))
-        if time.monotonic() - asked_at < _PARTITIONS_SECONDS:
-            return units
+    def _topic(self, name: str) -> _Topic:
+        known = self._topics.get(name)
+        if known is not None and time.monotonic() - known.asked_at < _TOPIC_SECONDS:
+            return known
         try:
-            told = retried(lambda: self._admin.list_topics(topic, 10).topics[topic], self._patience)
+            found: _Topic = retried(partial(self._described, name), self._patience)
         except KafkaException as error:
-            raise self._unavailable(topic, error) from error
-        if told.error is not None:
-            raise NoTopic(f"{topic} is not there at {self._cluster.servers}: {told.error.str()}")
-        units = sorted(told.partitions)
-        self._units[topic] = (time.monotonic(), units)
-        return units
+            if error.args[0].code() in NOT_THERE:
+                raise NoTopic(f"{name} is not there at {self._cluster.servers}: {error.args[0].str()}") from error
+            raise self._unavailable(name, error) from error
+        self._topics[name] = found
+        return found
+
+    def _described(self, name: str) -> _Topic:
+        asked = self._admin.describe_topics(TopicCollection([name]), request_timeout=_DESCRIBED_SECONDS)
+        told = asked[name].result()
+        return _Topic(time.monotonic(), str(told.topic_id), sorted(each.id for each in told.partitions))
 
     def _unavailable(self, what: str, error: KafkaException) -> LogUnavailable:
         return LogUnavailable(f"{what}, Kafka at {self._cluster.servers}: {error.args[0]}")
 
 
 def _order_of(message: Message, sender: int) -> Order | None:
-    with suppress(KeyError, NoStamp):
-        stamp = Stamp.decode(message.headers[HEADER])
-        return (stamp.incarnation, stamp.round) if stamp.unit == sender else None
-    return None
+    stamp = stamp_of(message)
+    return (stamp.incarnation, stamp.round) if stamp is not None and stamp.unit == sender else None

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -34,9 +35,11 @@ from spark_jobs.streaming.unitlog.log import Log
 from spark_jobs.streaming.unitlog.planner import Planner
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.stamps import stamp_of
 from spark_jobs.streaming.windows.job import WindowsJob
 
 _ADMITTED = 100_000  # messages of a unit in one dataset
+_HEADERS = {"query", "incarnation"}
 _LINES_BYTES = 16 << 20  # of lines that are read at once
 _NEWEST = 20  # datasets among which the newest round is: a process that was fenced off writes one again at most
 _PATIENCE = 30.0  # seconds that the end of a job waits for the under-store
@@ -99,7 +102,7 @@ class KeptResults:
             for query, table in results:
                 files.add(query, table)
             told = plan.as_json()
-            report = {"incarnation": told["incarnation"], "round": told["round"], "offsets": told["ranges"]}
+            report = {name: told[name] for name in ("incarnation", "round", "topics")} | {"offsets": told["ranges"]}
             writing.done(files.written(time.monotonic() - began, report))
         return [writing.dataset]
 
@@ -109,6 +112,8 @@ class KeptResults:
         held: dict[tuple[str, int], bytearray] = {}
         for unit in sorted(plan.ranges):
             for message in self._log.fetch(self._stage.topic, unit, *plan.ranges[unit]):
+                if stamp_of(message) is None or not message.headers.keys() >= _HEADERS:  # somebody else's
+                    continue
                 told = (message.headers["query"].decode(), int(message.headers["incarnation"]))
                 held.setdefault(told, bytearray()).extend(message.value)
                 if sum(map(len, held.values())) >= _LINES_BYTES:
@@ -160,9 +165,9 @@ def _tables(
 
 def _plan_of(dataset: Dataset) -> Plan:
     """The round that a dataset holds, from its report."""
-    told = dict(dataset.report or {})
-    more = {"ranges": told["offsets"], "clock": 0.0, "versions": {}, "begins": False, "behind": 0}
-    return Plan.from_json({**told, **more})
+    told: dict[str, Any] = dict(dataset.report or {})
+    ranges = {int(unit): tuple(extent) for unit, extent in told["offsets"].items()}
+    return Plan(told["incarnation"], told["round"], 0.0, ranges, topics=told["topics"])
 
 
 class Keeper(Beside):

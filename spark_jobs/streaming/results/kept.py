@@ -1,11 +1,13 @@
 """SQL over the kept results of a job, by DuckDB: a view for each query over all parquet files that hold its results.
 
-Whoever asks reads these files and no other: DuckDB could read and write any file of this machine, load extensions and
-attach databases, so all of that is locked before the SQL is looked at.
+Whoever asks reads these files and no other, and changes nothing: DuckDB could read and write any file of this machine,
+load extensions and attach databases, so all of that is locked before the SQL is looked at, and of SQL there is one
+SELECT. A SELECT can write too (`WITH x AS (COPY …)`), so the files are handed in by a file system that cannot.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,6 +22,7 @@ from persistence.platform import Platform
 from persistence.store import Reading
 from spark_jobs.streaming.errors import BadSql, NothingKept
 from spark_jobs.streaming.results.keeper import folder_of
+from spark_jobs.streaming.results.read_only_files import PROTOCOL, ReadOnlyFiles
 from spark_jobs.streaming.windows.job import WindowsJob
 
 _LOCAL = "file://"
@@ -73,36 +76,55 @@ def _at_hand(platform: Platform, reading: Reading, name: str, copies: Path) -> P
 
 
 def _answered(job: str, files: dict[str, list[Path]], sql: str, scratch: Path) -> pa.Table:
+    names = {query: [f"{query}/{number}.parquet" for number in range(len(paths))] for query, paths in files.items()}
+    seen = {name: path for query in files for name, path in zip(names[query], files[query], strict=True)}
+    views = _views(files)
     with duckdb.connect() as database:
+        database.register_filesystem(ReadOnlyFiles(seen))
         database.execute("SET TimeZone = 'UTC'")
-        for query, paths in files.items():
+        for query in files:
             # A view cannot be prepared with parameters.
-            name = query.replace('"', '""')
+            name = views[query].replace('"', '""')
             database.execute(
-                f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet([{_listed(paths)}], union_by_name = true)'
+                f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet([{_listed(names[query])}], union_by_name = true)'
             )
-        _lock(database, [path for paths in files.values() for path in paths], scratch)
+        _lock(database, seen, scratch)
+        known = ", ".join(sorted(views.values()))
         try:
+            kinds = [statement.type for statement in database.extract_statements(sql)]
+            if kinds != [duckdb.StatementType.SELECT]:
+                raise BadSql(f"{job}: only one SELECT is answered here; write SELECT … FROM one of {known}")
             answer = database.sql(sql)
-            if answer is None:
-                raise BadSql(f"{job}: this answers nothing; write SELECT … FROM one of {', '.join(sorted(files))}")
             return answer.to_arrow_table()
-        except duckdb.Error as error:
-            known = ", ".join(sorted(files))
+        except (duckdb.Error, OSError) as error:
             raise BadSql(f"{job}: {str(error).strip()}\nResults are kept of: {known}") from error
 
 
-def _lock(database: duckdb.DuckDBPyConnection, files: Iterable[Path], scratch: Path) -> None:
+def _views(queries: Iterable[str]) -> dict[str, str]:
+    """The table of each query: its own name, with a number where another one differs only in small and large letters.
+
+    To SQL such names are the same.
+    """
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for query in sorted(queries):
+        names = itertools.chain([query], (f"{query}_{number}" for number in itertools.count(2)))
+        found[query] = next(name for name in names if name.casefold() not in taken)
+        taken.add(found[query].casefold())
+    return found
+
+
+def _lock(database: duckdb.DuckDBPyConnection, names: Iterable[str], scratch: Path) -> None:
     """Let nothing be opened any more but these files, and what does not fit into memory in `scratch`; for good."""
-    database.execute(f"SET temp_directory = {_quoted(scratch)}")
-    database.execute(f"SET allowed_paths = [{_listed(files)}]")
+    database.execute(f"SET temp_directory = {_quoted(str(scratch))}")
+    database.execute(f"SET allowed_paths = [{_listed(names)}]")
     database.execute("SET enable_external_access = false")
     database.execute("SET lock_configuration = true")
 
 
-def _listed(paths: Iterable[Path]) -> str:
-    return ", ".join(_quoted(path) for path in paths)
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(_quoted(f"{PROTOCOL}://{name}") for name in names)
 
 
-def _quoted(path: Path) -> str:
-    return "'" + str(path).replace("'", "''") + "'"
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

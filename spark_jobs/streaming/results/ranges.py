@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +30,6 @@ from spark_jobs.streaming.unitlog.step import Input, Message, Output, Round, Sta
 from spark_jobs.streaming.windows.clause import instant
 from spark_jobs.streaming.windows.job import WindowsJob
 from spark_jobs.streaming.windows.registry import Registry
-from spark_jobs.streaming.windows.stream import MICROS, Stream
 
 _FOREVER = 1e12  # seconds since 1970: a watermark that every window has ended before
 _SHOWN = 10  # dead letters that are told in full
@@ -122,23 +121,22 @@ def write_range(
         def give(query: str, results: pa.RecordBatch) -> None:
             files.add(query, pa.Table.from_batches([results]).cast(schemas[query]))
 
-        told = answer(job, registry, log, span, give)
+        told = answer(job, registry, log, span, give, time.time())
         report = {"from": _said(span.begin), "to": _said(span.end), **told.as_json()}
         writing.done(files.written(time.monotonic() - began, report))
     return writing.dataset
 
 
-def answer(job: WindowsJob, registry: Registry, log: Log, span: Span, give: Give) -> Told:
-    """Give the results of all windows that begin and end inside a range, as they are told."""
+def answer(job: WindowsJob, registry: Registry, log: Log, span: Span, give: Give, now: float) -> Told:
+    """Give the results of all windows that begin and end inside a range, as they are told; `now` since 1970."""
     extents = log.extents(job.topic)
-    stream = registry.stream(job.stream.name)
-    mapping, reducing = job.stages(len(extents), Path())
+    mapping, reducing = job.stages(Path())
     mapping = replace(mapping, arguments={**mapping.arguments, "span": [span.begin, span.end]})
     # Nobody is idle, and nobody will ask for slices later.
     streams = tuple(replace(stream, idle=None, retain=0.0) for stream in registry.streams)
     versions = {"queries": replace(registry, streams=streams).as_json()}
-    mappers = {unit: _Unit(mapping.name, unit, mapping.make_step(), versions) for unit in sorted(extents)}
-    reducers = [_Unit(reducing.name, unit, reducing.make_step(), versions) for unit in range(job.reducers)]
+    mappers = {unit: _Unit(mapping.name, unit, mapping.make_step(), versions, now) for unit in sorted(extents)}
+    reducers = [_Unit(reducing.name, unit, reducing.make_step(), versions, now) for unit in range(job.reducers)]
     told = Told({unit: (extent.low, extent.high) for unit, extent in extents.items()})
     watermarks: dict[int, float] = {}
     at = {unit: extent.low for unit, extent in extents.items()}
@@ -146,7 +144,7 @@ def answer(job: WindowsJob, registry: Registry, log: Log, span: Span, give: Give
         sent: list[list[bytes]] = [[] for _ in reducers]
         for unit, mapper in mappers.items():
             to = min(at[unit] + job.admitted, extents[unit].high)
-            output = mapper.run(_of_use(log.fetch(job.topic, unit, at[unit], to), stream, span))
+            output = mapper.run(log.fetch(job.topic, unit, at[unit], to))
             at[unit] = to
             told.add(unit, output)
             for reducer, batches in output.buffers.items():
@@ -156,18 +154,11 @@ def answer(job: WindowsJob, registry: Registry, log: Log, span: Span, give: Give
             elif output.watermark is not None:
                 watermarks[unit] = output.watermark
         for adding, values in zip(reducers, sent, strict=True):
-            output = adding.run([Message(index, value) for index, value in enumerate(values)], watermarks)
+            output = adding.run([Message(index, value) for index, value in enumerate(values)], watermarks, mappers)
             for results in output.results:
                 if (inside := _inside(results, span)).num_rows:
                     give(results.schema.metadata[b"query"].decode(), inside)
     return told
-
-
-def _of_use(messages: Iterable[Message], stream: Stream, span: Span) -> Iterator[Message]:
-    """Without those that were appended so early that all their rows are before the range, or refused."""
-    for message in messages:
-        if stream.ahead is None or (message.timestamp + stream.ahead) * MICROS >= span.begin:
-            yield message
 
 
 def _inside(results: pa.RecordBatch, span: Span) -> pa.RecordBatch:
@@ -184,17 +175,23 @@ def _inside(results: pa.RecordBatch, span: Span) -> pa.RecordBatch:
 class _Unit:
     """A unit of a stage whose rounds follow one another in this process."""
 
-    def __init__(self, stage: str, unit: int, step: Step, versions: Mapping[str, Any]) -> None:
+    def __init__(self, stage: str, unit: int, step: Step, versions: Mapping[str, Any], clock: float) -> None:
         self._place = (stage, unit)
         self._step = step
         self._versions = versions
+        self._clock = clock
         self._state = State()
         self._round = 0
 
-    def run(self, messages: Iterable[Message], watermarks: Mapping[int, float] | None = None) -> Output:
+    def run(
+        self, messages: Iterable[Message], watermarks: Mapping[int, float] | None = None, upstream: Iterable[int] = ()
+    ) -> Output:
         """One round; the clock stands still."""
         self._round += 1
-        given = Input(*self._place, Round(1, self._round, 0.0, self._versions), messages, dict(watermarks or {}))
+        given = Input(
+            *self._place, Round(1, self._round, self._clock, self._versions), messages, dict(watermarks or {}),
+            upstream=frozenset(upstream),
+        )  # fmt: skip
         output = self._step(self._state, given)
         scalars = json.loads(json.dumps(output.state.scalars))  # as a version of a state holds them
         self._state = State(scalars, output.state.runs)

@@ -13,7 +13,7 @@ from typing import Any
 
 from spark_jobs.streaming.unitlog.log import Log, Order
 from spark_jobs.streaming.unitlog.rounds import Extent
-from spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
+from spark_jobs.streaming.unitlog.stamps import stamp_of
 
 REACH = 4096  # offsets from the end of a unit
 _STEP = 64  # offsets that are read first
@@ -76,7 +76,7 @@ def _enough(found: list[Told], last: int) -> bool:
 
 def _fetched(log: Log, topic: str, unit: int, start: int, to: int, query: str) -> Iterator[Told]:
     for message in log.fetch(topic, unit, start, to):
-        lines = tuple(bytes(message.value).splitlines())
-        if lines and (not query or message.headers.get("query", b"").decode() == query):
-            stamp = Stamp.decode(message.headers.get(HEADER, b""))
+        lines = tuple(line for line in bytes(message.value).split(b"\n") if line)
+        stamp = stamp_of(message)  # what has none is somebody else's
+        if stamp is not None and lines and (not query or message.headers.get("query", b"").decode() == query):
             yield Told((stamp.incarnation, stamp.round), unit, stamp.sequence, lines)

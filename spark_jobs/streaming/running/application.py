@@ -22,7 +22,7 @@ from spark_jobs.streaming.backpressure.channels import open_channel
 from spark_jobs.streaming.backpressure.choosing import Control
 from spark_jobs.streaming.backpressure.regulator import Regulation, Regulator
 from spark_jobs.streaming.beside import Beside
-from spark_jobs.streaming.errors import StreamError
+from spark_jobs.streaming.errors import StreamError, TopicGrown
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.jobs import is_tracked
 from spark_jobs.streaming.join.job import JoinJob
@@ -33,8 +33,10 @@ from spark_jobs.streaming.results.keeper import Keeper
 from spark_jobs.streaming.running.apart import Apart
 from spark_jobs.streaming.running.deadline import Deadline
 from spark_jobs.streaming.running.monitoring import Monitor
+from spark_jobs.streaming.running.partition_watch import PartitionWatch
 from spark_jobs.streaming.running.session import has_slots, session_of
-from spark_jobs.streaming.running.spark import Watched, start
+from spark_jobs.streaming.running.spark import start
+from spark_jobs.streaming.running.stage_planner import Watched
 from spark_jobs.streaming.running.stage_query import StageQuery
 from spark_jobs.streaming.running.supervision import abandoned
 from spark_jobs.streaming.running.watching import look
@@ -57,7 +59,10 @@ _ENDING_SECONDS = 120.0  # for what it has open to be closed, once it ends
 
 @dataclass
 class Beats:
-    """Writes the heartbeat, from what the units have told; `lapsed` is why it ends though nobody has asked for that."""
+    """Writes the heartbeat, from what the units have told; `lapsed` is why it ends though nobody has asked for that.
+
+    `phase` is what the application does or waits for until it runs.
+    """
 
     job: str
     folder: JobFolder
@@ -66,6 +71,12 @@ class Beats:
     began: float = field(default_factory=time.time)
     lapsed: str = ""
     more: dict[str, Callable[[], dict[str, Any]]] = field(default_factory=dict)  # by what works beside the stages
+    phase: str = ""
+
+    def begin(self, phase: str) -> None:
+        """Tell what is done next on the way to run."""
+        self.phase = phase
+        self.beat("starting")
 
     def beat(self, state: str, error: str = "") -> None:
         """Tell how the job is."""
@@ -78,6 +89,7 @@ class Beats:
                 "pid": os.getpid(),
                 "began": self.began,
                 "at": time.time(),
+                "phase": self.phase if state == "starting" else "",
                 "stages": told,
                 "rebuilt": self.rebuilt,
                 **{name: told() for name, told in self.more.items()},
@@ -107,9 +119,10 @@ def run_job(job: Job, settings: StreamSettings) -> None:
     with folder.held():
         folder.begin()
         beats = Beats(job.name, folder)
-        beats.beat("starting")
+        beats.begin(f"Kafka at {settings.cluster.servers} is asked for its topics")
         try:
-            _run(job, settings, folder, beats)
+            while not _runs_to_its_end(job, settings, folder, beats):
+                beats.begin("its topic has got more partitions")
         except BaseException as error:
             beats.beat("failed", str(error).partition("\n")[0] or type(error).__name__)
             raise
@@ -117,38 +130,55 @@ def run_job(job: Job, settings: StreamSettings) -> None:
         logger.info("%s: stopped", job.name)
 
 
+def _runs_to_its_end(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) -> bool:
+    """Run a job as long as its topic has as many partitions as it began with; False if there are more by now."""
+    try:
+        _run(job, settings, folder, beats)
+    except TopicGrown as grown:
+        logger.info("%s: %s: it goes on with all of them", job.name, grown)
+        return False
+    return True
+
+
 def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) -> None:
     with ExitStack() as leaving:
         deadline = leaving.enter_context(Deadline(_ENDING_SECONDS))
         log = leaving.enter_context(closing(Kafka(settings.cluster)))
         log.create(job.opens, dated_here=True)
-        if isinstance(job, JoinJob):
-            job = job.counted(log)
-        units = len(log.extents(job.topic))
+        units = log.units(job.topic)
+        beats.begin("topics of its own are created")
         log.create(job.topics(units))
+        if job.dead:
+            log.grow(job.dead, job.topics(units)[job.dead])
         check_sizes(job, units, log)
         job.prepare(folder)
+        settings.make_folders()
         parts = settings.parts(job, units)
         chosen = Settings(sync_patience=_PATIENCE)  # a stop does not wait for ever for the under-store
         platform = open_platform(chosen, runner=NoRunner(), who=f"stream {job.name}")
         leaving.callback(platform.close)
         states = SavedStates(platform)
         for part in parts:
+            beats.begin(f"states of {part.stage.name} are looked for")
             for unit in range(part.units):
                 part.stage.versions(unit).tidy()
             check_known(part.stage, part.units, log, states.newest)
         for part in parts:
+            beats.begin(f"states of {part.stage.name} are made complete")
             for found in recover(part.stage, log, states.fetch):
                 beats.rebuilt.append(f"{found.stage}[{found.unit}]: {found.rounds} rounds after {found.base[1]}")
-                beats.beat("starting")
+                beats.begin(f"state rebuilt: {beats.rebuilt[-1]}")
                 with about(stage=part.stage.name, unit=found.unit, round=found.base[1] + found.rounds):
                     logger.info("state rebuilt: %s", beats.rebuilt[-1])
         beats.parts = parts
-        queries = leaving.enter_context(_queries(job, [part for part in parts if not part.apart], folder, settings))
+        here = [part for part in parts if not part.apart]
+        queries = leaving.enter_context(_queries(job, here, folder, settings, beats.begin))
+        beats.begin("all else beside its stages is started")
         upkeep = leaving.enter_context(Upkeep(folder, parts, platform, settings.cluster, settings.stream_save))
         regulation = leaving.enter_context(_regulation(job, folder, parts, settings))
         beats.more["backpressure"] = regulation.told
-        beside: list[Beside] = [upkeep, regulation]
+        partitions = leaving.enter_context(PartitionWatch(job.topic, units, settings.cluster))
+        beside: list[Beside] = [upkeep, regulation, partitions]
         if isinstance(job, WindowsJob) and job.keep:
             beside.append(leaving.enter_context(Keeper(job, folder, settings)))
         if is_tracked(job):
@@ -199,7 +229,7 @@ def run_apart(job: Job, settings: StreamSettings) -> None:
     """Run the stages of a job that are apart, beside its application that has started this process, until that ends."""
     folder, parent = settings.folder(job.name), os.getppid()
     with closing(Kafka(settings.cluster)) as log:
-        parts = settings.parts(job, len(log.extents(job.topic)))
+        parts = settings.parts(job, log.units(job.topic))
 
     def beat() -> None:
         if os.getppid() != parent:
@@ -207,7 +237,7 @@ def run_apart(job: Job, settings: StreamSettings) -> None:
 
     with (
         Deadline(_ENDING_SECONDS) as deadline,
-        _queries(job, [part for part in parts if part.apart], folder, settings) as queries,
+        _queries(job, [part for part in parts if part.apart], folder, settings, logger.info) as queries,
         deadline.after(),
     ):
         _watch(queries, folder, beat)
@@ -215,20 +245,23 @@ def run_apart(job: Job, settings: StreamSettings) -> None:
 
 @contextmanager
 def _queries(
-    job: Job, parts: Sequence[Part], folder: JobFolder, settings: StreamSettings
+    job: Job, parts: Sequence[Part], folder: JobFolder, settings: StreamSettings, begin_phase: Callable[[str], None]
 ) -> Iterator[Sequence[StageQuery]]:
     """A query a stage, in a session of their own."""
-    session = session_of(job.name, settings)
+    begin_phase(f"Spark is being started on {settings.stream_master}")
+    session = session_of(job.name, settings, {module for part in parts for module in part.stage.modules})
     try:
         tasks = [min(settings.stream_tasks, part.units) for part in parts]
-        seconds = SECONDS if has_slots(session, sum(tasks)) else 0
+        seconds = SECONDS if has_slots(session, sum(tasks), begin_phase) else 0
+        begin_phase("its stages are being started")
         queries = []
         for part in parts:
             contents = {name: str(folder.path / file) for name, file in part.contents.items()}
             watched = Watched(contents, [str(folder.path / hold) for hold in part.holds])
             begin = partial(
                 start, session, part.stage, settings.cluster, watched,
-                tasks=settings.stream_tasks, seconds=seconds, latest=job.latest and not part.stage.inside,
+                units=part.units, tasks=settings.stream_tasks, seconds=seconds,
+                latest=job.latest and not part.stage.inside,
             )  # fmt: skip
             queries.append(StageQuery(begin))
         yield queries

@@ -52,7 +52,8 @@ class Monitor:
             if not lives or not self._settings.metrics:
                 self._meter.read_out(found)
             rules = read_rules(self._settings.rules, by_name(METRICS))
-            Alerts(self._settings.alerts_folder, f"stream-{seen.job}").judge(rules, found, self._meter, now)
+            alerts = Alerts(self._settings.alerts_folder, f"stream-{seen.job}", actor=f"DAG of the stream {seen.job}")
+            alerts.judge(rules, found, self._meter, now)
 
     @contextmanager
     def _going_on(self, seen: Seen) -> Iterator[None]:

@@ -6,13 +6,16 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from persistence.monitoring.settings import MonitoringSettings
+from spark_jobs.class_archive import sharing
 from spark_jobs.java import use_java
 from spark_jobs.secret_conf import kept_from_arguments
+from spark_jobs.streaming.running import worker_daemon
 from spark_jobs.streaming.settings import StreamSettings
 
 logger = logging.getLogger("springline.stream")
@@ -26,13 +29,13 @@ WORKER_PYTHON = Path(__file__).with_name("worker-python")
 _EXECUTORS_SECONDS = 20.0  # until they have come
 
 
-def session_of(name: str, settings: StreamSettings) -> SparkSession:
-    """The session of the application of the job `name`; raises `NoJava`."""
-    use_java(settings.home)
+def session_of(name: str, settings: StreamSettings, modules: Collection[str] = ()) -> SparkSession:
+    """The session of the application of the job `name`, whose steps are in `modules`; raises `NoJava`."""
+    java_home = use_java(settings.home)
     for variable in _OF_A_CLIENT:
         os.environ.pop(variable, None)
     monitoring = MonitoringSettings()
-    java = " ".join((*_JAVA, *((_JSON_LINES,) if monitoring.log == "json" else ())))
+    java = " ".join((*_JAVA, sharing(java_home), *((_JSON_LINES,) if monitoring.log == "json" else ())))
     # What Spark keeps in files goes into the job's folder: in the machine's it would stay whenever Spark is killed.
     scratch = settings.folder(name).scratch.resolve() / str(os.getpid())
     scratch.mkdir(parents=True, exist_ok=True)
@@ -57,6 +60,8 @@ def session_of(name: str, settings: StreamSettings) -> SparkSession:
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.python.worker.reuse": "true",
+        "spark.python.daemon.module": worker_daemon.MODULE,
+        f"spark.executorEnv.{worker_daemon.STEP_MODULES}": ",".join(sorted(modules)),
         "spark.executorEnv.SPRINGLINE_WORKER_PYTHON": sys.executable,
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
@@ -73,12 +78,16 @@ def session_of(name: str, settings: StreamSettings) -> SparkSession:
     return session
 
 
-def has_slots(session: SparkSession, wanted: int) -> bool:
-    """Whether the tasks of all stages can run at once; executors may still be on their way."""
+def has_slots(session: SparkSession, wanted: int, say: Callable[[str], None]) -> bool:
+    """Whether the tasks of all stages can run at once; executors may still be on their way, then that is said."""
     until = time.monotonic() + _EXECUTORS_SECONDS
+    said = -1
     while (slots := session.sparkContext.defaultParallelism) < wanted and time.monotonic() < until:
         if str(session.sparkContext.master).startswith("local"):
             break
+        if slots != said:
+            say(f"executors are waited for: Spark runs {slots} tasks at once, and {wanted} are wanted")
+            said = slots
         time.sleep(0.2)
     if slots < wanted:
         logger.warning(

@@ -12,12 +12,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.json_files import read_json, write_json
+from spark_jobs.streaming.running.process_family import application_of, family_of, send
 from spark_jobs.streaming.running.stacks import ask_for_stacks
 from spark_jobs.streaming.running.watching import Seen
 
@@ -74,14 +74,14 @@ def decide(seen: Seen, starts: Sequence[float], now: float, limits: Limits) -> D
         still, what = _longest(seen, now)
         if still > limits.patience(starts, now):
             return _again(Verdict.RESTART, f"{what} for {still:.0f} s", starts, now, limits)
-        return Decision(Verdict.WAIT, f"it is {seen.state}")
+        return Decision(Verdict.WAIT, f"it is {seen.state}{f': {seen.phase}' if seen.phase else ''}")
     return _again(Verdict.START, seen.error or f"it is {seen.state}", starts, now, limits)
 
 
 def _longest(seen: Seen, now: float) -> tuple[float, str]:
     """For how many seconds the application, or the stage that has waited longest, has done nothing, and what."""
     began = now if seen.began is None else seen.began
-    idle = [(now - max(began, seen.beaten), "it has not beaten")]
+    idle = [(now - max(began, seen.beaten), f"it has not beaten{f' ({seen.phase})' if seen.phase else ''}")]
     if seen.state != "starting":
         moved = {stage: max(began, told["at"]) for stage, told in seen.stages.items() if not told.get("held")}
         idle += [(now - at, f"{stage} has ended no round") for stage, at in moved.items()]
@@ -98,7 +98,7 @@ def launch(
     job: str, folder: JobFolder, *, lease: float = 0.0, environment: Mapping[str, str] = os.environ
 ) -> subprocess.Popen[bytes]:
     """Start a job's application as a process of its own, that outlives the caller; `lease` seconds: supervised."""
-    folder.path.mkdir(parents=True, exist_ok=True)
+    folder.make()
     renew(folder)
     with folder.log_file.open("ab") as log:
         application = subprocess.Popen(
@@ -115,11 +115,11 @@ def launch(
 
 def end(seen: Seen, folder: JobFolder, *, patience: float = 20.0) -> None:
     """Kill an application that hangs, with all that it started; where it hangs is in its log."""
-    if seen.pid is not None and (folder.runs() or folder.coming() is not None):
-        with suppress(ProcessLookupError):
-            group = os.getpgid(seen.pid)
-            ask_for_stacks(seen.pid)
-            os.killpg(group, signal.SIGKILL)
+    application = application_of(seen)
+    if application is not None and (folder.runs() or folder.coming() is not None):
+        family = family_of(application)
+        ask_for_stacks(application.pid)
+        send(signal.SIGKILL, family)
     folder.await_end(patience)
 
 
@@ -145,5 +145,5 @@ def starts_of(folder: JobFolder, run: str) -> list[float]:
 
 def note_start(folder: JobFolder, run: str, at: float) -> None:
     """Note that the job is started for a run."""
-    folder.path.mkdir(parents=True, exist_ok=True)
+    folder.make()
     write_json(folder.starts_file, {"run": run, "starts": [*starts_of(folder, run), at]})

@@ -19,6 +19,7 @@ class Seen:
     lives no more, and did not say why) or never started; of one that is stopped, `error` is why, where nobody has
     asked for it. `began` is when it was started, and `beaten` when it told how it is, in seconds since 1970; a stage is
     held where it is to plan nothing for now.
+    `phase` is what it does or waits for while it is starting.
     `tracking` is how its records are, where they are tracked (`tracking/oversight.py`), `backpressure` how full its
     queues are, and who throttles whom (`backpressure/regulator.py`).
     """
@@ -32,6 +33,7 @@ class Seen:
     pid: int | None = None
     tracking: Mapping[str, Any] = field(default_factory=dict)
     backpressure: Mapping[str, Any] = field(default_factory=dict)
+    phase: str = ""
 
     @property
     def works(self) -> bool:
@@ -49,7 +51,8 @@ def look(job: str, folder: JobFolder, now: float) -> Seen:
     beat = folder.heartbeat()
     lives = folder.runs()
     if not lives and (coming := folder.coming()) is not None:
-        return Seen(job, "starting", began=coming.at, stages=beat["stages"] if beat else {}, pid=coming.pid)
+        stages = beat["stages"] if beat else {}
+        return Seen(job, "starting", began=coming.at, stages=stages, pid=coming.pid, phase="its code is being loaded")
     if beat is None:
         return Seen(job, "starting" if lives else "never started")
     state = beat["state"]
@@ -59,5 +62,6 @@ def look(job: str, folder: JobFolder, now: float) -> Seen:
         elif now - beat["at"] > SILENT_SECONDS:
             state = "silent"
     began, pid, at = (beat["began"], beat["pid"], beat["at"]) if lives else (None, None, 0.0)
-    told = (beat.get(name, {}) for name in ("tracking", "backpressure"))
-    return Seen(job, state, beat["error"], began, at, beat["stages"], pid, *told)
+    tracking, backpressure = (beat.get(name, {}) for name in ("tracking", "backpressure"))
+    phase = beat.get("phase", "") if lives else ""
+    return Seen(job, state, beat["error"], began, at, beat["stages"], pid, tracking, backpressure, phase)

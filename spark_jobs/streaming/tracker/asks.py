@@ -63,13 +63,15 @@ class Asks(NamedTuple):
     def read(cls, value: bytes | memoryview) -> Asks:
         """A message of a client; raises `BadUpdate`, which says what is wrong with it."""
         try:
-            table = pa.ipc.open_stream(value).read_all().combine_chunks()
-            table.validate(full=True)
-        except (pa.ArrowException, OSError, ValueError) as error:
+            table = pa.ipc.open_stream(value).read_all()
+            table.validate(full=True)  # before anything looks at a value
+            told = ", ".join(f"{one.name} {one.type}" for one in table.schema)
+        except Exception as error:  # whatever Arrow raises: a name that is not UTF-8 is found only when it is read
             raise BadUpdate(f"not an Arrow stream: {error}") from error
         if not table.schema.equals(SCHEMA):
-            told, wanted = (", ".join(f"{one.name} {one.type}" for one in schema) for schema in (table.schema, SCHEMA))
+            wanted = ", ".join(f"{one.name} {one.type}" for one in SCHEMA)
             raise BadUpdate(f"its columns are {told or 'none'}; they must be {wanted}")
+        table = table.combine_chunks()
         if table.num_rows > MOST:
             raise BadUpdate(f"{table.num_rows:,} rows in a message; {MOST:,} at most")
         if any(column.null_count for column in table.columns):

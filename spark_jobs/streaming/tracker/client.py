@@ -27,6 +27,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from itertools import cycle
 from types import TracebackType
 
@@ -141,8 +142,9 @@ class Tracker:
         for unit, extent in self._log.extents(self._results).items():
             for message in self._log.fetch(self._results, unit, self._at[unit], extent.high):
                 for line in bytes(message.value).splitlines():
-                    told = json.loads(line)
-                    self._told.append((told["root"], told["attempt"], told["outcome"]))
+                    with suppress(ValueError, TypeError, KeyError, RecursionError):  # somebody else's line
+                        told = json.loads(line)
+                        self._told.append((told["root"], told["attempt"], told["outcome"]))
                 self._at[unit] = message.offset + 1
             self._at[unit] = max(self._at[unit], extent.high)
 

@@ -19,7 +19,7 @@ from spark_jobs.streaming.tracking.forms import Kind, Told
 from spark_jobs.streaming.tracking.ids import Ids
 from spark_jobs.streaming.tracking.naming import name_of
 from spark_jobs.streaming.tracking.sending import Ackers, Acks, extend
-from spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
+from spark_jobs.streaming.unitlog.stamps import stamp_of
 from spark_jobs.streaming.unitlog.step import DeadLetter, Input, Message, Output, State
 
 _Place = tuple[int, int]  # partition and offset
@@ -114,7 +114,7 @@ class Again:
             gone = "; the source does not hold it any more" if message is None else ""
             times = "once" if attempt == 1 else f"{attempt} times"
             reason = f"row {row}: sent {times} and not processed to the end in time{gone}"
-            yield DeadLetter(offset, content, reason, partition)
+            yield DeadLetter(offset, content, reason, partition, self._source)
 
 
 def _spans(places: set[_Place]) -> Iterator[tuple[int, int, int]]:
@@ -134,5 +134,6 @@ def _spans(places: set[_Place]) -> Iterator[tuple[int, int, int]]:
 def told_in(given: Input) -> Iterator[Told]:
     """What ackers have told in this incarnation: what others before it have told was undone."""
     for message in given.messages:
-        if Stamp.decode(message.headers[HEADER]).incarnation == given.round.incarnation:
+        stamp = stamp_of(message)  # what has none is somebody else's
+        if stamp is not None and stamp.incarnation == given.round.incarnation:
             yield Told.read(message.value)

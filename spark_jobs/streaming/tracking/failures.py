@@ -6,8 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from spark_jobs.streaming.errors import NoStamp
 from spark_jobs.streaming.tracking.errors import NoFailure
+from spark_jobs.streaming.tracking.tracked import FIRST
 from spark_jobs.streaming.unitlog.log import Log
+from spark_jobs.streaming.unitlog.stamps import HEADER, PLACE, Stamp
 from spark_jobs.streaming.unitlog.step import Message
 
 _REACH = 4_096  # offsets from the end of a unit
@@ -15,17 +18,20 @@ _REACH = 4_096  # offsets from the end of a unit
 
 @dataclass(frozen=True)
 class Failure:
-    """A record that was not used: where it is in the source, why, when that was told, its bytes.
+    """A record that was not used: the topic it is in and where, why, when that was told, its bytes.
 
-    `letter` is its place among the dead letters, `UNIT:OFFSET`.
+    `letter` is its place among the dead letters, `UNIT:OFFSET`. What is `derived` is no record, but what a stage had
+    made of some.
     """
 
     letter: str
+    topic: str
     partition: int
     offset: int
     reason: str
     at: float
     content: bytes
+    derived: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Plain values; bytes that are no UTF-8 are shown as such."""
@@ -45,17 +51,20 @@ def failure_at(log: Log, topic: str, letter: str) -> Failure:
         extent, offset = log.extents(topic).get(int(unit)), int(place)
         if extent is not None and extent.low <= offset < extent.high:
             for message in log.fetch(topic, int(unit), offset, offset + 1):
-                return _failure(int(unit), message)
+                if (found := _failure(int(unit), message)) is not None:
+                    return found
     raise NoFailure(f"{topic}: there is no letter {letter}; `tracking failed` lists those that there are")
 
 
-def failures_within(log: Log, topic: str, begin: Mapping[int, int], end: Mapping[int, int]) -> Iterator[Failure]:
-    """All whose offsets in the source are in [begin, end), by partition; none of partitions without an end.
+def failures_within(
+    log: Log, topic: str, source: str, begin: Mapping[int, int], end: Mapping[int, int]
+) -> Iterator[Failure]:
+    """All of the topic `source` whose offsets are in [begin, end), by partition; none of partitions without an end.
 
-    Where a partition has no beginning it begins at 0. The whole topic is read.
+    Where a partition has no beginning it begins at 0. The whole topic of dead letters, `topic`, is read.
     """
     for each in _all(log, topic, None):
-        if begin.get(each.partition, 0) <= each.offset < end.get(each.partition, 0):
+        if each.topic == source and begin.get(each.partition, 0) <= each.offset < end.get(each.partition, 0):
             yield each
 
 
@@ -63,16 +72,31 @@ def _all(log: Log, topic: str, reach: int | None = _REACH) -> Iterator[Failure]:
     for unit, extent in log.extents(topic).items():
         first = extent.low if reach is None else max(extent.low, extent.high - reach)
         for message in log.fetch(topic, unit, first, extent.high):
-            yield _failure(unit, message)
+            if (found := _failure(unit, message)) is not None:
+                yield found
 
 
-def _failure(unit: int, message: Message) -> Failure:
+def _failure(unit: int, message: Message) -> Failure | None:
+    """What a letter says; None of one that no stage of ours has written."""
     headers = message.headers
-    return Failure(
-        f"{unit}:{message.offset}",
-        int(headers.get("partition", str(unit).encode())),
-        int(headers["offset"]),
-        headers["reason"].decode(),
-        message.timestamp,
-        bytes(message.value),
-    )
+    try:
+        return Failure(
+            f"{unit}:{message.offset}",
+            headers["topic"].decode(),
+            int(headers["partition"]),
+            int(headers["offset"]),
+            headers["reason"].decode(),
+            message.timestamp,
+            bytes(message.value),
+            _is_derived(headers),
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def _is_derived(headers: Mapping[str, bytes]) -> bool:
+    """Whether a stage behind the source has told a letter; what has no stamp of ours is taken for a record."""
+    try:
+        return Stamp.decode(headers.get(HEADER, b"")).unit // PLACE >= FIRST
+    except NoStamp:
+        return False

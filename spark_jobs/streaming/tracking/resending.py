@@ -32,6 +32,10 @@ def trouble_with(job: TrackedJob, failure: Failure, sent: Mapping[str, float]) -
     """Why a record cannot be sent again; empty if it can."""
     if job.tracked.foreign:
         return "its roots are begun again by those who began them"
+    if failure.derived:
+        return "it is what came of some records, and these are in the topic"
+    if failure.topic != job.topic:
+        return f"it came from {failure.topic}, which the job does not read"
     if failure.letter in sent:
         return "it was sent again already"
     if not failure.content:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator
 
-import polars as pl
 import pyarrow as pa
 
 from spark_jobs.streaming.unitlog.log import Letter, Order
@@ -17,8 +16,10 @@ RESULT_ROWS = 2_000  # in one message
 BATCH_BYTES = 4 << 20  # of a batch in one message: what is more is cut, since brokers take no message of any size
 
 
-def letters_of(stage: Stage, unit: int, order: Order, output: Output) -> Iterator[Letter]:
+def letters_of(stage: Stage, unit: int, order: Order, output: Output, *, begins: bool = False) -> Iterator[Letter]:
     """The buffers for each unit downstream and each acker, numbered from 0, in Arrow's stream form.
+
+    With `begins`, this is the first round of a unit that came later than the others.
 
     One of more than `BATCH_BYTES` comes as several with the same schema, of some of its rows each.
     """
@@ -26,7 +27,7 @@ def letters_of(stage: Stage, unit: int, order: Order, output: Output) -> Iterato
     for topic, buffers in ((stage.downstream, output.buffers), (stage.acks, output.acks)):
         for to in sorted(buffers):
             for sequence, batch in enumerate(_cut(buffers[to])):
-                yield Letter(topic, to, arrow_bytes(batch), Stamp(*sender, sequence).header())
+                yield Letter(topic, to, arrow_bytes(batch), Stamp(*sender, sequence, begins=begins).header())
 
 
 def tells_of(stage: Stage, unit: int, order: Order, output: Output) -> Iterator[Letter]:
@@ -55,15 +56,19 @@ def results_of(stage: Stage, unit: int, order: Order, output: Output) -> Iterato
 
 
 def dead_letters(stage: Stage, unit: int, order: Order, output: Output) -> Iterator[Letter]:
-    """What could not be used, as it came; the headers `reason` and `offset` (and `partition`) tell why and where.
+    """What could not be used, as it came; the headers `topic`, `partition`, `offset` and `reason` tell where and why.
 
     Several stages of a job may write to the same topic: each has a number of its own there.
     """
     for sequence, dead in enumerate(output.dead):
         headers = Stamp(*_from(order, stage.sender(unit)), sequence).header()
-        headers |= {"reason": dead.reason.encode(), "offset": str(dead.offset).encode()}
-        if dead.partition is not None:
-            headers["partition"] = str(dead.partition).encode()
+        headers |= {
+            "topic": (dead.topic or stage.topic).encode(),
+            "partition": str(unit if dead.partition is None else dead.partition).encode(),
+            "offset": str(dead.offset).encode(),
+            # What a reason cites may hold half a character.
+            "reason": dead.reason.encode(errors="backslashreplace"),
+        }
         yield Letter(stage.dead, unit, bytes(dead.value), headers)
 
 
@@ -91,6 +96,8 @@ def _from(order: Order, unit: int) -> tuple[int, int, int]:
 
 def _lines(batch: pa.RecordBatch) -> Iterator[bytes]:
     """As lines of JSON; in halves, until those of each part are few enough bytes, or it is a row alone."""
+    import polars as pl  # which starts a thread: workers are forked before
+
     if batch.nbytes <= BATCH_BYTES or batch.num_rows < 2:
         sink = io.BytesIO()
         found = pl.from_arrow(batch)

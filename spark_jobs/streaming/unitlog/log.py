@@ -44,6 +44,12 @@ class Log(Protocol):
     def extents(self, topic: str) -> Mapping[int, Extent]:
         """What each unit of a topic holds; raises `NoTopic`, `LogUnavailable`."""
 
+    def ids(self, *topics: str) -> Mapping[str, str]:
+        """The ids of topics by their names, of a sum those of all of its topics: one that is made anew has another.
+
+        Raises as `extents` does.
+        """
+
     def offsets_at(self, topic: str, seconds: float) -> Mapping[int, int]:
         """In each unit, the first message that was appended then (in seconds since 1970) or later, or behind the last.
 

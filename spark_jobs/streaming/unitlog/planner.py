@@ -1,15 +1,15 @@
 """The planner of a stage: decides each next round once, and writes it down before anything of it runs.
 
-The rounds log has one writer: a driver that opens it fences off the one before. What was planned and not run is planned
-again as it was, by whichever driver goes on. A line of the log is a round, the content that rounds name by its hash, or
-says that a shift ends (`shifts`).
+A driver that opens the rounds log fences off the one before: rounds have one writer. What was planned and not run is
+planned again as it was, by whichever driver goes on. A line of the log is a round, the content that rounds name by its
+hash, what a unit leaves out in a round (`attempts`), or says that a shift ends (`shifts`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import xxhash
@@ -17,7 +17,7 @@ import xxhash
 from spark_jobs.streaming.errors import MissingVersion
 from spark_jobs.streaming.unitlog.admitting import Admitting, Fixed
 from spark_jobs.streaming.unitlog.log import Appender, Log
-from spark_jobs.streaming.unitlog.rounds import Plan, beginning, next_round, starts_of, waiting
+from spark_jobs.streaming.unitlog.rounds import Aside, Extent, Plan, beginning, next_round, starts_of, waiting
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.step import Message
 from spark_jobs.streaming.unitlog.versions import Versions
@@ -40,12 +40,24 @@ class Content:
         return Content(xxhash.xxh3_128_hexdigest(json.dumps(value, sort_keys=True).encode()), value)
 
 
-def read_line(message: Message) -> Plan | Content | None:
-    """A line of a rounds log; None where a shift ends."""
-    told = json.loads(bytes(message.value))
-    if "round" in told:
-        return Plan.from_json(told)
-    return Content(told["hash"], told["content"]) if "hash" in told else None
+@dataclass(frozen=True, slots=True)
+class ShiftEnd:
+    """The line that says that a shift ends."""
+
+
+def read_line(message: Message) -> Plan | Content | Aside | ShiftEnd | None:
+    """A line of a rounds log; None of a message that no driver of ours has written."""
+    try:
+        told = json.loads(bytes(message.value))
+        if "round" in told:
+            return Plan.from_json(told)
+        if "of" in told:
+            return Aside.from_json(told)
+        if "hash" in told:
+            return Content(told["hash"], told["content"])
+        return ShiftEnd() if told["ends"] == "shift" else None
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
 
 
 @dataclass
@@ -63,7 +75,10 @@ class History:
             line = read_line(message)
             if isinstance(line, Content):
                 found.contents[line.hash] = line.value
-            elif line is not None:
+            elif isinstance(line, Aside):
+                if (plan := found.plans.get(line.order)) is not None:
+                    found.plans[line.order] = replace(plan, aside={line.unit: line.messages, **plan.aside})
+            elif isinstance(line, Plan):
                 found.plans[line.order] = line
         return found
 
@@ -146,7 +161,9 @@ class Awaited:
 class Planner:
     """Plans the rounds of one stage; `now` gives the time, `contents` what rounds are to name, newest first.
 
-    `admitting` bounds what they admit; without it, each unit's messages are bounded by the stage's `admitted`.
+    `admitting` bounds what they admit; without it, each unit's messages are bounded by the stage's `admitted`. With
+    `units`, they are of the first so many units alone: those that a topic gets meanwhile wait until the application
+    knows of them.
     """
 
     def __init__(
@@ -158,6 +175,7 @@ class Planner:
         *,
         latest: bool = False,
         admitting: Admitting | None = None,
+        units: int | None = None,
     ) -> None:
         self._stage = stage
         self._admitting = admitting or Fixed(stage.admitted)
@@ -165,6 +183,7 @@ class Planner:
         self._now = now
         self._contents = contents
         self._latest = latest
+        self._units = units
         self._opened: tuple[Appender, History] | None = None
         self._next = 0
         self._planned: tuple[tuple[int, int], float] = ((0, 0), 0.0)  # the newest round, and when that was
@@ -202,13 +221,15 @@ class Planner:
             self._admitting.planned(logged, self._now())
             return logged
         stage = self._stage
-        extents = self._log.extents(stage.topic)
+        topics = self._log.ids(*stage.offsets_of)
+        extents = self._extents()
         contents = self._contents()
         versions = {name: content.hash for name, content in contents.items()}
         now = self._now()
         admitted = self._admitting.admitted(waiting(last, extents), now)
         with stage.telling_what_helps():
-            plan = next_round(last, extents, admitted, self._clock(last, now), versions, log=stage.topic)
+            clock = self._clock(last, now)
+            plan = next_round(last, extents, admitted, clock, versions, log=stage.topic, topics=topics)
         if plan is None:
             return None
         again = plan.number % CONTENTS_EVERY == 0
@@ -249,7 +270,7 @@ class Planner:
     def has_lost(self, plan: Plan) -> bool:
         """Whether some unit cannot do a round: the state that it goes on from is not there."""
         stage = self._stage
-        found = [stage.versions(unit) for unit in plan.ranges]
+        found = [stage.versions(unit) for unit in plan.ranges if unit not in plan.new]
         return not all(each.written(*plan.before) or each.written(*plan.order) for each in found)
 
     def next_offset(self) -> int:
@@ -271,10 +292,16 @@ class Planner:
         appender, history = self._open()
         if history.plans:
             return history.plans[min(history.plans)]
-        plan = beginning(starts_of(self._log.extents(self._stage.topic), latest=self._latest))
+        topics = self._log.ids(*self._stage.offsets_of)
+        plan = beginning(starts_of(self._extents(), latest=self._latest), topics=topics)
         self._append(appender, [plan.encode()])
         history.plans[plan.order] = plan
         return plan
+
+    def _extents(self) -> Mapping[int, Extent]:
+        """What the units hold that the application knows."""
+        extents = self._log.extents(self._stage.topic)
+        return {unit: each for unit, each in extents.items() if self._units is None or unit < self._units}
 
     def _open(self) -> tuple[Appender, History]:
         if self._opened is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from spark_jobs.streaming.errors import LogLost, MissingVersion
 from spark_jobs.streaming.unitlog.log import Log, Order
 from spark_jobs.streaming.unitlog.planner import History, read_history
-from spark_jobs.streaming.unitlog.rounds import Plan
+from spark_jobs.streaming.unitlog.rounds import Plan, check_topics
 from spark_jobs.streaming.unitlog.stage import COMMAND, Stage
 from spark_jobs.streaming.unitlog.unit import Units
 
@@ -61,19 +61,21 @@ def recover(stage: Stage, log: Log, fetch: Fetch) -> list[Rebuilt]:
     Unless its state is there, that round itself is run as ever, since nobody knows whether all that it sends has
     arrived. `fetch` puts the newest persisted version not after a round into the unit's folder, and returns its order,
     or None. Raises `MessagesGone` where rounds would have to be run again whose messages are not in the log any more,
-    `MissingVersion` where their plans are not.
+    `TopicReplaced` where the log is another one by now, `MissingVersion` where their plans are not there.
     """
     history = read_history(stage, log)
     last = history.last
     if last is None:
         return []
+    with stage.telling_what_helps():
+        check_topics(last, log.ids(*stage.offsets_of))
     units = Units(stage, log)
     rebuilt = []
     for unit in sorted(last.ranges):
         versions = stage.versions(unit)
         if versions.whole(*last.order):
             continue
-        lost = not versions.whole(*last.before)
+        lost = unit not in last.new and not versions.whole(*last.before)
         persisted = fetch(stage, unit, last.order)
         if persisted == last.order:
             rebuilt.append(Rebuilt(stage.id, unit, persisted, 0))
@@ -96,6 +98,8 @@ def _rebuild(units: Units, history: History, unit: int, wanted: Order, persisted
             raise _missing(units.stage, unit, order)
         missing.append(history.plans[order])
         order = missing[-1].before
+        if unit in missing[-1].new:
+            break
     for plan in reversed(missing):
         if unit in plan.ranges:
             units.replay(plan, history.contents_of(plan), unit)

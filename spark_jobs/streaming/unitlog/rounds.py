@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_jobs.streaming.errors import MessagesGone
+from spark_jobs.streaming.errors import MessagesGone, TopicReplaced
 
 TICK_SECONDS = 1.0  # between two rounds of a stage that gets no messages: time passes all the same
 
@@ -19,7 +19,10 @@ class Plan:
     `versions` maps a name (queries, ring, table, settings, code) to the hash of its content. With `begins` it is where
     an incarnation begins: each unit at the offset that it starts from, with the state of that number, which is empty
     for number 0 and a savepoint's else. `behind` is how many offsets were there and not admitted,
-    `left` the units that they are of.
+    `left` the units that they are of. Units that are `new` begin with this round, and have no state before it. `topics`
+    are the ids of the topics that the offsets are of, by name. `busy` is the clock of the newest round in which any
+    unit had messages, and `quiet`, of such a round, how many seconds the one before was earlier. `aside` are the
+    messages that a unit leaves out, by their offset with the reason: planned with none, it is what a unit decided.
     """
 
     incarnation: int
@@ -30,6 +33,11 @@ class Plan:
     begins: bool = False
     behind: int = 0
     left: tuple[int, ...] = ()
+    new: tuple[int, ...] = ()
+    topics: Mapping[str, str] = field(default_factory=dict)
+    busy: float = 0.0
+    quiet: float = 0.0
+    aside: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
 
     @property
     def order(self) -> tuple[int, int]:
@@ -57,6 +65,11 @@ class Plan:
             "begins": self.begins,
             "behind": self.behind,
             "left": list(self.left),
+            "new": list(self.new),
+            "topics": dict(sorted(self.topics.items())),
+            "busy": self.busy,
+            "quiet": self.quiet,
+            "aside": {str(unit): _texts(self.aside[unit]) for unit in sorted(self.aside)},
         }
 
     def encode(self) -> bytes:
@@ -68,8 +81,42 @@ class Plan:
         """The inverse of `as_json`."""
         ranges = {int(unit): (start, to) for unit, (start, to) in told["ranges"].items()}
         order = told["incarnation"], told["round"]
-        left = tuple(told.get("left", ()))  # which rounds of before did not tell
-        return Plan(*order, told["clock"], ranges, told["versions"], told["begins"], told["behind"], left)
+        return Plan(
+            *order, told["clock"], ranges, told["versions"], told["begins"], told["behind"], tuple(told["left"]),
+            tuple(told["new"]), told["topics"], told["busy"], told["quiet"],
+            {int(unit): _numbers(messages) for unit, messages in told["aside"].items()},
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Aside:
+    """A line of the rounds log: which messages a unit leaves out in a round, by their offset with the reason.
+
+    The unit decides that once, when the round has failed too often: whoever runs the round again leaves out the same.
+    """
+
+    order: tuple[int, int]
+    unit: int
+    messages: Mapping[int, str]
+
+    def encode(self) -> bytes:
+        """One line of JSON."""
+        told = {"aside": _texts(self.messages), "of": self.order, "unit": self.unit}
+        return json.dumps(told, separators=(",", ":")).encode()
+
+    @staticmethod
+    def from_json(told: Mapping[str, Any]) -> Aside:
+        """The inverse of `encode`."""
+        incarnation, number = told["of"]
+        return Aside((incarnation, number), told["unit"], _numbers(told["aside"]))
+
+
+def _texts(messages: Mapping[int, str]) -> dict[str, str]:
+    return {str(offset): messages[offset] for offset in sorted(messages)}
+
+
+def _numbers(told: Mapping[str, str]) -> dict[int, str]:
+    return {int(offset): reason for offset, reason in told.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +127,27 @@ class Extent:
     high: int
 
 
-def beginning(starts: Mapping[int, int], order: tuple[int, int] = (1, 0), clock: float = 0.0) -> Plan:
-    """Where an incarnation begins: each unit at an offset, with the state of that order."""
-    return Plan(*order, clock, {unit: (at, at) for unit, at in starts.items()}, begins=True)
+def beginning(
+    starts: Mapping[int, int],
+    order: tuple[int, int] = (1, 0),
+    clock: float = 0.0,
+    topics: Mapping[str, str] | None = None,
+) -> Plan:
+    """Where an incarnation begins: each unit at an offset of these topics, with the state of that order."""
+    return Plan(*order, clock, {unit: (at, at) for unit, at in starts.items()}, begins=True, topics=topics or {})
+
+
+def check_topics(last: Plan, topics: Mapping[str, str]) -> None:
+    """Make sure that the offsets of `last` are of these topics, as they are now; raises `TopicReplaced`."""
+    if last.topics and sorted(last.topics) != sorted(topics):
+        before, now = (" and ".join(sorted(names)) for names in (last.topics, topics))
+        raise TopicReplaced(f"round {last.number} read the topic {before}, and {now} is to be read now")
+    for name, known in last.topics.items():
+        if topics[name] != known:
+            raise TopicReplaced(
+                f"{name} was deleted and made anew after round {last.number}: the offsets of before are not offsets of "
+                "this topic"
+            )
 
 
 def starts_of(extents: Mapping[int, Extent], *, latest: bool = False) -> dict[int, int]:
@@ -106,13 +171,15 @@ def next_round(
     versions: Mapping[str, str],
     *,
     log: str,
+    topics: Mapping[str, str] | None = None,
 ) -> Plan | None:
     """The round after `last`, or None while there is nothing to do and the clock has not moved on by a tick.
 
     `admitted` bounds the messages of each unit; one that is not in it takes all. A unit that is new begins with the
     first message that it has. Raises `MessagesGone`, naming `log`, where a unit would have to read what has been
-    deleted, or was truncated.
+    deleted, or was truncated; `TopicReplaced` where `topics` tells of another one than the last round read.
     """
+    check_topics(last, topics or {})
     ranges: dict[int, tuple[int, int]] = {}
     for unit in sorted(extents):
         extent = extents[unit]
@@ -129,6 +196,11 @@ def next_round(
     left = {unit: extent.high - ranges[unit][1] for unit, extent in sorted(extents.items())}
     behind = sum(left.values())
     units = tuple(unit for unit, many in left.items() if many)
-    plan = Plan(last.incarnation, last.number + 1, clock, ranges, dict(versions), behind=behind, left=units)
+    comes = any(to > start for start, to in ranges.values())
+    plan = Plan(
+        last.incarnation, last.number + 1, clock, ranges, dict(versions), behind=behind, left=units,
+        new=tuple(sorted(set(ranges) - set(last.ranges))), topics=topics or {},
+        busy=clock if comes else last.busy, quiet=clock - last.busy if comes else 0.0,
+    )  # fmt: skip
     idle = not plan.messages and dict(versions) == dict(last.versions) and clock < last.clock + TICK_SECONDS
     return None if idle else plan

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_jobs.streaming.errors import MessagesGone, NeverRan
+from spark_jobs.streaming.errors import MessagesGone, NeverRan, TopicReplaced
 from spark_jobs.streaming.unitlog.levelness import level
 from spark_jobs.streaming.unitlog.log import Appender, Log, Order
 from spark_jobs.streaming.unitlog.planner import History, read_history
@@ -50,9 +50,9 @@ def pack(stages: Sequence[Stage], log: Log) -> Savepoint | None:
 def rewind(stages: Sequence[Stage], log: Log, to: Savepoint, now: float) -> int:
     """Go back to a savepoint; returns the new incarnation. No application of the job may run.
 
-    Raises `NeverRan`, and `MessagesGone` where the source does not hold the messages after the savepoint any more;
-    then nothing has changed. Dying on the way leaves stages apart, which stops the next application with `Gap` or
-    `LogLost`: going back once more mends it.
+    Raises `NeverRan`, and `MessagesGone` where the source does not hold the messages after the savepoint any more, or
+    is another topic by now; then nothing has changed. Dying on the way leaves stages apart, which stops the next
+    application with `Gap` or `LogLost`: going back once more mends it.
     """
     opened = [_opened(stage, log) for stage in stages]
     newest = [history.last for _, history in opened if history.last is not None]
@@ -70,7 +70,8 @@ def rewind(stages: Sequence[Stage], log: Log, to: Savepoint, now: float) -> int:
         number = part.order[1]
         for unit, packed in part.units.items():
             stage.versions(unit).unpack(incarnation, number, packed)
-        appender.append([beginning(start, (incarnation, number), clock).encode()])
+        topics = log.ids(*stage.offsets_of)
+        appender.append([beginning(start, (incarnation, number), clock, topics).encode()])
     return incarnation
 
 
@@ -80,12 +81,20 @@ def _opened(stage: Stage, log: Log) -> tuple[Appender, History]:
 
 
 def _starts(stage: Stage, log: Log, part: Part | None) -> dict[int, int]:
-    """The offsets at which a stage goes on."""
+    """The offsets at which a stage goes on; units that came after the savepoint begin with the round after it."""
     extents = log.extents(stage.topic)
     starts = starts_of(extents, latest=stage.inside)
-    if part is None or stage.inside:
+    if part is None or part.order[1] == 0:
         return starts
+    starts = {unit: at for unit, at in starts.items() if unit in part.units}
+    if stage.inside:
+        return starts
+    ids = log.ids(*stage.offsets_of)
     for unit, packed in part.units.items():
+        if packed.notes["topics"] != ids:
+            raise TopicReplaced(
+                f"{stage.topic} was deleted and made anew since: the savepoint's offsets are not offsets of this topic"
+            )
         at, extent = packed.notes["offset"], extents.get(unit)
         if extent is None or not extent.low <= at <= extent.high:
             there = f"{extent.low} to {extent.high}" if extent else "nothing"

@@ -15,7 +15,7 @@ from typing import Any
 
 from spark_jobs.streaming.errors import MessagesGone, StreamError
 from spark_jobs.streaming.unitlog.log import Log
-from spark_jobs.streaming.unitlog.planner import Content, History, Planner, read_line
+from spark_jobs.streaming.unitlog.planner import Content, History, Planner, ShiftEnd, read_line
 from spark_jobs.streaming.unitlog.rounds import Plan
 from spark_jobs.streaming.unitlog.unit import Units
 
@@ -74,11 +74,11 @@ def _plans(log: Log, rounds: str, shift: Shift, contents: dict[str, Any]) -> Ite
         for message in messages:
             at = message.offset + 1
             line = read_line(message)
-            if line is None:
+            if isinstance(line, ShiftEnd):
                 return
             if isinstance(line, Content):
                 contents[line.hash] = line.value
-            else:
+            elif isinstance(line, Plan):
                 yield line
                 heard = time.monotonic()
 

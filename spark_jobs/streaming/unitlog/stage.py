@@ -12,11 +12,11 @@ from typing import Any
 
 from spark_jobs.streaming.errors import MessagesGone, UnknownStep
 from spark_jobs.streaming.unitlog.run_files import Spill
+from spark_jobs.streaming.unitlog.stamps import PLACE
 from spark_jobs.streaming.unitlog.step import Step
 from spark_jobs.streaming.unitlog.versions import Versions
 
 COMMAND = "python -m spark_jobs streams"
-PLACE = 4_096  # units of a stage, at most
 _STEPS: dict[str, Callable[..., Step]] = {}
 
 
@@ -30,7 +30,8 @@ class Stage:
     `told` where it tells what it has to tell; `results` and `dead` are what others read. Stages that write to the same
     topic have different places there. `state` is the folder of the units' states, `spill` the one on disk (empty: none)
     for runs of at least `spill_bytes`. At most `admitted` messages of a unit go into a round; between the beginnings of
-    two rounds are at least `pace` seconds.
+    two rounds are at least `pace` seconds. A round that has failed `tries` times for the same cause in a unit goes on
+    without the messages that it fails with, if there is a topic for `dead` ones; 0: it is tried for ever.
     """
 
     job: str
@@ -55,11 +56,17 @@ class Stage:
     pace: float = 0.02
     spill: str = ""
     spill_bytes: int = 0
+    tries: int = 3
 
     @property
     def inside(self) -> bool:
         """Whether what it reads is written by stages of the same job."""
         return self.stamped or self.own
+
+    @property
+    def offsets_of(self) -> tuple[str, ...]:
+        """The topics whose offsets it remembers: what it reads, and what it tells and reads again."""
+        return (self.topic, *([self.told] if self.told else []))
 
     @property
     def outlets(self) -> Mapping[str, int]:
@@ -101,7 +108,7 @@ class Stage:
         try:
             yield
         except MessagesGone as gone:
-            raise MessagesGone(
+            raise type(gone)(
                 f"{gone}; `{COMMAND} rewind {self.job}` lets the job go on with what is there, "
                 f"`{COMMAND} forget {self.job}` lets it begin anew without what it has told"
             ) from gone

@@ -17,9 +17,10 @@ from spark_jobs.streaming.errors import Gap, NoStamp
 from spark_jobs.streaming.unitlog.step import Ended, Message
 
 HEADER = "springline-stamp"
-_FORM = struct.Struct("<BIIQIBQdQQQd")
-_VERSION, _UNDATED = 4, b"\x03"  # the version before did not tell the clock
-_DATA, _ENDED, _ENDED_IDLE = range(3)
+PLACE = 4_096  # units of a stage, at most: the numbers of units of different stages in stamps are so far apart
+_FORM = struct.Struct("<BIIQIBQdQQQdI")
+_VERSION = 5
+_END, _IDLE, _BEGINS = 1, 2, 4  # in its kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class End:
     """The end marker of a round: its buffers in this downstream unit, the watermark, all bytes sent so far.
 
     A unit that is `idle` holds nobody back, however far its watermark is. [start, to) are the offsets of its own log
-    that the round has read, `clock` is the round's, in seconds since 1970.
+    that the round has read, `clock` is the round's, in seconds since 1970, `units` how many units of its stage had it.
     """
 
     count: int
@@ -37,26 +38,31 @@ class End:
     start: int = 0
     to: int = 0
     clock: float = 0.0
+    units: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Incarnation, unit upstream, round and place in it; `end` closes the round."""
+    """Incarnation, unit upstream, round and place in it; `end` closes the round.
+
+    With `begins`, it is the first round of a unit that came later than the others.
+    """
 
     incarnation: int
     unit: int
     round: int
     sequence: int
     end: End | None = None
+    begins: bool = False
 
     def encode(self) -> bytes:
-        """70 bytes for a message's header."""
+        """74 bytes for a message's header."""
         end = self.end or End(0, None, 0)
         watermark = math.nan if end.watermark is None else end.watermark
-        kind = _DATA if self.end is None else _ENDED_IDLE if self.end.idle else _ENDED
+        kind = (self.end is not None) * _END | end.idle * _IDLE | self.begins * _BEGINS
         return _FORM.pack(
             _VERSION, self.incarnation, self.unit, self.round, self.sequence,
-            kind, end.count, watermark, end.sent_bytes, end.start, end.to, end.clock,
+            kind, end.count, watermark, end.sent_bytes, end.start, end.to, end.clock, end.units,
         )  # fmt: skip
 
     def header(self) -> dict[str, bytes]:
@@ -66,14 +72,21 @@ class Stamp:
     @staticmethod
     def decode(content: bytes) -> Stamp:
         """Read a header; raises `NoStamp`."""
-        if content[:1] == _UNDATED:
-            content = bytes([_VERSION]) + content[1:] + bytes(8)
         if len(content) != _FORM.size or content[0] != _VERSION:
             raise NoStamp(f"not a stamp: {len(content)} bytes that begin with {content[:4]!r}")
-        _, incarnation, unit, number, sequence, kind, count, watermark, sent, start, to, clock = _FORM.unpack(content)
-        told = End(count, None if math.isnan(watermark) else watermark, sent, kind == _ENDED_IDLE, start, to, clock)
-        end = None if kind == _DATA else told
-        return Stamp(incarnation, unit, number, sequence, end)
+        _, incarnation, unit, number, sequence, kind, count, watermark, sent, *more = _FORM.unpack(content)
+        end = None
+        if kind & _END:
+            end = End(count, None if math.isnan(watermark) else watermark, sent, bool(kind & _IDLE), *more)
+        return Stamp(incarnation, unit, number, sequence, end, bool(kind & _BEGINS))
+
+
+def stamp_of(message: Message) -> Stamp | None:
+    """The stamp of a message; None if it has none of ours."""
+    try:
+        return Stamp.decode(message.headers[HEADER])
+    except (KeyError, NoStamp):
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +103,16 @@ class Taken:
     sent_bytes: int = 0
     idle: bool = False
     clock: float = 0.0
+    units: int = 0
 
     def as_json(self) -> list[Any]:
         """For a state's scalars."""
-        return [self.round, self.next, self.ended, self.watermark, self.sent_bytes, self.idle, self.clock]
+        return [self.round, self.next, self.ended, self.watermark, self.sent_bytes, self.idle, self.clock, self.units]
+
+    @staticmethod
+    def before(stamp: Stamp) -> Taken:
+        """What was taken of a unit before its first message, which is `stamp`."""
+        return Taken(stamp.round - 1) if stamp.begins else Taken()
 
     @staticmethod
     def from_json(told: list[Any]) -> Taken:
@@ -126,17 +145,21 @@ class Taken:
             return replace(self, round=stamp.round, next=stamp.sequence + 1, ended=False)
         end = stamp.end
         watermark = self.watermark if end.watermark is None else end.watermark
-        return Taken(stamp.round, stamp.sequence + 1, True, watermark, end.sent_bytes, end.idle, end.clock)
+        return Taken(stamp.round, stamp.sequence + 1, True, watermark, end.sent_bytes, end.idle, end.clock, end.units)
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """What a unit takes of a range of its log, and how far it is with each unit upstream afterwards."""
+    """What a unit takes of a range of its log, and how far it is with each unit upstream afterwards.
+
+    `foreign` are the offsets of messages that no stage of ours has sent.
+    """
 
     messages: tuple[Message, ...]
     taken: Mapping[int, Taken]
     dropped: int
     ended: tuple[Ended, ...] = ()
+    foreign: tuple[int, ...] = ()
 
     @property
     def watermarks(self) -> dict[int, float]:
@@ -145,8 +168,16 @@ class Accepted:
 
     @property
     def idle(self) -> frozenset[int]:
-        """The units upstream that are idle, as of a clock that is known."""
-        return frozenset(unit for unit, taken in self.taken.items() if taken.idle and taken.clock)
+        """The units upstream that are idle."""
+        return frozenset(unit for unit, taken in self.taken.items() if taken.idle)
+
+    @property
+    def upstream(self) -> frozenset[int]:
+        """All units upstream, as far as one of them has told how many its stage has."""
+        units = {unit // PLACE * PLACE: 0 for unit in self.taken}
+        for unit, taken in self.taken.items():
+            units[unit // PLACE * PLACE] = max(units[unit // PLACE * PLACE], taken.units)
+        return frozenset(first + unit for first, many in units.items() for unit in range(many))
 
     @property
     def clocks(self) -> dict[int, float]:
@@ -159,20 +190,21 @@ def accept(messages: Iterable[Message], taken: Mapping[int, Taken], incarnation:
 
     What an earlier incarnation sent is dropped: it was taken before the savepoint that this one went back to, or is
     undone. So is what an attempt has sent after something that was lost on the way: it has failed then, and another one
-    sends all of the round again. A unit upstream that is not in `taken` begins with its round 1. Raises `Gap`, naming
-    `log`, where a later round comes and a message is missing: it will not come any more, since a round begins when all
-    that the one before sent has arrived.
+    sends all of the round again. So is what has no stamp of ours. A unit upstream that is not in `taken` begins with
+    its round 1, or with one that says so. Raises `Gap`, naming `log`, where a later round comes and a message is
+    missing: it will not come any more, since a round begins when all that the one before sent has arrived.
     """
     now = dict(taken)
     kept = []
     ended = []
+    foreign = []
     dropped = 0
     for message in messages:
-        try:
-            stamp = Stamp.decode(message.headers[HEADER])
-        except (KeyError, NoStamp) as error:
-            raise NoStamp(f"{log}, offset {message.offset}: a message without a stamp of ours: {error}") from error
-        last = now.get(stamp.unit, Taken())
+        stamp = stamp_of(message)
+        if stamp is None:
+            foreign.append(message.offset)
+            continue
+        last = now.get(stamp.unit) or Taken.before(stamp)
         undone = stamp.incarnation < incarnation
         if undone or (stamp.incarnation == incarnation and (last.knows(stamp) or last.skips(stamp))):
             dropped += 1
@@ -192,5 +224,6 @@ def accept(messages: Iterable[Message], taken: Mapping[int, Taken], incarnation:
         if stamp.end is None:
             kept.append(message)
         else:
-            ended.append(Ended(stamp.unit, stamp.round, stamp.end.start, stamp.end.to, stamp.end.watermark))
-    return Accepted(tuple(kept), now, dropped, tuple(ended))
+            end = stamp.end
+            ended.append(Ended(stamp.unit, stamp.round, end.start, end.to, end.watermark, end.units))
+    return Accepted(tuple(kept), now, dropped, tuple(ended), tuple(foreign))

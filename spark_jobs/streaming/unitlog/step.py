@@ -44,20 +44,22 @@ class Round:
     """What the planner decided once for all units of a stage, as far as a step may look at it.
 
     `clock` is in seconds since 1970 and never goes back. `versions` holds what may change while the job runs, by
-    name: the registry of queries, the ring, the routing table, settings.
+    name: the registry of queries, the ring, the routing table, settings. `quiet` is for how many seconds no unit of the
+    stage had any messages before this round, if some unit has messages in it.
     """
 
     incarnation: int
     number: int
     clock: float
     versions: Mapping[str, Any] = field(default_factory=dict)
+    quiet: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
     """A round of a unit upstream that has come to its end: the offsets [start, to) that it had read of its own log.
 
-    `watermark` is what it told with this round, if anything.
+    `watermark` is what it told with this round, if anything, `units` how many units of its stage had that round.
     """
 
     unit: int
@@ -65,6 +67,7 @@ class Ended:
     start: int
     to: int
     watermark: float | None = None
+    units: int = 0
 
 
 Source = Callable[[str, int, int, int], Iterable[Message]]
@@ -82,7 +85,8 @@ class Input:
     `messages` can be gone through once; they are at offsets [start, to) of the unit's log. With `left`, that held more
     when the round was planned, for later rounds. `watermarks` has the watermark (seconds of event time) of each unit
     upstream that has told one, `idle` those that hold nobody back now, `clocks` the clock of the last round of each
-    that has ended, `ended` their rounds that end here. `source` reads another topic's messages at [start, to) again: of
+    that has ended, `ended` their rounds that end here. `upstream` are all units upstream that are known of, those too
+    that have not ended a round yet. `source` reads another topic's messages at [start, to) again: of
     one that is only appended to, that is the same at every attempt.
     """
 
@@ -94,6 +98,7 @@ class Input:
     idle: frozenset[int] = frozenset()
     clocks: Mapping[int, float] = field(default_factory=dict)
     ended: Sequence[Ended] = ()
+    upstream: frozenset[int] = frozenset()
     start: int = 0
     to: int = 0
     source: Source = no_source
@@ -104,13 +109,15 @@ class Input:
 class DeadLetter:
     """Something that could not be used: where it was, its bytes, and why, in words.
 
-    `partition` is the unit of the source that it was in, where that is not the unit that tells of it.
+    `topic` and `partition` are those of the message that it was in, where they are not the topic that the stage reads
+    and the unit that tells of it.
     """
 
     offset: int
     value: bytes
     reason: str
     partition: int | None = None
+    topic: str = ""
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ from spark_jobs.streaming.unitlog.step import State
 from spark_jobs.streaming.windows.clause import Hop, instant
 from spark_jobs.streaming.windows.emission import Bounds, due
 from spark_jobs.streaming.windows.errors import BadQuery
-from spark_jobs.streaming.windows.expressions import Expression
+from spark_jobs.streaming.windows.expressions import Expression, plain_text
 from spark_jobs.streaming.windows.grouping import regrouped
-from spark_jobs.streaming.windows.measures import measures_of
+from spark_jobs.streaming.windows.measures import Measure, measures_of
 from spark_jobs.streaming.windows.partials import add_up, schema_of
 from spark_jobs.streaming.windows.query import Query, read
 from spark_jobs.streaming.windows.registry import Registry
@@ -59,6 +59,28 @@ class Answer:
     end: int | None
 
 
+@dataclass(frozen=True)
+class Askable:
+    """What slices that are held can be asked for: some of the keys, the aggregates, of the rows that `where` let in.
+
+    `seconds`: how long a slice is, so that windows are multiples of it; `queries`: the registered ones that keep it.
+    """
+
+    stream: str
+    keys: tuple[str, ...]
+    aggregates: tuple[str, ...]
+    where: str
+    seconds: float
+    queries: tuple[str, ...]
+
+    def __str__(self) -> str:
+        where = f" WHERE {self.where}" if self.where else ""
+        return (
+            f"{', '.join(self.aggregates)} by {', '.join(self.keys) or 'no keys'}{where} in slices of "
+            f"{self.seconds:g} s (for {', '.join(self.queries)})"
+        )
+
+
 class AdHoc:
     """Plans ad hoc queries over what the queries of a registry keep; reading those takes longer than an answer."""
 
@@ -78,9 +100,25 @@ class AdHoc:
         fits = [_fitted(query, cube, self._streams[query.stream]) for cube in cubes]
         fitting = [found for found in fits if found is not None]
         if not fitting:
-            told = "; ".join(_told(cube) for cube in cubes) or "nothing is: register a query"
-            raise BadQuery(NAME, f"no slices are held that it can be answered from. Held are {told}")
+            held = "; ".join(str(each) for each in self.askable(query.stream)) or "nothing is: register a query"
+            raise BadQuery(NAME, f"no slices are held that it can be answered from. Held are {held}")
         return min(fitting, key=lambda found: (len(found.cube.keys), -found.cube.width, found.cube.id))
+
+    def askable(self, stream: str = "") -> tuple[Askable, ...]:
+        """What can be asked of one stream, or of all: one entry for each kind of slices that is held."""
+        return tuple(
+            Askable(
+                name,
+                tuple(key.sql for key in cube.keys),
+                tuple(dict.fromkeys(text for measure in cube.measures for text in _aggregates(measure, cube))),
+                cube.where.sql if cube.where is not None else "",
+                cube.width / 1e6,
+                tuple(cube.queries),
+            )
+            for name, cubes in self._cubes.items()
+            if stream in ("", name)
+            for cube in cubes
+        )
 
 
 def answer(found: Plan, states: Sequence[State]) -> Answer:
@@ -95,7 +133,7 @@ def answer(found: Plan, states: Sequence[State]) -> Answer:
     slices = np.asarray(table.column("slice"))
     begin, end = int(slices.min()), int(slices.max()) + cube.width
     keep = np.ones(table.num_rows, np.bool_)
-    columns = {key.sql: table.column(f"k{i}").combine_chunks() for i, key in enumerate(cube.keys)}
+    columns = {name: table.column(f"k{i}").combine_chunks() for i, name in enumerate(map(_column, cube.keys)) if name}
     for condition in found.conditions:
         keep &= np.asarray(condition.values(columns, table.num_rows).fill_null(False).to_numpy(zero_copy_only=False))
     windows = [(begin, end)]
@@ -128,7 +166,7 @@ def _fitted(query: Query, cube: Cube, stream: Stream) -> Plan | None:
             begin = bounds[0] if begin is None else max(begin, bounds[0] or begin)
             end = bounds[1] if end is None else min(end, bounds[1] or end)
             del left[text]
-    plain = {name for name in known if name in stream.types}
+    plain = {_column(key) for key in cube.keys}
     if not fits or any(not set(condition.columns) <= plain for condition in left.values()):
         return None
     return Plan(query, cube, tuple(left.values()), begin, end)
@@ -143,7 +181,7 @@ def _conditions(where: Expression | None) -> list[Expression]:
     return [
         replace(
             where,
-            sql=part.sql(dialect="duckdb"),
+            sql=plain_text(part),
             columns=tuple(sorted({column.name for column in part.find_all(exp.Column)})),
             node=part,
         )
@@ -154,10 +192,12 @@ def _conditions(where: Expression | None) -> list[Expression]:
 def _bounds(node: exp.Expr, time: str) -> tuple[int | None, int | None] | None:
     """The least and the greatest (not included) time that `time >= '…'` and the like let through."""
     if isinstance(node, exp.Between) and _is(node.this, time):
-        return instant(node.args["low"].this), instant(node.args["high"].this) + 1
+        low, high = node.args["low"].unnest(), node.args["high"].unnest()
+        written = isinstance(low, exp.Literal) and isinstance(high, exp.Literal)
+        return (instant(low.this), instant(high.this) + 1) if written else None
     if not isinstance(node, exp.GTE | exp.GT | exp.LT | exp.LTE):
         return None
-    left, right = node.this, node.expression
+    left, right = node.this.unnest(), node.expression.unnest()
     if _is(left, time) and isinstance(right, exp.Literal):
         at, lower = instant(right.this), isinstance(node, exp.GTE | exp.GT)
     elif _is(right, time) and isinstance(left, exp.Literal):
@@ -166,6 +206,11 @@ def _bounds(node: exp.Expr, time: str) -> tuple[int | None, int | None] | None:
         return None
     after = isinstance(node, exp.GT) if lower else isinstance(node, exp.LTE)
     return (at + after, None) if lower else (None, at + after)
+
+
+def _column(key: Expression) -> str:
+    """The name of the column that a key is; empty where it is more than that."""
+    return key.node.name if isinstance(key.node, exp.Column) else ""
 
 
 def _is(node: exp.Expr, column: str) -> bool:
@@ -216,8 +261,12 @@ def _grouped(table: pa.Table, query: Query, cube: Cube, keep: Any) -> pa.RecordB
     return pa.RecordBatch.from_pydict(arrays)
 
 
-def _told(cube: Cube) -> str:
-    keys = ", ".join(key.sql for key in cube.keys) or "no keys"
-    measures = ", ".join(measure.name for measure in cube.measures)
-    where = f" WHERE {cube.where.sql}" if cube.where is not None else ""
-    return f"{measures} by {keys}{where} in slices of {cube.width / 1e6:g} s (for {', '.join(cube.queries)})"
+def _aggregates(measure: Measure, cube: Cube) -> tuple[str, ...]:
+    """The aggregates that a measure of a cube gives, as SQL writes them."""
+    if measure.argument is None:
+        return ("count(*)",)
+    argument = measure.argument.sql
+    if measure.kind == "distinct":
+        return (f"count(DISTINCT {argument})",)
+    averaged = measure.kind == "sum" and any(other.name == f"count({argument})" for other in cube.measures)
+    return (f"{measure.kind}({argument})", *([f"avg({argument})"] if averaged else []))

@@ -23,6 +23,7 @@ from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 from spark_jobs.streaming.windows.errors import BadQuery
 from spark_jobs.streaming.windows.nesting import too_deep, word_of
+from spark_jobs.streaming.windows.sql_text import uncommented, unfit
 from spark_jobs.streaming.windows.stream import MICROS
 
 _UNITS = {
@@ -109,6 +110,7 @@ def split(name: str, sql: str) -> Clause:
     """Part the clause from the query `name`; positions in the rest stay as they are. Raises `BadQuery`."""
     if odd := unfit(sql):
         raise BadQuery(name, odd)
+    sql = uncommented(sql)
     try:
         tokens = tokenize(sql, read="duckdb")
     except TokenError as error:
@@ -126,21 +128,13 @@ def split(name: str, sql: str) -> Clause:
     return Clause(sql, None, None)
 
 
-def unfit(text: str) -> str:
-    """Why a text cannot go where it must: into files, messages and columns, all of them UTF-8; empty if it can."""
-    if "\0" in text:
-        return "it holds a zero character"
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        return f"character {error.start + 1} is half a character (a lone surrogate)"
-    return ""
-
-
 def instant(text: str) -> int:
     """Microseconds since 1970 of an ISO date and time, UTC unless it has an offset; raises ValueError."""
     moment = datetime.fromisoformat(text)
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    try:
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{text} is beyond the years 1 to 9999 in UTC") from error
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86400 + since.seconds) * MICROS + since.microseconds
 

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from sqlglot import exp
 
-from spark_jobs.streaming.windows.expressions import ARROW, Expression
-from spark_jobs.streaming.windows.rows import Chunk, Indexed, Numbers, Texts
+from spark_jobs.streaming.windows.expressions import ARROW, Expression, plain_text
+from spark_jobs.streaming.windows.rows import Chunk, Column, Indexed, Numbers, Texts, column_of
 from spark_jobs.streaming.windows.stream import Stream
-from spark_jobs.streaming.windows.table_rows import column_of
 from spark_jobs.streaming.windows.tables import Codes, Flags, Ints, NumberTable, PairTable, TextTable, Words
 
 _Table = TypeVar("_Table", TextTable, NumberTable)
@@ -32,6 +32,7 @@ class Coder:
         self._tables: dict[str, TextTable | NumberTable] = {}
         self._by_text: dict[str, Codes] = {}
         self._types: dict[str, str] = {}
+        self._names: dict[str, str] = {}
         self._chunk: Chunk
         self._codes: dict[str, Codes] = {}
         self._arrays: dict[str, pa.Array] = {}
@@ -48,7 +49,7 @@ class Coder:
         """The value of an expression that is a number."""
         found = self._numbers.get(expression.sql)
         if found is None:
-            plain = self._chunk.columns.get(expression.sql)
+            plain = self._plain(expression)
             column = plain if isinstance(plain, Numbers) else column_of(self._evaluated(expression))
             assert isinstance(column, Numbers)
             found = self._numbers[expression.sql] = Numbers(_wide(column, expression), column.valid)
@@ -127,18 +128,18 @@ class Coder:
         return dict(sorted(told.items()))
 
     def _coded(self, expression: Expression) -> Codes:
-        plain = self._chunk.columns.get(expression.sql)
+        plain = self._plain(expression)
         if isinstance(plain, Texts | Indexed) and expression.type == "text":
             return self._text_codes(expression.sql, plain)
         if self._is_over_one_text(expression):
             return self._by_dictionary(expression)
         if expression.type in ("int", "float"):
-            numbers = self.numbers(expression)
-            values = numbers.values
-            if values.dtype == np.float64:
-                values = np.where(values == 0, 0.0, values)  # no negative zero
-            return self._table(expression.sql, NumberTable).codes(values.view(np.uint64), numbers.valid)
+            return self._number_codes(expression.sql, self.numbers(expression))
         return self._result_codes(expression.sql, self._evaluated(expression), expression.type)
+
+    def _plain(self, expression: Expression) -> Column | None:
+        """The column that an expression is, if it is no more than that."""
+        return self._chunk.columns.get(expression.node.name) if isinstance(expression.node, exp.Column) else None
 
     def _is_over_one_text(self, expression: Expression) -> bool:
         if len(expression.columns) != 1 or expression.columns[0] == self._stream.time:
@@ -156,9 +157,7 @@ class Coder:
     def _by_dictionary(self, expression: Expression) -> Codes:
         """Through the codes of the one text that it is over: only texts that are new are looked at."""
         column = expression.columns[0]
-        source = self._column_codes(column)
-        table = self._tables[column]
-        assert isinstance(table, TextTable)
+        source, table = self._column_codes(column)
         known = self._by_text.get(expression.sql, np.empty(0, np.int32))
         if known.size < len(table) + 1:
             texts = table.texts().slice(known.size)
@@ -174,17 +173,25 @@ class Coder:
             return np.where(known, flags + 1, 0).astype(np.int32)
         column = column_of(results)
         if isinstance(column, Numbers):
-            return self._table(name, NumberTable).codes(column.values.view(np.uint64), column.valid)
+            return self._number_codes(name, column)
         return self._text_codes(name, column)
 
-    def _column_codes(self, name: str) -> Codes:
+    def _number_codes(self, name: str, column: Numbers) -> Codes:
+        values = column.values
+        if values.dtype == np.float64:
+            values = np.where(values == 0, 0.0, values)  # no negative zero
+        return self._table(name, NumberTable).codes(values.view(np.uint64), column.valid)
+
+    def _column_codes(self, column: str) -> tuple[Codes, TextTable]:
+        """The codes of a column of texts, and the table that they are of; it goes by the column's name in SQL."""
+        name = self._names.setdefault(column, plain_text(exp.column(column, quoted=True)))
         found = self._codes.get(name)
         if found is None:
-            column = self._chunk.columns[name]
-            assert isinstance(column, Texts | Indexed)
-            found = self._codes[name] = self._text_codes(name, column)
+            texts = self._chunk.columns[column]
+            assert isinstance(texts, Texts | Indexed)
+            found = self._codes[name] = self._text_codes(name, texts)
             self._types[name] = "text"
-        return found
+        return found, self._table(name, TextTable)
 
     def _evaluated(self, expression: Expression) -> pa.Array:
         return expression.values(self._of(expression.columns), self._chunk.rows)
@@ -199,9 +206,7 @@ class Coder:
                 elif isinstance(column, Numbers):
                     self._arrays[name] = pa.array(column.values, mask=~column.valid if column.valid.size else None)
                 else:
-                    codes = self._column_codes(name)
-                    table = self._tables[name]
-                    assert isinstance(table, TextTable)
+                    codes, table = self._column_codes(name)
                     self._arrays[name] = table.texts().take(pa.array(codes))
         return {name: self._arrays[name] for name in names}
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from spark_jobs.streaming.windows.digit_kernels import decimal, whole
+from spark_jobs.streaming.windows.digit_kernels import decimal, whole, whole_exactly
 from spark_jobs.streaming.windows.words import count_ones, count_zeros, load_8
 
-TEXT, INT, FLOAT = 0, 1, 2
 _ONE, _THREE = np.uint64(1), np.uint64(3)
 _ONES = np.uint64(0x0101010101010101)
 _LOW_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
 _LINE_ENDS = np.uint64(0x0A0A0A0A0A0A0A0A)
 _ROWS_AT_ONCE = 256
+_NONE, _WIDTH, _QUOTE = -8, -1, -2  # faults of a row beside its columns: `text_rows`
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -63,19 +63,48 @@ def _find(data, at, delimiter, found, places, ends):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, nogil=True)
-def _find_between_quotes(data, delimiter, places, ends):  # type: ignore[no-untyped-def]
-    """The same for all rows, where fields may be quoted: what lies in quotes separates nothing."""
+def _find_between_quotes(data, limits, delimiter, places, ends):  # type: ignore[no-untyped-def]
+    """The same for all rows of messages that end at `limits`, where fields may be quoted.
+
+    A field is quoted if it begins with a quote: what lies between that and the next single one separates nothing, and
+    behind that one the field ends. Where it does not, or no quote comes in this message any more, the row is bad and
+    ends with its first line: then its end is noted as below 0.
+    """
     found = 0
     rows = 0
-    inside = False
-    for i in range(data.size):
-        byte = data[i]
-        places[found] = i
-        ends[rows] = found
-        inside ^= byte == 34
-        line = (byte == 10) & (not inside)
-        found += line | ((byte == delimiter) & (not inside))
-        rows += line
+    at = 0
+    for limit in limits:
+        while at < limit:
+            begin = at
+            first = found
+            fits = True
+            ended = False
+            while fits and not ended:
+                if data[at] == 34:
+                    at += 1
+                    while at < limit and (data[at] != 34 or (at + 1 < limit and data[at + 1] == 34)):
+                        at += 1 + (data[at] == 34)
+                    at += 1
+                    if at + 1 < limit and data[at] == 13 and data[at + 1] == 10:
+                        at += 1
+                    fits = at < limit and (data[at] == delimiter or data[at] == 10)
+                else:
+                    while data[at] != delimiter and data[at] != 10:  # a message ends with a line's end
+                        at += 1
+                if fits:
+                    places[found] = at
+                    found += 1
+                    ended = data[at] == 10
+                    at += 1
+            if not fits:
+                at = begin
+                while data[at] != 10:
+                    at += 1
+                places[first] = at
+                found = first + 1
+                at += 1
+            ends[rows] = found - 1 if fits else -found
+            rows += 1
     return found, rows
 
 
@@ -84,6 +113,7 @@ def read_rows(  # type: ignore[no-untyped-def]
     data,
     delimiter,
     quoted,
+    limits,
     places,
     ends,
     width,
@@ -100,12 +130,13 @@ def read_rows(  # type: ignore[no-untyped-def]
 ):
     """Read the wanted fields of all rows, some rows at a time, so that what is looked at twice is still at hand.
 
-    Returns how many rows are good, how many bad, and how many numbers need a closer look: see `_take`. All -1 if the
-    arrays are too short.
+    The messages end at `limits`, each with a line's end. Returns how many rows are good, how many bad, and how many
+    doubles need a closer look: what lies where, `text_rows.Room` tells. `places` has room for each byte, `ends` and the
+    other arrays for each line.
     """
     state = np.zeros(5, np.int64)
-    if quoted:  # then the arrays are long enough
-        found, rows = _find_between_quotes(data, delimiter, places, ends)
+    if quoted:
+        found, rows = _find_between_quotes(data, limits, delimiter, places, ends)
         _take(
             data, places, ends, rows, width, wanted, kinds, starts, lengths, ints, floats, valid, lines, faults, slow,
             state,
@@ -114,8 +145,6 @@ def read_rows(  # type: ignore[no-untyped-def]
     at = np.int64(0)
     found = np.int64(0)
     while at < data.size:
-        if state[2] + state[3] + _ROWS_AT_ONCE + 8 > lines.shape[0]:
-            return -1, -1, -1
         at, found, rows = _find(data, at, delimiter, found, places, ends)
         _take(
             data, places, ends, rows, width, wanted, kinds, starts, lengths, ints, floats, valid, lines, faults, slow,
@@ -135,25 +164,27 @@ def _take(  # type: ignore[no-untyped-def]
 ):
     """Read the wanted fields of each of the next rows; a row that does not fit goes to `faults`.
 
-    Column c of the wanted has its place in `starts` and `lengths` (texts), `ints`, or `floats`; `valid[c]` is false
-    where a number is empty, which is null. `lines` are (row, begin, end) of the good rows, `faults` (row, begin, end,
-    wanted column or -1, number of fields), `slow` (wanted column, good row) of numbers that need a closer look. `state`
-    is where the next row begins, its number, and how many of each there are.
+    `state` is where the next row begins, its number, and how many rows are good and bad, and doubles slow.
     """
     begin, row, good, bad, slowly = state
     previous = -1
     for r in range(rows):
-        last = ends[r]
+        open_quote = ends[r] < 0
+        last = -1 - ends[r] if open_quote else ends[r]
         count = last - previous
         end = places[last]
         stop = end - (end > begin and data[end - 1] == 13)
         first = previous + 1
-        fault = -1 if count != width else -2
-        if stop == begin and count == 1 and width != 1:  # an empty line is no row
+        if stop == begin and count == 1:  # an empty line is no row
             begin = end + 1
             previous = last
             continue
-        if fault == -2:
+        if count == width + 1 and places[last - 1] + 1 == stop:  # a separator behind the last field
+            count = width
+            stop -= 1
+        fault = _QUOTE if open_quote else _WIDTH if count != width else _NONE
+        told, also = np.int64(count), np.int64(0)
+        if fault == _NONE:
             for c in range(wanted.size):
                 field = wanted[c]
                 start = begin if field == 0 else places[first + field - 1] + 1
@@ -163,18 +194,21 @@ def _take(  # type: ignore[no-untyped-def]
                     until -= 1
                 kind = kinds[c]
                 if kind == 0:
+                    empty = start == until and (start == 0 or data[start - 1] != 34)
                     starts[c, good] = start
-                    lengths[c, good] = until - start
+                    lengths[c, good] = -1 if empty else until - start
                 elif start == until:
                     valid[c, good] = False
                     ints[c, good] = 0
                     floats[c, good] = 0.0
                 elif kind == 1:
                     number, fits = whole(data, start, until)
+                    if not fits:
+                        number, fits = whole_exactly(data, start, until)
                     ints[c, good] = number
                     valid[c, good] = True
-                    if not fits:
-                        fault = c
+                    if not fits and fault == _NONE:
+                        fault, told, also = c, np.int64(start), np.int64(until - start)
                 else:
                     value, fits = decimal(data, start, until)
                     floats[c, good] = value
@@ -185,7 +219,7 @@ def _take(  # type: ignore[no-untyped-def]
                         slow[slowly, 0] = c
                         slow[slowly, 1] = good
                         slowly += 1
-        if fault == -2:
+        if fault == _NONE:
             lines[good, 0] = row
             lines[good, 1] = begin
             lines[good, 2] = end
@@ -197,7 +231,8 @@ def _take(  # type: ignore[no-untyped-def]
             faults[bad, 1] = begin
             faults[bad, 2] = end
             faults[bad, 3] = fault
-            faults[bad, 4] = count
+            faults[bad, 4] = told
+            faults[bad, 5] = also
             bad += 1
         row += 1
         begin = end + 1

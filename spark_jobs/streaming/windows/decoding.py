@@ -6,34 +6,44 @@ in what comes out, except that a dead letter holds rows of one message.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from spark_jobs.streaming.unitlog.step import DeadLetter, Message
+from spark_jobs.streaming.windows.arrow_rows import arrow_chunks
 from spark_jobs.streaming.windows.csv_rows import csv_chunks
 from spark_jobs.streaming.windows.digit_kernels import read_times
+from spark_jobs.streaming.windows.json_rows import json_chunks
+from spark_jobs.streaming.windows.layout import Layout
 from spark_jobs.streaming.windows.rows import Chunk, Indexed, Numbers
-from spark_jobs.streaming.windows.stream import UNIT_MICROS, Stream, to_micros
-from spark_jobs.streaming.windows.table_rows import arrow_chunks, json_chunks
+from spark_jobs.streaming.windows.stream import MICROS, UNIT_MICROS, Stream, to_micros
 from spark_jobs.streaming.windows.tables import Flags, Ints
 
 _FORMS = {"csv": csv_chunks, "arrow": arrow_chunks, "json": json_chunks}
 
 
+def chunks_of(
+    layout: Layout, wanted: Sequence[str], messages: Iterable[Message], dead: list[DeadLetter]
+) -> Iterator[Chunk]:
+    """The good rows with the wanted columns, in order and without times; a chunk is good until the next."""
+    return _FORMS[layout.form](layout, wanted, messages, dead)
+
+
 @dataclass
 class Decoder:
-    """Decodes messages of a stream; `dead` grows as it goes, `rows` counts what was read, good or bad."""
+    """Decodes messages of a stream in a round with a clock; `dead` grows as it goes."""
 
     stream: Stream
     wanted: Collection[str]
+    clock: float
     dead: list[DeadLetter] = field(default_factory=list)
 
     def chunks(self, messages: Iterable[Message]) -> Iterator[Chunk]:
         """The good rows, in order."""
         columns = tuple(sorted({*self.wanted, self.stream.time}))
-        for raw in _FORMS[self.stream.form](self.stream, columns, messages, self.dead):
+        for raw in chunks_of(self.stream.layout, columns, messages, self.dead):
             chunk = self._timed(raw)
             if chunk.rows:
                 yield chunk
@@ -46,10 +56,8 @@ class Decoder:
         timed = self._refused(timed, told, f"{self.stream.time} is no time in the unit {self.stream.unit}")
         timed = self._refused(timed, inside[told], f"{self.stream.time} is outside {_range(self.stream)}")
         if self.stream.ahead is not None:
-            appended = np.array([message.timestamp for message in timed.source.messages])
-            which = np.searchsorted(timed.source.firsts, timed.kept, side="right") - 1
-            fits = timed.times <= (appended[which] + self.stream.ahead) * 1e6
-            reason = f"{self.stream.time} is more than {self.stream.ahead:g} s after the message was appended"
+            fits = timed.times <= (self.clock + self.stream.ahead) * MICROS
+            reason = f"{self.stream.time} is more than {self.stream.ahead:g} s ahead of the clock"
             timed = self._refused(timed, fits, reason)
         return timed
 

@@ -58,6 +58,29 @@ def whole(data, start, end):  # type: ignore[no-untyped-def]
     return -value if negative else value, good
 
 
+@njit(cache=True, nogil=True)
+def whole_exactly(data, start, end):  # type: ignore[no-untyped-def]
+    """A whole number of 64 bits with its sign, and whether it is one; slower, and for any digits and blanks around."""
+    while start < end and (data[start] == 32 or data[start] == 9):
+        start += 1
+    while start < end and (data[end - 1] == 32 or data[end - 1] == 9):
+        end -= 1
+    negative = start < end and data[start] == 45
+    if start < end and (negative or data[start] == 43):
+        start += 1
+    good = start < end
+    value = np.uint64(0)
+    digits = 0
+    while start < end and good:
+        digit = np.int64(data[start]) - 48
+        digits += digits > 0 or digit != 0
+        good = 0 <= digit <= 9 and digits <= 19
+        value = value * np.uint64(10) + np.uint64(digit)
+        start += 1
+    good = good and value <= np.uint64(0x7FFFFFFFFFFFFFFF) + np.uint64(negative)
+    return np.int64(np.uint64(0) - value) if negative else np.int64(value), good
+
+
 @njit(cache=True, nogil=True, inline="always")
 def decimal(data, start, end):  # type: ignore[no-untyped-def]
     """A number with a point, and whether it is one that can be told exactly here: at most 2^53, at most 16 places."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from spark_jobs.errors import Misuse
 from spark_jobs.streaming.errors import StreamError
 
 
@@ -9,11 +13,11 @@ class WindowsError(StreamError):
     """The root of this folder's errors."""
 
 
-class BadStream(WindowsError):
+class BadStream(Misuse, WindowsError):
     """A stream whose declaration contradicts itself."""
 
 
-class BadQuery(WindowsError):
+class BadQuery(Misuse, WindowsError):
     """A query that cannot be answered: `line` and `column` (from 1) say where in its text, if that can be told."""
 
     def __init__(self, name: str, message: str, *, line: int | None = None, column: int | None = None) -> None:
@@ -24,13 +28,30 @@ class BadQuery(WindowsError):
         self.column = column
 
 
-class QueryExists(WindowsError):
+class QueryExists(Misuse, WindowsError):
     """A second query of the same name."""
 
 
-class UnknownQuery(WindowsError):
+class UnknownQuery(Misuse, WindowsError):
     """No query of this name is registered."""
+
+
+class QueryFailed(WindowsError):
+    """Rows with which a query, or some that share the work, cannot be computed."""
 
 
 class BadPartial(WindowsError):
     """A buffer that no mapper sent."""
+
+
+@contextmanager
+def computing(queries: Iterable[str]) -> Iterator[None]:
+    """While inside, an error is of these queries, and names them; raises `QueryFailed`."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        names = sorted(set(queries))
+        which = f"query {names[0]}" if len(names) == 1 else f"one of the queries {', '.join(names)}"
+        raise QueryFailed(f"{which}: {type(error).__name__}: {error}") from error

@@ -32,6 +32,11 @@ class Grouping:
         self._apart: dict[Slices, _Groups] = {}
         self._slices = sorted({cube.slices for cube in wanted.cubes})
 
+    @property
+    def queries(self) -> list[str]:
+        """The names of the queries that it is for."""
+        return [name for cube in self._pass.cubes for name in cube.queries]
+
     def add(self, chunk: Chunk, on_time: Mapping[Slices, Flags]) -> None:
         """Add the rows of a chunk; `on_time` says which are, for each kind of slices (empty: all)."""
         some = [on_time[slices] for slices in self._slices if on_time[slices].size]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.streaming.unitlog.step import State
+from spark_jobs.streaming.unitlog.step import DeadLetter, State
 from spark_jobs.streaming.windows.clause import Hop, Landmark
 from spark_jobs.streaming.windows.emission import (
     Bounds,
@@ -23,6 +23,8 @@ from spark_jobs.streaming.windows.emission import (
     landmark_begin,
     needed_from,
 )
+from spark_jobs.streaming.windows.errors import QueryFailed, computing
+from spark_jobs.streaming.windows.group_letters import Origin, failed_letter, late_letter
 from spark_jobs.streaming.windows.partials import column, merge
 from spark_jobs.streaming.windows.query import Query
 from spark_jobs.streaming.windows.results import finished
@@ -35,11 +37,16 @@ from spark_jobs.streaming.windows.watermarks import EventTime
 
 
 class Holding:
-    """The state of one unit, as a round changes it; `counts` are those of the round."""
+    """The state of one unit, as a round changes it; `counts` are those of the round.
 
-    def __init__(self, runs: Mapping[str, Runs], scalars: Mapping[str, Any], counts: Counter[str]) -> None:
+    The rows of its groups came from the topic `source`.
+    """
+
+    def __init__(self, runs: Mapping[str, Runs], scalars: Mapping[str, Any], counts: Counter[str], source: str) -> None:
         self.runs = dict(runs)
+        self.dead: list[DeadLetter] = []
         self._counts = counts
+        self._source = source
         self._cubes: set[str] = set(scalars.get("cubes", ()))
         self._numbered: dict[str, int] = dict(scalars.get("numbered", {}))
         self._floors: dict[str, int] = dict(scalars.get("floors", {}))
@@ -51,9 +58,9 @@ class Holding:
         self._landmarks: dict[str, str] = dict(scalars.get("landmarks", {}))  # the total of each query
 
     @staticmethod
-    def of(state: State, counts: Counter[str]) -> Holding:
+    def of(state: State, counts: Counter[str], source: str) -> Holding:
         """From the state of the round before."""
-        return Holding(state.runs, state.scalars, counts)
+        return Holding(state.runs, state.scalars, counts, source)
 
     def as_json(self) -> dict[str, Any]:
         """For the state of the next round."""
@@ -76,12 +83,13 @@ class Holding:
     def store(self, name: str, fresh: Sequence[pa.RecordBatch]) -> None:
         """Keep partials of a cube that this stage does not know yet."""
         self._cubes.add(name)
+        fresh = [batch.replace_schema_metadata(None) for batch in fresh]
         rows = [batch for batch in fresh if "time" in batch.schema.names]
         self._put(f"{name}-rows", (*self.runs.get(f"{name}-rows", ()), *rows))
         self._put(name, pushed(self.runs.get(name, ()), merge([batch for batch in fresh if batch not in rows])))
 
     def take(self, cube: Cube, fresh: Sequence[pa.RecordBatch], closed: int | None) -> None:
-        """Take in partials, without those that are late."""
+        """Take in partials as mappers sent them, without those that are late."""
         self._counts["partials"] += sum(batch.num_rows for batch in fresh)
         fresh = [self._on_time(cube, batch, closed) for batch in fresh]
         fresh = [batch for batch in fresh if batch.num_rows]
@@ -118,7 +126,7 @@ class Holding:
                     groups = windows[begin, end]
                     if groups is not None:
                         shown = begin if isinstance(query.window, Hop) else max(begin, 0)
-                        found.append(finished(query, groups, keys, shown, end))
+                        found += self._finished(query, groups, keys, shown, end)
             if limit is not None:
                 self._marks[_mark(cube, query.name)] = limit if mark is None else max(mark, limit)
         self._counts["windows"] += len(found)
@@ -164,10 +172,27 @@ class Holding:
         keys = [f"k{index}" for index in range(len(query.keys))]
         totals = self._advanced[name].items()
         return [
-            finished(query, total, keys, self._totals[name][0], end)
+            batch
             for end, total in totals
             if bounds.mark is None or end > bounds.mark
+            for batch in self._finished(query, total, keys, self._totals[name][0], end)
         ]
+
+    def _finished(
+        self, query: Query, groups: pa.RecordBatch, keys: list[str], begin: int, end: int
+    ) -> list[pa.RecordBatch]:
+        """The results of one window, but for groups that the query cannot be computed for: those are dead letters."""
+        try:
+            with computing([query.name]):
+                return [finished(query, groups, keys, begin, end)]
+        except QueryFailed as error:
+            if groups.num_rows > 1:
+                half = groups.num_rows // 2
+                halves = (groups.slice(0, half), groups.slice(half))
+                return [batch for each in halves for batch in self._finished(query, each, keys, begin, end)]
+            self._counts["failed"] += 1
+            self.dead.append(failed_letter(groups, str(error), begin, end))
+            return []
 
     def _advance(
         self, name: str, cube: Cube, landmark: Landmark, slices: Sequence[int], bounds: Bounds
@@ -202,13 +227,15 @@ class Holding:
 
     def _on_time(self, cube: Cube, batch: pa.RecordBatch, closed: int | None) -> pa.RecordBatch:
         if closed is None:
-            return batch
+            return batch.replace_schema_metadata(None)
         ends = column(batch, "slice") + cube.width if cube.width else column(batch, "time") + 1
         late = ends + cube.lateness <= closed
-        if not late.any():
-            return batch
-        self._counts["late"] += int(column(batch, "rows()")[late].sum())
-        return batch.filter(pa.array(~late))
+        origin, batch = Origin.of(batch), batch.replace_schema_metadata(None)
+        if late.any():
+            self._counts["late"] += int(column(batch, "rows()")[late].sum())
+            self.dead.append(late_letter(batch.filter(pa.array(late)), cube.queries, closed, self._source, origin))
+            batch = batch.filter(pa.array(~late))
+        return batch
 
     def _put(self, name: str, runs: Runs) -> None:
         if runs:

@@ -21,6 +21,7 @@ timeout = 30.0
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,9 +33,12 @@ from spark_jobs.streaming.errors import BadJob
 from spark_jobs.streaming.folder import HOLD, REGISTRY, STOP, JobFolder
 from spark_jobs.streaming.parts import OwnTopics, Part
 from spark_jobs.streaming.tracking.tracked import FIRST, FULL, RING, SPRING, Delivery, Tracked
-from spark_jobs.streaming.unitlog.stage import Stage
+from spark_jobs.streaming.unitlog.stage import COMMAND, Stage
+from spark_jobs.streaming.windows.errors import BadQuery
 from spark_jobs.streaming.windows.registry import Registry
 from spark_jobs.streaming.windows.stream import Stream
+
+logger = logging.getLogger("springline.stream")
 
 _STEPS = ("spark_jobs.streaming.windows.steps",)
 
@@ -64,8 +68,8 @@ class WindowsJob(OwnTopics):
         """That between the stages, and that of acks."""
         return {self.partials: "reducers", **({} if self.tracked is None else self.tracked.sized)}
 
-    def stages(self, mappers: int, state: Path) -> tuple[Stage, Stage]:
-        """The stages, for a topic of so many units; states lie below `state`."""
+    def stages(self, state: Path) -> tuple[Stage, Stage]:
+        """The stages; states lie below `state`."""
         folder = str(state / self.name)
         mapping = Stage(
             self.name, "map", "windows.map", self.topic, folder,
@@ -74,21 +78,21 @@ class WindowsJob(OwnTopics):
         )  # fmt: skip
         reducing = Stage(
             self.name, "reduce", "windows.reduce", self.partials, folder,
-            arguments={"stream": self.stream.name, "units": mappers}, modules=_STEPS,
-            stamped=True, results=self.results, admitted=10_000,
+            arguments={"stream": self.stream.name, "source": self.topic}, modules=_STEPS,
+            stamped=True, results=self.results, dead=self.dead, place=FIRST, admitted=10_000,
         )  # fmt: skip
         return mapping, reducing
 
     def topics(self, mappers: int) -> dict[str, int]:
         """The topics that the job makes for itself, with their units."""
-        own = {self.partials: self.reducers, self.results: self.reducers, self.dead: mappers}
+        own = {self.partials: self.reducers, self.results: self.reducers, self.dead: max(mappers, self.reducers)}
         if self.tracked is not None:
-            own |= {self.dead: max(mappers, self.tracked.room), **self.tracked.topics()}
+            own |= {self.dead: max(own[self.dead], self.tracked.room), **self.tracked.topics()}
         return {**own, **{part.stage.rounds: 1 for part in self.parts(mappers, Path())}}
 
     def parts(self, units: int, state: Path) -> tuple[Part, ...]:
         """The stages as they run: both look at the queries, and the first one waits where it is held."""
-        mapping, reducing = self.stages(units, state)
+        mapping, reducing = self.stages(state)
         queries = {"queries": REGISTRY}
         parts = (Part(mapping, units, queries, (STOP, HOLD)), Part(reducing, self.reducers, queries, (STOP,)))
         return parts if self.tracked is None else self._tracked_parts(self.tracked, *parts)
@@ -96,7 +100,7 @@ class WindowsJob(OwnTopics):
     def _tracked_parts(self, tracked: Tracked, mapping: Part, reducing: Part) -> tuple[Part, ...]:
         """With messages as roots: what a round of a mapper makes of them is through when all reducers have it."""
         spring = replace(mapping.stage, step="windows.tracked_map", place=SPRING, **tracked.sends)
-        sink = replace(reducing.stage, step="windows.tracked_reduce", place=FIRST, **tracked.sends)
+        sink = replace(reducing.stage, step="windows.tracked_reduce", **tracked.sends)
         contents = {**mapping.contents, "ring": RING}
         return (
             Part(spring, mapping.units, contents, (*mapping.holds, FULL)),
@@ -106,10 +110,38 @@ class WindowsJob(OwnTopics):
         )
 
     def prepare(self, folder: JobFolder) -> None:
-        """Register the queries that the job begins with, where none are; raises `BadQuery`."""
-        folder.change(lambda known: self.registry() if known is None else known)
+        """Register the queries that the job begins with, where none are, and its stream as it is declared now.
+
+        Raises `BadQuery`, `BadJob` where a registered query does not fit the declared stream.
+        """
+        folder.change(self._registered)
         if self.tracked is not None:
             self.tracked.prepare(folder)
+
+    def _registered(self, known: Registry | None) -> Registry:
+        if known is None:
+            return self.registry()
+        try:
+            changed = known.declared(self.stream)
+        except BadQuery as error:
+            raise BadJob(
+                f"job {self.name!r}: [{self.name}.stream] has changed, and a registered query does not fit it: "
+                f"{error}; write what it was again, or change the query or cancel it: "
+                f"`{COMMAND} cancel {self.name} {error.name}`"
+            ) from error
+        if changed is not known:
+            before = known.stream(self.stream.name).as_json()
+            names = [name for name, value in self.stream.as_json().items() if value != before[name]]
+            logger.info(
+                "%s: its stream has changed: %s; that holds from the next round on", self.name, ", ".join(names)
+            )
+        told = {query.name: query.sql for query in known.registered}
+        if odd := sorted(name for name, sql in self.queries.items() if told.get(name) != sql):
+            logger.info(
+                "%s: %s: what is registered counts, and not what is declared, since the job ran before; "
+                "`streams register` and `streams cancel` change it", self.name, ", ".join(odd),
+            )  # fmt: skip
+        return changed
 
     def registry(self) -> Registry:
         """The queries that the job begins with; raises `BadQuery`."""

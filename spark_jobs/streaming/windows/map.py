@@ -4,7 +4,8 @@ A row is late where an earlier row of its own unit has closed its slice: so whic
 the unit alone, and neither from rounds nor from how far other units are. Late rows go to the dead letters.
 
 The watermark is the greatest time seen; a reducer takes each query's lateness off it. A unit that has had no rows for
-the stream's `idle` seconds is idle: it holds nobody back. One that has rows which no round has admitted yet is not.
+the stream's `idle` seconds is idle: it holds nobody back. One that has rows which no round has admitted yet is not. Nor
+is any unit for as long after the stream has been quiet: whose rows come first then must not close windows for others.
 
 Of a range of the stream (`ranges`) only the rows of a span are added up; the others tell no more than the time.
 """
@@ -21,6 +22,8 @@ import pyarrow as pa
 from spark_jobs.streaming.unitlog.step import DeadLetter, Input, Output, State
 from spark_jobs.streaming.windows.coding import Coder
 from spark_jobs.streaming.windows.decoding import Decoder
+from spark_jobs.streaming.windows.errors import computing
+from spark_jobs.streaming.windows.group_letters import Origin
 from spark_jobs.streaming.windows.grouping import Grouping
 from spark_jobs.streaming.windows.kernels import late
 from spark_jobs.streaming.windows.registry import Registry
@@ -56,7 +59,7 @@ class Mapper:
         high = scalars.get("high")
         held = held_now(scalars.get("held", {}), cubes, high)
         work = _Work(stream, cubes, scalars, given.unit, self._span)
-        decoder = Decoder(stream, wanted_columns(cubes))
+        decoder = Decoder(stream, wanted_columns(cubes), given.round.clock)
         for chunk in decoder.chunks(given.messages):
             work.add(chunk)
         buffers: dict[int, list[pa.RecordBatch]] = {unit: [] for unit in range(self._units)}
@@ -65,19 +68,25 @@ class Mapper:
             for unit in buffers:
                 buffers[unit].append(told)
         groups = 0
+        origin = Origin(given.unit, given.start, given.to).encode()
         for name, unit, batch in work.partials(self._units):
             groups += batch.num_rows
-            buffers[unit] += cut(batch.replace_schema_metadata({"cube": name}))
-        active = given.round.clock if work.rows else scalars.get("active", given.round.clock)
+            buffers[unit] += cut(batch.replace_schema_metadata({"cube": name, "from": origin}))
+        clock = given.round.clock
+        active = clock if work.rows else scalars.get("active", clock)
+        resumed = scalars.get("resumed", 0.0)
+        if stream.idle is not None and given.round.quiet >= stream.idle:
+            resumed = clock
         now = {
             "high": work.high if work.high > _BEFORE_ALL else None,
             "version": content["version"],
             "held": held,
             "active": active,
+            "resumed": resumed,
             "position": work.position,
             "values": work.coder.sizes() or scalars.get("values", {}),
         }
-        idle = stream.idle is not None and given.round.clock - active >= stream.idle and not given.left
+        idle = stream.idle is not None and clock - max(active, resumed) >= stream.idle and not given.left
         counts = Counter({"rows": work.rows, "groups": groups, "late": work.late_rows}) + work.late
         counts["dead"] = len(decoder.dead)
         return Output(
@@ -145,16 +154,19 @@ class _Work:
             self.late_rows += int(np.count_nonzero(np.logical_or.reduce(missed)))
         wanted = {slices: _without(inside, flags) for slices, flags in late.items()}
         for grouping in self._groupings:
-            grouping.add(chunk, wanted)
+            with computing(grouping.queries):
+                grouping.add(chunk, wanted)
         for partials in self._row_partials:
-            partials.add(chunk, self.position, wanted[partials.cube.slices])
+            with computing(partials.cube.queries):
+                partials.add(chunk, self.position, wanted[partials.cube.slices])
 
     def partials(self, units: int) -> list[tuple[str, int, pa.RecordBatch]]:
         """The partials of all cubes that have any, and the unit downstream that they are for; sorted by both."""
         found: dict[tuple[str, int], pa.RecordBatch] = {}
         for grouping in self._groupings:
-            for name, batches in grouping.partials(units).items():
-                found |= {(name, unit): batch for unit, batch in enumerate(batches)}
+            with computing(grouping.queries):
+                for name, batches in grouping.partials(units).items():
+                    found |= {(name, unit): batch for unit, batch in enumerate(batches)}
         for partials in self._row_partials:
             name = partials.cube.id
             found |= {(name, int(name, 16) % units): batch for batch in partials.batches()}

@@ -8,7 +8,8 @@ from typing import Literal
 
 import pyarrow as pa
 
-from spark_jobs.streaming.windows.expressions import Expression, Type
+from spark_jobs.streaming.windows.expressions import Expression
+from spark_jobs.streaming.windows.operations import Type
 
 AggregateKind = Literal["rows", "count", "sum", "min", "max", "avg", "distinct"]
 MeasureKind = Literal["rows", "count", "sum", "min", "max", "distinct"]
@@ -42,8 +43,8 @@ class Aggregate:
 class Measure:
     """One measure: `count` is of values that are not null, `distinct` a sketch.
 
-    The sum of doubles is kept as a pair (the sum and what rounding left of it), 106 bits in all, so that the order in
-    which rows and slices are added does not show.
+    A sum is kept as a pair, so that the order in which rows and slices are added does not show: of doubles the sum and
+    what rounding left of it, 106 bits in all; of whole numbers its last 64 bits, and how often they went beyond those.
     """
 
     kind: MeasureKind
@@ -61,8 +62,8 @@ class Measure:
 
     @property
     def paired(self) -> bool:
-        """Whether a second column holds what rounding left."""
-        return self.kind == "sum" and not self.exact
+        """Whether a second column holds what does not go into the first."""
+        return self.kind == "sum"
 
     @property
     def fields(self) -> list[pa.Field]:
@@ -77,7 +78,7 @@ ROWS = Measure("rows")
 
 
 def rest(name: str) -> str:
-    """The column that holds what rounding left of the sum in the column `name`."""
+    """The column that holds what does not go into the sum in the column `name`."""
     return f"{name} rest"
 
 

@@ -23,7 +23,13 @@ from spark_jobs.streaming.windows.expressions import ARROW, Expression
 from spark_jobs.streaming.windows.kernels import hash_parts, same_texts
 from spark_jobs.streaming.windows.measures import Measure, rest
 from spark_jobs.streaming.windows.sketches import EMPTY, unions
-from spark_jobs.streaming.windows.sum_kernels import add_sums, add_sums_in_pairs, keep_greatest, keep_least
+from spark_jobs.streaming.windows.sum_kernels import (
+    add_sums,
+    add_sums_in_pairs,
+    add_wholes_in_pairs,
+    keep_greatest,
+    keep_least,
+)
 from spark_jobs.streaming.windows.tables import EVERYWHERE, Codes, Ints, NumberTable, Words
 from spark_jobs.streaming.windows.totals import neutral
 
@@ -127,7 +133,7 @@ def add_up(
             held = values.take(pa.array(rows)).to_pylist() if hasattr(values, "take") else [values[r] for r in rows]
             found[name] = unions(held, begins)
             continue
-        if name in found:  # what rounding left, done with its sum
+        if name in found:  # the rest of a sum, done with it
             continue
         array = np.asarray(values)
         into = np.full(count + 1, neutral(name, array.dtype), array.dtype)
@@ -136,8 +142,9 @@ def add_up(
         elif name.startswith("max("):
             keep_greatest(groups, array, EVERYWHERE, into)
         elif rest(name) in given:
-            rests = np.zeros(count + 1)
-            add_sums_in_pairs(groups, array, EVERYWHERE, into, rests)
+            rests = np.zeros(count + 1, array.dtype)
+            add_pairs = add_wholes_in_pairs if array.dtype == np.int64 else add_sums_in_pairs
+            add_pairs(groups, array, EVERYWHERE, into, rests)
             add_sums(groups, np.asarray(given[rest(name)]), EVERYWHERE, rests)
             found[rest(name)] = rests[1:]
         else:

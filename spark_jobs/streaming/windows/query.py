@@ -15,21 +15,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from persistence.names import unseen_in
 from spark_jobs.streaming.windows.clause import Rows, Window, split
 from spark_jobs.streaming.windows.errors import BadQuery
-from spark_jobs.streaming.windows.expressions import Expression, Scope, Type, checked, plain_text
+from spark_jobs.streaming.windows.expressions import Expression, checked, normal, plain_text
 from spark_jobs.streaming.windows.measures import Aggregate, AggregateKind
 from spark_jobs.streaming.windows.nesting import too_long
+from spark_jobs.streaming.windows.operations import Scope, Type
 from spark_jobs.streaming.windows.stream import Stream, to_micros
 
 RESERVED = ("query", "window_start", "window_end")  # columns that every result has
+_NO_TYPE = "NULL has no type; write CAST(NULL AS BIGINT), or AS DOUBLE or TEXT"
 _LONGEST_NAME = 200  # characters of a column's name
 _ALLOWED = {"expressions", "from_", "where", "group", "having"}
 _KINDS: Mapping[type[exp.Expr], AggregateKind] = {
@@ -74,6 +77,8 @@ def read(name: str, sql: str, streams: Mapping[str, Stream], *, ad_hoc: bool = F
         return _read(name, sql, streams, ad_hoc)
     except RecursionError as error:  # what `nesting` has let pass, and the parser has not
         raise BadQuery(name, "it is nested too deeply") from error
+    except SqlglotError as error:  # what was parsed, and cannot be written again
+        raise BadQuery(name, f"not SQL: {str(error).splitlines()[0][:200]}") from error
 
 
 def _read(name: str, sql: str, streams: Mapping[str, Stream], ad_hoc: bool) -> Query:
@@ -118,6 +123,7 @@ def _parsed(name: str, sql: str) -> exp.Select:
         raise BadQuery(name, "write one SELECT")
     if long := too_long(statements[0]):
         raise BadQuery(name, long)
+    normal(statements[0])
     return statements[0]
 
 
@@ -191,11 +197,14 @@ class _Reader:
             name = item.alias if isinstance(item, exp.Alias) else _name(item)
             if name in RESERVED:
                 raise self.scope.bad(item, f"{name} is a column that every result has: choose another name")
-            if not name.isprintable() or len(name) > _LONGEST_NAME:
+            if not name.isprintable() or unseen_in(name) or len(name) > _LONGEST_NAME:
                 raise self.scope.bad(item, f"{name[:40]!r} is no name of a column: printable, {_LONGEST_NAME} at most")
             if name in found:
                 raise self.scope.bad(item, f"two columns are named {name}: name one otherwise, with AS")
-            found[name] = Column(name, self._over_groups(item.unalias()))
+            value = self._over_groups(item.unalias())
+            if value.type == "null":
+                raise self.scope.bad(item, _NO_TYPE)
+            found[name] = Column(name, value)
         return tuple(found.values())
 
     def having(self) -> Expression | None:
@@ -205,7 +214,7 @@ class _Reader:
         condition = self._over_groups(having.this)
         if condition.type not in ("bool", "null"):
             raise self.scope.bad(having.this, "HAVING takes a condition")
-        return condition
+        return replace(condition, type="bool")
 
     def _condition(self, node: exp.Expr, scope: Scope) -> Expression:
         if (found := node.find(exp.AggFunc)) is not None:
@@ -213,7 +222,7 @@ class _Reader:
         condition = checked(node, scope)
         if condition.type not in ("bool", "null"):
             raise scope.bad(node, "WHERE takes a condition")
-        return condition
+        return replace(condition, type="bool")
 
     def _over_groups(self, node: exp.Expr) -> Expression:
         """An expression with aggregates and keys replaced by the columns that hold them."""
@@ -222,6 +231,9 @@ class _Reader:
         return checked(replaced, Scope(self.scope.query, self.scope.lines, types, "the result"))
 
     def _replaced(self, node: exp.Expr, types: dict[str, Type]) -> exp.Expr:
+        if isinstance(node, exp.Filter):
+            name = node.this.sql_name().lower() if isinstance(node.this, exp.AggFunc) else "sum"
+            raise self.scope.bad(node, f"FILTER is not known here: write {name}(CASE WHEN condition THEN value END)")
         if isinstance(node, exp.AggFunc):
             aggregate = self._aggregate(node)
             self.aggregates.setdefault(aggregate)
@@ -239,11 +251,12 @@ class _Reader:
 
     def _aggregate(self, node: exp.AggFunc) -> Aggregate:
         kind = _KINDS.get(type(node))
-        if kind is None or node.args.get("expressions") or (node.this is None and kind != "count"):
-            raise self.scope.bad(
-                node, f"{node.sql(dialect='duckdb')}: known are count, sum, min, max, avg of one value"
-            )
         argument = node.this
+        more = [name for name, content in node.args.items() if content and name not in ("this", "big_int")]
+        more += [name for name, content in argument.args.items() if content] if isinstance(argument, exp.Star) else []
+        if kind is None or more or (argument is None and kind != "count"):
+            known = "known are count, sum, min, max, avg of one value"
+            raise self.scope.bad(node, f"{node.sql(dialect='duckdb')}: {known}")
         if kind == "count" and (argument is None or isinstance(argument, exp.Star)):
             return Aggregate("rows", None)
         distinct = isinstance(argument, exp.Distinct)
@@ -254,6 +267,8 @@ class _Reader:
         if (inner := argument.find(exp.AggFunc)) is not None:
             raise self.scope.bad(inner, "an aggregate of an aggregate")
         value = checked(argument, self.scope)
+        if value.type == "null":
+            raise self.scope.bad(node, _NO_TYPE)
         if distinct and kind == "count":
             return Aggregate("distinct", value)
         if distinct and kind in ("sum", "avg"):

@@ -3,7 +3,8 @@
 A window [begin, end) is closed when event time (`watermarks`) has passed its end by the query's lateness; a window of
 rows, when so many rows are certain to be in their places. Windows without rows give no results. Of a landmark's window
 a group is emitted at the ends of those intervals in which it had rows; what was emitted before still holds for the
-others. What comes for a slice that is closed is late, and counted: that happens only with units that were idle.
+others. What comes for a slice that is closed is late, and goes to the dead letters: that happens only with units that
+were idle, or came later than the others.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ _Read = tuple[Stream, dict[str, Query], tuple[Cube, ...]]
 
 
 class Reducer:
-    """The step of one unit of reducers of `stream`; `units` is how many mappers there are."""
+    """The step of one unit of reducers of `stream`, whose rows the mappers read from the topic `source`."""
 
-    def __init__(self, stream: str, units: int) -> None:
+    def __init__(self, stream: str, source: str) -> None:
         self._stream = stream
-        self._units = range(units)
+        self._source = source
         self._known: tuple[Any, _Read] | None = None
 
     def __call__(self, state: State, given: Input) -> Output:
@@ -51,20 +52,19 @@ class Reducer:
             if (said := Announcement.read(buffer.schema.metadata)) is not None:
                 spans = told(spans, said)
             elif (name := buffer.schema.metadata[b"cube"].decode()) in ids or name in newer:
-                fresh.setdefault(name, []).append(buffer.replace_schema_metadata(None))
+                fresh.setdefault(name, []).append(buffer)
             else:
                 counts["unwanted"] += buffer.num_rows
         before = EventTime.from_json(state.scalars.get("time", {}))
-        clock = min(given.clocks.values(), default=0.0)
-        now = before.after(given.watermarks, given.idle, self._units, clock)
-        holding = Holding.of(state, counts)
+        now = before.after(given.watermarks, given.idle, given.upstream, given.clocks)
+        holding = Holding.of(state, counts, self._source)
         for name in sorted(newer):
             holding.store(name, fresh.get(name, ()))
         results: list[pa.RecordBatch] = []
         for cube in cubes:
             holding.adopt(cube, before)
             holding.take(cube, fresh.get(cube.id, ()), before.closed)
-            asked = {queries[name]: whole(spans, cube.id, measures[name], self._units) for name in cube.queries}
+            asked = {queries[name]: whole(spans, cube.id, measures[name], given.upstream) for name in cube.queries}
             results += holding.emit(cube, asked, now.closed, before.closed)
             holding.trim(cube, asked, now.closed, stream)
         holding.forget(queries, {*ids, *newer})
@@ -76,7 +76,9 @@ class Reducer:
         }
         counts["results"] = sum(batch.num_rows for batch in results)
         shown = [batch for batch in results if batch.num_rows]
-        return Output(State(scalars, holding.runs), results=shown, counts=dict(sorted(counts.items())))
+        return Output(
+            State(scalars, holding.runs), results=shown, dead=holding.dead, counts=dict(sorted(counts.items()))
+        )
 
     def _read(self, content: Any) -> _Read:
         """A version of the registry; reading queries costs more than a round."""

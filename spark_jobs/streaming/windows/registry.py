@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from persistence.names import unseen_in
 from persistence.wording import say_known
 from spark_jobs.streaming.windows.errors import BadQuery, BadStream, QueryExists, UnknownQuery
 from spark_jobs.streaming.windows.query import Query, read
@@ -45,11 +46,23 @@ class Registry:
             raise BadStream(f"two streams are named {', '.join(twice)}")
         return Registry(0, found)
 
+    def declared(self, stream: Stream) -> Registry:
+        """With a stream as it is declared now, in place of the one of its name; without a change, the same registry.
+
+        Raises `BadQuery` where a query does not fit it.
+        """
+        if self.stream(stream.name) == stream:
+            return self
+        streams = tuple(stream if each.name == stream.name else each for each in self.streams)
+        found = replace(self, version=self.version + 1, streams=streams)
+        found.queries()
+        return found
+
     def register(self, name: str, sql: str) -> Registry:
         """With one more query; raises `QueryExists` or `BadQuery`."""
         if any(query.name == name for query in self.registered):
             raise QueryExists(f"query {name!r} is registered already: choose another name, or change that one")
-        if not re.fullmatch(r"[\w.-]{1,100}", name):
+        if not re.fullmatch(r"[\w.-]{1,100}", name) or unseen_in(name):
             raise BadQuery(name, "a name is of letters, digits, dots, dashes and underscores, at most 100")
         return self._with(Registered(name, sql, self.version + 1))
 

@@ -35,7 +35,7 @@ def finished(query: Query, groups: pa.RecordBatch, keys: list[str], begin: int, 
     )
     batch = pa.RecordBatch.from_arrays(found, schema=schema)
     if query.having is not None:
-        batch = batch.filter(pc.fill_null(query.having.values(columns, rows).cast(pa.bool_()), False))
+        batch = batch.filter(pc.fill_null(query.having.values(columns, rows), False))
     return batch
 
 
@@ -51,9 +51,15 @@ def _value(aggregate: Aggregate, groups: pa.RecordBatch) -> pa.Array:
         return pa.array(counts)
     measure = Measure("sum" if aggregate.kind == "avg" else aggregate.kind, aggregate.argument)  # type: ignore[arg-type]
     values: Any = column(groups, measure.name)
-    if measure.paired:
-        with np.errstate(invalid="ignore"):
+    lost = counts == 0
+    with np.errstate(invalid="ignore"):
+        if measure.paired and measure.exact:
+            beyond = column(groups, rest(measure.name))
+            values, lost = (
+                (values + beyond * 2.0**64, lost) if aggregate.kind == "avg" else (values, lost | (beyond != 0))
+            )
+        elif measure.paired:
             values = np.where(np.isfinite(values), values + column(groups, rest(measure.name)), values)
-    if aggregate.kind == "avg":
-        values = values / np.maximum(counts, 1)
-    return pa.array(values, mask=counts == 0)
+        if aggregate.kind == "avg":
+            values = values / np.maximum(counts, 1)
+        return pa.array(values, mask=lost | np.isnan(values))

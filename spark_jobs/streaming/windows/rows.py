@@ -1,4 +1,4 @@
-"""Decoded rows: columns of a chunk of rows, and where each row came from."""
+"""Decoded rows: columns of a chunk of rows, as numpy has them and as Arrow does, and where each row came from."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from numba import njit
 
 from spark_jobs.streaming.unitlog.step import DeadLetter, Message
 from spark_jobs.streaming.windows.tables import EVERYWHERE, Flags, Ints
@@ -94,3 +97,54 @@ class Chunk:
         """Only those rows."""
         columns = {name: column.taken(flags) for name, column in self.columns.items()}
         return Chunk(self.times[flags], columns, self.source, self.kept[flags])
+
+
+def column_of(given: pa.ChunkedArray | pa.Array) -> Column:
+    """The values of an Arrow array, without a copy where that can be."""
+    array = given.combine_chunks() if isinstance(given, pa.ChunkedArray) else given
+    if isinstance(array, pa.ChunkedArray):  # of no chunk at all
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    if pa.types.is_dictionary(array.type):
+        indices = pc.fill_null(array.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        texts = column_of(array.dictionary)
+        assert isinstance(texts, Texts)
+        return Indexed(texts, indices)
+    valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else np.empty(0, np.bool_)
+    if pa.types.is_string(array.type):
+        ends = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
+        held = array.buffers()[2]
+        data = np.frombuffer(held, np.uint8) if held is not None and held.size else np.frombuffer(b"\0", np.uint8)
+        lengths = np.diff(ends).astype(np.int32, copy=False)
+        starts = ends[:-1].astype(np.int64)
+        return Texts(data, starts, np.where(valid, lengths, np.int32(-1)) if valid.size else lengths)
+    values = (array.fill_null(0) if array.null_count else array).to_numpy(zero_copy_only=False)
+    if values.dtype == np.float64 and np.isnan(values).any():
+        valid = ~np.isnan(values) & (valid if valid.size else True)
+    return Numbers(values, valid)
+
+
+def array_of(column: Column) -> pa.Array:
+    """The inverse: int64, double or string, of its own memory."""
+    if isinstance(column, Numbers):
+        return pa.array(column.values.copy(), mask=~column.valid if column.valid.size else None)
+    if isinstance(column, Indexed):
+        indices = pa.array(column.indices, mask=column.indices < 0)
+        return array_of(column.texts).take(indices)
+    lengths = np.maximum(column.lengths, 0)
+    offsets = np.zeros(lengths.size + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    packed = np.empty(int(offsets[-1]), np.uint8)
+    _gather(column.data, column.starts, lengths, offsets, packed)
+    null = column.lengths < 0
+    valid = pa.array(~null).buffers()[1] if null.any() else None
+    kind, ends = (pa.string(), offsets.astype(np.int32)) if offsets[-1] < 2**31 else (pa.large_string(), offsets)
+    return pa.Array.from_buffers(kind, lengths.size, [valid, pa.py_buffer(ends), pa.py_buffer(packed)])
+
+
+@njit(cache=True, nogil=True)
+def _gather(data, starts, lengths, offsets, packed):  # type: ignore[no-untyped-def]
+    """The bytes of texts one after the other."""
+    for i in range(lengths.size):
+        start, to = starts[i], offsets[i]
+        for j in range(lengths[i]):
+            packed[to + j] = data[start + j]

@@ -13,9 +13,9 @@ def tracked_map(stream: str, units: int) -> Spring:
     return Spring(Mapper(stream, units), units)
 
 
-def tracked_reduce(stream: str, units: int) -> Sink:
+def tracked_reduce(stream: str, source: str) -> Sink:
     """A reducer that ends what such mappers have sent."""
-    return Sink(Reducer(stream, units))
+    return Sink(Reducer(stream, source))
 
 
 register_step("windows.map", Mapper)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
+from persistence.names import unseen_in
 from spark_jobs.streaming.windows.errors import BadStream
-
-FieldType = Literal["int", "float", "text"]
-TimeUnit = Literal["s", "ms", "us", "ns", "iso"]
-Form = Literal["csv", "arrow", "json"]
+from spark_jobs.streaming.windows.layout import FieldType, Form, Layout, TimeUnit
 
 MICROS = 1_000_000  # event times are whole microseconds since 1970, UTC
 UNIT_MICROS: Mapping[str, float] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
@@ -30,8 +28,8 @@ class Stream:
 
     `time` names the field that holds the time of the event; its unit counts from 1970, or is `iso` for text such as
     `2013-01-31 23:59:59.5` (UTC unless it ends in an offset, which is refused). Rows outside [earliest, latest), or
-    more than `ahead` after their message was appended, are dead letters: one row from the year 9999 would otherwise
-    close every window.
+    more than `ahead` after the clock of the round that reads them, are dead letters: one row from the year 2099 would
+    otherwise close every window. None: however far ahead they are.
 
     `lateness` is how long a slice stays open after it has ended, unless a query says otherwise (LATE). `idle` is
     after how long without rows (by the clock of the rounds) a unit no longer holds the others back; None: never.
@@ -46,7 +44,7 @@ class Stream:
     delimiter: str = ","
     earliest: float = 946_684_800.0  # the year 2000
     latest: float = 4_102_444_800.0  # the year 2100
-    ahead: float | None = None
+    ahead: float | None = 86_400.0
     lateness: float = 0.0
     idle: float | None = 10.0
     retain: float = 0.0
@@ -56,6 +54,8 @@ class Stream:
         names = [field.name for field in self.fields]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise BadStream(f"stream {self.name!r}: {', '.join(twice)} declared twice")
+        if unseen := [name for name in (self.name, *names) if unseen_in(name)]:
+            raise BadStream(f"stream {self.name!r}: the name {unseen[0]!r} has a character that nobody sees")
         for field in self.fields:
             if field.type not in get_args(FieldType):
                 raise BadStream(f"stream {self.name!r}: {field.name} is {field.type!r}; write int, float or text")
@@ -74,6 +74,11 @@ class Stream:
     def types(self) -> dict[str, FieldType]:
         """The type of each field."""
         return {field.name: field.type for field in self.fields}
+
+    @property
+    def layout(self) -> Layout:
+        """How its rows are written."""
+        return Layout(self.form, self.types, self.delimiter, self.time, self.unit)
 
     @property
     def meaning(self) -> list[Any]:

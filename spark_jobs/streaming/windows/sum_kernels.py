@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 
@@ -27,6 +28,19 @@ def add_sums(groups, values, valid, into):  # type: ignore[no-untyped-def]
     for i in range(groups.size):
         if groups[i] >= 0 and (valid.size == 0 or valid[i]):
             into[groups[i]] += values[i]
+
+
+@njit(cache=True, nogil=True)
+def add_wholes_in_pairs(groups, values, valid, into, rests):  # type: ignore[no-untyped-def]
+    """Add whole numbers, and count how often each sum went beyond 64 bits: up counts 1, down -1."""
+    for i in range(groups.size):
+        if groups[i] >= 0 and (valid.size == 0 or valid[i]):
+            group = groups[i]
+            value = values[i]
+            before = into[group]
+            after = np.int64(np.uint64(before) + np.uint64(value))  # the compiler takes it that signed ones fit
+            into[group] = after
+            rests[group] += np.int64(after < before) - np.int64(value < 0)
 
 
 @njit(cache=True, nogil=True)

@@ -14,8 +14,8 @@ from spark_jobs.streaming.windows.sketches import sketches_of
 from spark_jobs.streaming.windows.sum_kernels import (
     add_counts,
     add_ones,
-    add_sums,
     add_sums_in_pairs,
+    add_wholes_in_pairs,
     keep_greatest,
     keep_least,
 )
@@ -41,7 +41,7 @@ class Totals:
             kind = np.int64 if measure.exact else np.float64
             self._arrays[measure.name] = np.full(0, neutral(measure.name, kind), kind)
             if measure.paired:
-                self._arrays[rest(measure.name)] = np.zeros(0)
+                self._arrays[rest(measure.name)] = np.zeros(0, kind)
 
     def add(self, groups: Codes, count: int, coder: Coder) -> None:
         """Add the rows of a chunk; `groups` is the group of each, `count` the greatest of all so far."""
@@ -65,10 +65,11 @@ class Totals:
         if measure.kind == "count":
             self._count(measure.name, groups, numbers.valid)
         elif measure.paired:
-            add_sums_in_pairs(groups, numbers.values, numbers.valid, into, self._arrays[rest(measure.name)])
+            add_pairs = add_wholes_in_pairs if measure.exact else add_sums_in_pairs
+            add_pairs(groups, numbers.values, numbers.valid, into, self._arrays[rest(measure.name)])
         else:
-            kernel = {"sum": add_sums, "min": keep_least, "max": keep_greatest}[measure.kind]
-            kernel(groups, numbers.values, numbers.valid, into)
+            keep = keep_least if measure.kind == "min" else keep_greatest
+            keep(groups, numbers.values, numbers.valid, into)
 
     def _count(self, name: str, groups: Codes, valid: Flags) -> None:
         """Count values; while none is null they are as many as rows, which are counted after them."""

@@ -32,21 +32,26 @@ class EventTime:
         return {"closed": self.closed, "highs": dict(sorted(self.highs.items())), "idle_since": self.idle_since}
 
     def after(
-        self, watermarks: Mapping[int, float], idle: Collection[int], units: Iterable[int], clock: float
+        self, watermarks: Mapping[int, float], idle: Collection[int], units: Iterable[int], clocks: Mapping[int, float]
     ) -> EventTime:
-        """With what the units have told by this round.
+        """With what the units have told by this round; `clocks` are those of their last rounds.
 
-        The least of them counts; one that has told nothing yet holds everything back, one that is idle does not. When
-        all are idle, event time goes on by the clock from the greatest time told, so that the last windows close too.
-        `clock` is theirs, of a round that all of them have ended: here time may be ahead of rows that they have not
-        read yet, such as those that came while the job was down.
+        The least of them counts, of all `units` that are known of; one that has told nothing yet holds everything back,
+        one that is idle does not. That one is idle was true at its clock: while another one has rows that are later, it
+        may have some by now, and counts. When all are idle, event time goes on by the clock from the greatest time
+        told, so that the last windows close too: by the clock of a round that all of them have ended. Here time may be
+        ahead of rows that they have not read yet, such as those that came while the job was down.
         """
         highs = {**self.highs, **{str(unit): to_micros(told) for unit, told in watermarks.items()}}
-        active = [watermarks.get(unit, -math.inf) for unit in units if unit not in idle]
+        known_of = set(units)
+        active = known_of - set(idle)
+        newest = max((clocks.get(unit, 0.0) for unit in active), default=0.0)
+        counting = {unit for unit in known_of if unit in active or clocks.get(unit, 0.0) < newest}
         idle_since = None
-        if active:
-            mark = min(active)
+        if active or not known_of:
+            mark = min((watermarks.get(unit, -math.inf) for unit in counting), default=-math.inf)
         else:
+            clock = min(clocks.values(), default=0.0)
             idle_since = clock if self.idle_since is None else self.idle_since
             mark = max(highs.values()) / MICROS + clock - idle_since if highs else -math.inf
         reached = to_micros(mark) if math.isfinite(mark) else None

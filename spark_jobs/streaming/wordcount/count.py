@@ -86,7 +86,7 @@ class Count:
         news = _sum(changed)
         total = _sum((*runs.get("counts", ()), news))
         told = total.filter(pc.is_in(total.column("word"), value_set=news.column("word")))
-        words = told.column("word").cast(pa.string(), safe=False)
+        words = told.column("word").cast(pa.string())
         schema = pa.schema({"word": pa.string(), "count": pa.int64()}, metadata={"query": "counts"})
         result = pa.RecordBatch.from_arrays([words, told.column("count")], schema=schema)
         return [result], {**state.scalars, "told": given.round.clock}, {**runs, "changed": (), "counts": (total,)}

@@ -64,7 +64,7 @@ class WordCountJob(OwnTopics):
         count = Stage(
             self.name, "count", "wordcount.count", self.words, folder,
             arguments={"once": False, "every": self.every, "tracked": False}, modules=_STEPS, stamped=True,
-            results=self.results, admitted=10_000,
+            results=self.results, dead=self.dead, place=FIRST, admitted=10_000,
         )  # fmt: skip
         parts = (Part(split, units, {}, (STOP, HOLD)), Part(count, self.units, {}, (STOP,), self.apart))
         return parts if self.tracked is None else self._tracked_parts(self.tracked, *parts)
@@ -79,7 +79,7 @@ class WordCountJob(OwnTopics):
             downstream=self.words, units=self.units, dead=self.dead, **sends,
         )  # fmt: skip
         counting = {**count.stage.arguments, "once": once, "tracked": True}
-        sink = replace(count.stage, arguments=counting, place=FIRST, **sends)
+        sink = replace(count.stage, arguments=counting, **sends)
         return (
             Part(spring, split.units, {"ring": RING}, (*split.holds, FULL)),
             Part(again, tracked.room, {"ring": RING}, (STOP,)),
@@ -90,7 +90,7 @@ class WordCountJob(OwnTopics):
     def topics(self, units: int) -> Mapping[str, int]:
         """The topics that the job makes for itself, with their units."""
         room, between = (self.tracked.room, self.tracked.topics()) if self.tracked else (1, {})
-        own = {self.words: self.units, self.results: self.units, self.dead: max(units, room)}
+        own = {self.words: self.units, self.results: self.units, self.dead: max(units, room, self.units)}
         return {**own, **between, **{part.stage.rounds: 1 for part in self.parts(units, Path())}}
 
     def prepare(self, folder: JobFolder) -> None:

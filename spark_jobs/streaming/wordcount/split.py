@@ -43,22 +43,29 @@ class _Words(NamedTuple):
 
 @dataclass(frozen=True)
 class _Lines:
-    """The lines of some messages of one partition: `rows` of each message, their roots."""
+    """The lines of some messages of one partition, `rows` of each message; `dead` those that are not UTF-8.
+
+    Such a line has no words: its root is through at once.
+    """
 
     text: npt.NDArray[np.uint8]
     starts: npt.NDArray[np.int64]
     ends: npt.NDArray[np.int64]
     offsets: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int64]
+    dead: Sequence[DeadLetter] = ()
 
     @staticmethod
     def of(messages: Sequence[Message]) -> _Lines:
-        sizes = np.array([len(message.value) for message in messages], np.int64)
-        text = np.frombuffer(b"".join([bytes(message.value) for message in messages]), np.uint8)
+        dead: list[DeadLetter] = []
+        values = [_readable(message, dead) for message in messages]
+        sizes = np.array([len(value) for value in values], np.int64)
+        text = np.frombuffer(b"".join(values), np.uint8)
         ends = np.cumsum(sizes)
         rows = np.zeros(sizes.size, np.int64)
         count_lines(text, ends - sizes, ends, rows)
-        return _Lines(text, ends - sizes, ends, np.array([message.offset for message in messages], np.int64), rows)
+        offsets = np.array([message.offset for message in messages], np.int64)
+        return _Lines(text, ends - sizes, ends, offsets, rows, dead)
 
     def emitted(self, partition: int, attempt: int, units: int, chosen: Sequence[int] | None = None) -> Emitted:
         """The words of all lines, or of the chosen ones, in an attempt; values of those lines."""
@@ -93,6 +100,31 @@ class _Lines:
         return pa.RecordBatch.from_arrays([words, pa.array(roots), pa.array(ids)], schema=schema)
 
 
+def _readable(message: Message, dead: list[DeadLetter]) -> bytes:
+    """A message of the same lines, of which those that are not UTF-8 are blank; they are one dead letter."""
+    value = bytes(message.value)
+    try:
+        value.decode()
+        return value
+    except UnicodeDecodeError:
+        lines = value.split(b"\n")
+    odd = [(number, at) for number, line in enumerate(lines) if (at := _odd_byte(line)) is not None]
+    content = b"".join(lines[number] + b"\n" for number, _ in odd)
+    (number, at), many = odd[0], f"{len(odd)} lines, the first is " if len(odd) > 1 else ""
+    dead.append(DeadLetter(message.offset, content, f"{many}line {number + 1}: not UTF-8, at byte {at}"))
+    for number, _ in odd:
+        lines[number] = b" " * len(lines[number])
+    return b"\n".join(lines)
+
+
+def _odd_byte(line: bytes) -> int | None:
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return None
+
+
 class Split:
     """The step; `units` count words. Without tracking, it is no spring."""
 
@@ -102,7 +134,8 @@ class Split:
 
     def __call__(self, state: State, given: Input) -> Output:
         """One round."""
-        messages, dead = [], []
+        messages: list[Message] = []
+        dead: list[DeadLetter] = []
         for message in given.messages:
             if bytes(message.value).count(b"\n") < ROWS:
                 messages.append(message)
@@ -111,6 +144,7 @@ class Split:
                 dead.append(DeadLetter(message.offset, bytes(message.value), reason))
         lines = _Lines.of(messages)
         emitted = lines.emitted(given.unit, 1, self._units)
+        dead += lines.dead
         counts = {"rows": int(lines.rows.sum()), "dead": len(dead)}
         output = Output(state, emitted.buffers, dead=dead, counts=counts)
         return self._registered(output, lines, emitted.values, given) if self._tracked else output

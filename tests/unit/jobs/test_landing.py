@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.cli import app
 from spark_jobs.errors import BadLanding
-from spark_jobs.landing import FLIGHTS, WEATHER, checked, land, parse_days
+from spark_jobs.landing import FLIGHTS, WEATHER, Landing, land, parse_days, write_manifest
+from spark_jobs.operations import Context
+from tests.support.commands import printed
 
 DAY = date(2013, 1, 5)
 
@@ -31,6 +34,11 @@ def flights(landed: Path, tmp_path: Path) -> Path:
     return tmp_path / "2013-01-05" / "flights.csv"
 
 
+def taken(path: Path, columns: tuple[str, ...] = FLIGHTS.columns) -> Path:
+    """Take a file of a day as a load does."""
+    return Landing(path.parent.parent).file(path.parent.name, path.name, columns=columns)
+
+
 def test_a_day_has_the_flights_of_that_day(landed: Path) -> None:
     """Every row is of the day; there are as many as the package has."""
     with (landed / "2013-01-05" / "flights.csv").open() as file:
@@ -43,13 +51,13 @@ def test_a_day_outside_2013_has_a_header_and_no_rows(landed: Path) -> None:
     """It is a landing file like any other, and passes."""
     path = landed / "2014-01-01" / "flights.csv"
     assert path.read_text().count("\n") == 1
-    checked(path, FLIGHTS.columns, path.parent.parent)
+    taken(path)
 
 
 def test_what_was_landed_passes(landed: Path) -> None:
     """Both feeds of the day are whole and have their columns."""
-    checked(landed / "2013-01-05" / "flights.csv", FLIGHTS.columns, landed)
-    checked(landed / "2013-01-05" / "weather.csv", WEATHER.columns, landed)
+    taken(landed / "2013-01-05" / "flights.csv")
+    taken(landed / "2013-01-05" / "weather.csv", WEATHER.columns)
 
 
 def test_landing_a_day_again_changes_nothing(flights: Path) -> None:
@@ -62,10 +70,10 @@ def test_landing_a_day_again_changes_nothing(flights: Path) -> None:
 def test_landing_a_day_again_mends_a_file_and_a_manifest(flights: Path) -> None:
     """What was spoilt is written anew."""
     flights.write_text("spoilt")
-    flights.with_name("weather.csv.manifest.json").write_text(json.dumps({"rows": 1, "size": 1, "xxh3_128": "x"}))
+    flights.with_name("weather.csv.manifest.json").write_text(json.dumps({"lines": 1, "size": 1, "xxh3_128": "x"}))
     assert [one.fresh for one in land([DAY], flights.parent.parent)] == [True, True]
-    checked(flights, FLIGHTS.columns, flights.parent.parent)
-    checked(flights.with_name("weather.csv"), WEATHER.columns, flights.parent.parent)
+    taken(flights)
+    taken(flights.with_name("weather.csv"), WEATHER.columns)
 
 
 def test_nothing_unfinished_is_left_beside_a_landing_file(landed: Path) -> None:
@@ -81,43 +89,84 @@ def test_copies_make_more_flights_each_with_its_own_number(tmp_path: Path) -> No
         keys = [(row["carrier"], row["flight"], row["origin"], row["time_hour"]) for row in csv.DictReader(file)]
     assert len(keys) == len(set(keys)) == 3 * 720
     assert (tmp_path / "2013-01-05" / "weather.csv").read_text().count("\n") == 73
-    checked(tmp_path / "2013-01-05" / "flights.csv", FLIGHTS.columns, tmp_path)
+    taken(tmp_path / "2013-01-05" / "flights.csv")
 
 
 def test_a_file_cut_within_a_line_is_refused(flights: Path) -> None:
     """The error names the file, and what it has against what it should have."""
     flights.write_bytes(flights.read_bytes()[:-40])
-    with pytest.raises(BadLanding, match=r"flights\.csv: is cut short: 65,744 bytes and 719 rows, .* 65,784 .* 720"):
-        checked(flights, FLIGHTS.columns, flights.parent.parent)
+    with pytest.raises(BadLanding, match=r"flights\.csv: is cut short: .* 721 lines, 65,744 bytes, .* 65,784"):
+        taken(flights)
 
 
 def test_a_file_cut_between_lines_is_refused(flights: Path) -> None:
     """It looks whole; the manifest tells."""
     lines = flights.read_bytes().splitlines(keepends=True)
     flights.write_bytes(b"".join(lines[:-100]))
-    with pytest.raises(BadLanding, match="is cut short"):
-        checked(flights, FLIGHTS.columns, flights.parent.parent)
+    with pytest.raises(BadLanding, match=r"is cut short: it has 621 lines, .* its manifest says 721 lines"):
+        taken(flights)
 
 
-def test_a_file_cut_within_a_line_is_refused_without_a_manifest(flights: Path) -> None:
+def test_a_manifest_of_a_file_that_was_cut_within_a_line_does_not_make_it_whole(flights: Path) -> None:
     """The last line gives it away."""
-    flights.with_name("flights.csv.manifest.json").unlink()
     flights.write_bytes(flights.read_bytes()[:-40])
+    write_manifest(flights)
     with pytest.raises(BadLanding, match=r"its last line .* is not whole"):
-        checked(flights, FLIGHTS.columns, flights.parent.parent)
+        taken(flights)
 
 
-def test_a_whole_file_without_a_manifest_is_taken(flights: Path) -> None:
-    """People may put files there by hand."""
+def test_a_file_without_a_manifest_is_refused_with_what_writes_one(flights: Path) -> None:
+    """Nobody could tell it from a cut one; once somebody vouches for it, it is taken."""
     flights.with_name("flights.csv.manifest.json").unlink()
-    checked(flights, FLIGHTS.columns, flights.parent.parent)
+    with pytest.raises(BadLanding, match=rf"no manifest, flights.csv.manifest.json, .*spark_jobs manifest {flights}`"):
+        taken(flights)
+    assert printed(app, "manifest", str(flights)).startswith(f"{flights}: 721 lines, 65,784 bytes, checksum ")
+    assert taken(flights) == flights
+
+
+def test_who_says_so_takes_a_file_unchecked(flights: Path) -> None:
+    """Cut at a line's end and without a manifest: only that it is there, below the folder, is looked at."""
+    flights.write_bytes(b"".join(flights.read_bytes().splitlines(keepends=True)[:-100]))
+    flights.with_name("flights.csv.manifest.json").unlink()
+    landing = Landing(flights.parent.parent)
+    assert landing.unchecked("2013-01-05", "flights.csv") == flights
+    for parts in (("2013-01-05", "none.csv"), ("..", "x", "flights.csv")):
+        with pytest.raises(BadLanding):
+            landing.unchecked(*parts)
+
+
+@pytest.mark.parametrize("content", [b"", b"one", b"one\n", b"one\ntwo", b"\xff\x00\n\n"])
+def test_a_file_of_any_kind_is_what_its_manifest_says_or_refused(tmp_path: Path, content: bytes) -> None:
+    """Without columns nothing is asked of its text."""
+    file = tmp_path / "day" / "any.bin"
+    file.parent.mkdir()
+    file.write_bytes(content)
+    write_manifest(file)
+    assert Landing(tmp_path).file("day", "any.bin") == file
+    for other in (content + b"\n", content[:-1] or b"x"):
+        file.write_bytes(other)
+        with pytest.raises(BadLanding, match="checksum"):
+            Landing(tmp_path).file("day", "any.bin")
+
+
+def test_an_operation_is_given_no_way_past_the_check(tmp_path: Path) -> None:
+    """The folder it sees is not a path that something could be read below of: a file comes checked, or unchecked."""
+    context = Context(None, {}, Landing(tmp_path))  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        context.landing / "2013-01-05"  # type: ignore[operator]
+
+
+def test_a_manifest_of_nothing_is_refused(tmp_path: Path) -> None:
+    """In a line that names the file."""
+    with pytest.raises(BadLanding, match="no such file"):
+        write_manifest(tmp_path / "none.csv")
 
 
 def test_a_file_that_was_altered_is_refused(flights: Path) -> None:
     """As many bytes, but others."""
     flights.write_bytes(flights.read_bytes().replace(b"2013,1,5,", b"2013,1,6,", 1))
     with pytest.raises(BadLanding, match="is not what was sent"):
-        checked(flights, FLIGHTS.columns, flights.parent.parent)
+        taken(flights)
 
 
 def test_wrong_columns_are_named(flights: Path) -> None:
@@ -126,14 +175,14 @@ def test_wrong_columns_are_named(flights: Path) -> None:
     with pytest.raises(
         BadLanding, match=r"flights\.csv: wrong columns \(missing: dep_delay; not expected: delay_of_dep"
     ):
-        checked(flights, FLIGHTS.columns, flights.parent.parent)
+        taken(flights)
 
 
 def test_columns_in_another_order_are_refused(flights: Path) -> None:
     """They would be read as each other."""
     flights.write_bytes(flights.read_bytes().replace(b"year,month,day", b"month,year,day", 1))
     with pytest.raises(BadLanding, match="another order"):
-        checked(flights, FLIGHTS.columns, flights.parent.parent)
+        taken(flights)
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe\x00bad\n"], ids=["empty", "blank", "no text"])
@@ -141,28 +190,28 @@ def test_a_file_without_a_header_is_refused(flights: Path, content: bytes) -> No
     """An empty file is not an empty day."""
     flights.write_bytes(content)
     with pytest.raises(BadLanding, match=r"flights\.csv"):
-        checked(flights, FLIGHTS.columns, flights.parent.parent)
+        taken(flights)
 
 
 def test_a_file_that_is_not_utf_8_is_refused(flights: Path) -> None:
     """Spark would put question marks in its place without a word."""
-    flights.with_name("flights.csv.manifest.json").unlink()
     flights.write_bytes(flights.read_bytes().replace(b"UA", b"\xdcA", 1))
+    write_manifest(flights)
     with pytest.raises(BadLanding, match="not UTF-8"):
-        checked(flights, FLIGHTS.columns, flights.parent.parent)
+        taken(flights)
 
 
 def test_a_missing_file_is_told_with_what_makes_it(tmp_path: Path) -> None:
     """The error says the command."""
     with pytest.raises(BadLanding, match="python -m spark_jobs landing --days 2013-01-05"):
-        checked(tmp_path / "2013-01-05" / "flights.csv", FLIGHTS.columns, tmp_path)
+        taken(tmp_path / "2013-01-05" / "flights.csv")
 
 
 def test_a_manifest_that_cannot_be_read_is_told(flights: Path) -> None:
     """Rather than passed over."""
     flights.with_name("flights.csv.manifest.json").write_text("{")
     with pytest.raises(BadLanding, match="not a manifest"):
-        checked(flights, FLIGHTS.columns, flights.parent.parent)
+        taken(flights)
 
 
 def test_days_are_read_alone_in_a_row_and_in_a_list() -> None:
@@ -192,7 +241,7 @@ def test_a_link_that_leads_out_of_the_landing_folder_is_not_looked_into(
     (flights.parent / which).unlink()
     (flights.parent / which).symlink_to(elsewhere)
     with pytest.raises(BadLanding, match="leads out of the landing folder") as refused:
-        checked(flights, FLIGHTS.columns, flights.parent.parent)
+        taken(flights)
     assert "hunter2" not in str(refused.value)
 
 
@@ -201,7 +250,7 @@ def test_a_day_that_leads_out_of_the_landing_folder_is_not_looked_for(flights: P
     """Whatever asks for it."""
     folder = flights.parent.parent
     with pytest.raises(BadLanding, match="leads out of the landing folder"):
-        checked(folder / day / "flights.csv", FLIGHTS.columns, folder)
+        Landing(folder).file(day, "flights.csv", columns=FLIGHTS.columns)
 
 
 @pytest.mark.parametrize("text", ["", "..", "/etc", "2013-01-05/..", "2013-01-05\0", "x" * 1000, "2013-01-05..\n"])

@@ -39,3 +39,27 @@ def test_a_job_is_not_started_with_another_number_of_units(
     changed = job_of(written(tmp_path, f"[job]\n{declared.format(now)}"), "job")
     with pytest.raises(BadJob, match=rf"job 'job': {setting} was {before} when it first ran, and is {now} now"):
         check_sizes(changed, 3, log)
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        f'topic = "t"\nreducers = 5\n{STREAM}',
+        f'topic = "t"\nreducers = 5\n{STREAM}{ROOM.format(7)}',
+        'kind = "wordcount"\ntopic = "t"\nunits = 5\ntracking = false\n',
+        f'kind = "wordcount"\ntopic = "t"\nunits = 5\n{ROOM.format(7)}',
+        f'kind = "tracker"\n{ROOM.format(7)}',
+        f'kind = "join"\non = "l.k = r.k"\nroom = 5\n{SIDES}',
+    ],
+)
+@pytest.mark.parametrize("units", [1, 3, 9])
+def test_each_unit_has_a_place_of_its_own_for_what_it_puts_aside(tmp_path: Path, declared: str, units: int) -> None:
+    """Every stage that reads what others may have written, but the ackers; a place is a sender in a partition."""
+    job = job_of(written(tmp_path, f"[job]\n{declared}"), "job")
+    parts = [part for part in job.parts(units, tmp_path) if part.stage.dead]
+    assert {part.stage.name for part in job.parts(units, tmp_path)} - {part.stage.name for part in parts} <= {
+        "acker", "outcome",
+    }  # fmt: skip
+    senders = [part.stage.sender(unit) for part in parts for unit in range(part.units)]
+    assert len(senders) == len(set(senders))
+    assert max(part.units for part in parts) <= job.topics(units)[job.dead]

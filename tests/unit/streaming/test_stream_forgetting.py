@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
@@ -70,6 +70,12 @@ class Log(MemoryLog):
 
     def create(self, topics: object, **kinds: object) -> None: ...
 
+    def units(self, topic: str) -> int:
+        return len(self.topics[topic])
+
+    def grow(self, topic: str, units: int = 1) -> int:
+        return units
+
     def close(self) -> None: ...
 
 
@@ -120,7 +126,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     ):  # fmt: skip
         monkeypatch.setenv(f"SPRINGLINE_{name}", value)
     found = World(tmp_path)
-    monkeypatch.setattr(forgetting, "Kafka", lambda cluster: found.log)
+    monkeypatch.setattr(forgetting, "opened_log", lambda: nullcontext(found.log))
     return found
 
 

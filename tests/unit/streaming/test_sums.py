@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
-from spark_jobs.streaming.sums import place_of, sum_of, together, topics_of
+from spark_jobs.streaming.sums import place_of, sum_of, together, topics_of, units_in
 
-UNITS = {"a": [0, 1], "b": [0], "c": [0, 1, 2]}
-
-
-def units_of(topic: str) -> Sequence[int]:
-    return UNITS[topic]
+NAME = sum_of(["a", "b", "c"])
+PLACES = [("a", 0), ("b", 0), ("c", 0), ("a", 1), ("b", 1), ("c", 1)]
 
 
-def test_units_are_those_of_each_topic_in_turn() -> None:
-    """Whoever asks for one is told which unit of which topic it is."""
-    name = sum_of(["a", "b", "c"])
-    assert topics_of(name) == ["a", "b", "c"]
-    places = [place_of(name, unit, units_of) for unit in range(6)]
-    assert places == [("a", 0), ("a", 1), ("b", 0), ("c", 0), ("c", 1), ("c", 2)]
-    assert together([{unit: (topic, unit) for unit in UNITS[topic]} for topic in topics_of(name)]) == dict(
-        enumerate(places)
-    )
+def test_units_are_partitions_of_each_topic_in_turn() -> None:
+    """Whoever asks for one is told which partition of which topic it is."""
+    assert topics_of(NAME) == ["a", "b", "c"]
+    assert [place_of(NAME, unit) for unit in range(6)] == PLACES
+    known = [{0: "a0", 1: "a1"}, {0: "b0"}, {0: "c0", 1: "c1"}]
+    assert together(known, "none") == {0: "a0", 1: "b0", 2: "c0", 3: "a1", 4: "none", 5: "c1"}
+    assert units_in([2, 1, 2]) == 6
+
+
+def test_a_unit_keeps_its_number_when_a_topic_gets_more_partitions() -> None:
+    """All offsets that are remembered are by that number."""
+    before = together([{0: "a0"}, {0: "b0", 1: "b1"}], "")
+    after = together([{0: "a0", 1: "a1", 2: "a2"}, {0: "b0", 1: "b1"}], "")
+    assert {unit: after[unit] for unit, name in before.items() if name} == {0: "a0", 1: "b0", 3: "b1"}
+    assert after[2] == "a1" and after[4] == "a2"
 
 
 @pytest.mark.parametrize("unit", [0, 2])
 def test_a_topic_alone_stands_for_itself(unit: int) -> None:
-    """Nobody is asked how many units it has."""
+    """Its units are its partitions."""
     assert topics_of("c") == ["c"]
-    assert place_of("c", unit, lambda topic: pytest.fail("asked")) == ("c", unit)
-    assert together([{1: "y", 0: "x"}]) == {0: "x", 1: "y"}
+    assert place_of("c", unit) == ("c", unit)
+    assert together([{1: "y", 0: "x"}], "") == {0: "x", 1: "y"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,6 @@ def test_a_job_that_goes_back_has_nothing_through_ahead_of_it(tmp_path: Path, mo
     folder.path.mkdir(parents=True)
     job.prepare(folder)
     write_json(folder.path / LOW, {"lows": {"0": 7, "1": 3}})
-    monkeypatch.setattr(savepoints, "Kafka", lambda cluster: log)
+    monkeypatch.setattr(savepoints, "opened_log", lambda: nullcontext(log))
     assert "as incarnation 2" in printed(app, "rewind", "words")
     assert read_json(folder.path / LOW) == {"lows": {}}

@@ -65,6 +65,14 @@ def test_a_query_that_is_cancelled_is_listed_no_more(folder: JobFolder) -> None:
     assert "6 s" not in told("queries", "ticks")
 
 
+def test_asking_nothing_lists_what_can_be_asked(folder: JobFolder) -> None:
+    """Before anybody tries; in JSON too."""
+    assert "register a query first" in told("ask", "ticks")
+    told("register", "ticks", "q", "SELECT k, count(*) AS n FROM ticks GROUP BY k WINDOWING 5 s")
+    assert "count(*)" in told("ask", "ticks") and "n × 5 s" in told("ask", "ticks")
+    assert '"aggregates"' in told("ask", "ticks", "--json")
+
+
 def test_stopping_tells_of_jobs_that_do_not_run_unless_asked_to_be_quiet(folder: JobFolder) -> None:
     """`make stop` asks for that."""
     assert "ticks: does not run" in told("stop")

@@ -13,7 +13,6 @@ from spark_jobs.streaming.errors import BadJob
 from spark_jobs.streaming.jobs import read_jobs
 from spark_jobs.streaming.join.job import JoinJob
 from tests.support.declarations import join_sides, written
-from tests.support.memory_log import MemoryLog
 
 SIDES = join_sides("j", "a", "b")
 LEFT = [["id", "int"], ["k", "int"], ["name", "text"]]
@@ -44,9 +43,8 @@ def test_a_join_is_declared_by_two_topics_and_a_predicate(tmp_path: Path) -> Non
         ("a", "b"), "a+b", 8, 4, "heavy-split-work",
     )  # fmt: skip
     assert job.topics(3) == {
-        "j.tuples": 8, "j.copies": 8, "j.results": 8, "j.dead": 3, "j.route.rounds": 1, "j.join.rounds": 1,
+        "j.tuples": 8, "j.copies": 8, "j.results": 8, "j.dead": 8, "j.route.rounds": 1, "j.join.rounds": 1,
     }  # fmt: skip
-    assert job.counted(MemoryLog({"a": 2, "b": 1})).left_units == 2
     assert all(part.stage.make_step() for part in job.parts(3, tmp_path))
 
 

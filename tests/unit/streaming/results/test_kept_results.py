@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -26,11 +27,12 @@ from spark_jobs.streaming.results.kept import ask_kept
 from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.unitlog.planner import read_line
 from spark_jobs.streaming.unitlog.rounds import Plan
+from spark_jobs.streaming.unitlog.stamps import Stamp
 from spark_jobs.streaming.windows.job import WindowsJob
 from spark_jobs.streaming.windows.stream import Field, Stream
 from tests.support.memory_log import Killed, MemoryLog
 
-STREAM = Stream("S", (Field("time", "float"), Field("key", "text"), Field("n", "int")), "time")
+STREAM = Stream("S", (Field("time", "float"), Field("key", "text"), Field("n", "int")), "time", ahead=None)
 QUERIES = {
     "sums": "SELECT key, count(*) AS n, avg(n) AS mean FROM S GROUP BY key WINDOWING 5 s",
     "_last": "SELECT count(*) AS n FROM S WINDOWING ROWS(3)",
@@ -59,7 +61,8 @@ class World:
     def put(self, query: str, line: dict[str, Any], unit: int = 0, incarnation: int = 1) -> None:
         """One message."""
         content = json.dumps(line).encode() + b"\n"
-        headers = {"query": query.encode(), "incarnation": str(incarnation).encode()}
+        stamp = Stamp(incarnation, unit, 1, len(self.log.topics[JOB.results][unit])).header()
+        headers = {**stamp, "query": query.encode(), "incarnation": str(incarnation).encode()}
         self.log._append(Letter(JOB.results, unit, content, headers))
 
     def application(self) -> KeptResults:
@@ -226,6 +229,18 @@ def test_results_that_are_told_again_after_going_back_are_told_apart(world: Worl
     assert found.to_pylist() == [{"incarnation": 1, "n": 3}, {"incarnation": 2, "n": 3}]
 
 
+def test_queries_that_differ_in_small_and_large_letters_are_two_tables(world: World) -> None:
+    """To SQL one name: the second has a number."""
+    for query, n in (("sums", 1), ("Sums", 2)):
+        start = "2013-01-01T00:00:00+00:00"
+        world.put(query, {"query": query, "window_start": start, "window_end": start, "key": "k", "n": n, "mean": None})
+    world.application().keep()
+    found = [ask_kept(world.platform, JOB, f"SELECT n FROM {table}").to_pylist() for table in ("sums", "sums_2")]
+    assert found == [[{"n": 2}], [{"n": 1}]]
+    with pytest.raises(BadSql, match="of: Sums, sums_2"):
+        ask_kept(world.platform, JOB, "SELECT n FROM nobody")
+
+
 def test_results_from_before_a_query_was_changed_are_kept_as_they_are() -> None:
     """A column that was text and is a time now, one that is there no more, and one of a query that is not."""
     lines = b'{"window_start":"2013-01-01T00:00:00+00:00","a":"no time","b":"2013-01-01","c":1}\n'
@@ -248,7 +263,7 @@ def test_asking_before_anything_is_kept_says_what_to_do(platform: Platform) -> N
 
 @pytest.mark.parametrize(
     ("sql", "told"),
-    [("SELECT * FROM nobody", "nobody"), ("SELECT FROM WHERE", "syntax error"), ("-- nothing", "nothing")],
+    [("SELECT * FROM nobody", "nobody"), ("SELECT FROM WHERE", "syntax error"), ("-- nothing", "one SELECT")],
 )
 def test_an_error_in_sql_is_told_with_the_queries_that_there_are(world: World, sql: str, told: str) -> None:
     """DuckDB's words first."""
@@ -309,12 +324,75 @@ def test_sql_over_kept_results_reaches_nothing_else(world: World, around: dict[s
     assert not around["made"].exists()
 
 
-def test_what_sql_does_to_the_views_is_gone_with_the_answer(world: World) -> None:
-    """The kept files are as they were."""
+COPY = "COPY (SELECT 7 AS n) TO '{kept}' (FORMAT parquet, USE_TMP_FILE false)"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        COPY,
+        f"WITH copied AS ({COPY}) SELECT * FROM copied",
+        f"WITH copied AS MATERIALIZED ({COPY}) SELECT n FROM sums",
+        f"EXPLAIN ANALYZE {COPY}",
+        f"SELECT 1; {COPY}",
+        COPY.replace("SELECT 7 AS n", "SELECT * FROM sums"),
+        "COPY (SELECT 7 AS n) TO '{kept}'",
+        "COPY sums TO '{kept}' (FORMAT csv, USE_TMP_FILE false)",
+    ],
+)
+def test_no_sql_writes_to_a_kept_file(world: World, sql: str) -> None:
+    """Though it may read it, by its path or by the one that its view names; a COPY in a WITH is part of a SELECT."""
     world.tell(2)
-    world.application().keep()
-    ask_kept(world.platform, JOB, "DROP VIEW sums; CREATE TABLE sums AS SELECT 7 AS n; SELECT n FROM sums")
+    (dataset,) = world.application().keep()
+    with world.platform.store.read(dataset.ref.path) as reading:
+        (kept,) = Path(reading.uri.removeprefix("file://")).rglob("*.parquet")
+    before = kept.read_bytes()
+    view = ask_kept(world.platform, JOB, "SELECT sql FROM duckdb_views() WHERE view_name = 'sums'").to_pylist()
+    (in_view,) = re.findall(r"'([^']*parquet)'", view[0]["sql"])
+    for path in (str(kept), in_view):
+        with pytest.raises(BadSql):
+            ask_kept(world.platform, JOB, sql.replace("{kept}", path))
+    assert kept.read_bytes() == before
     assert world.kept() == world.once()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DROP VIEW sums; CREATE TABLE sums AS SELECT 7 AS n; SELECT n FROM sums",
+        "CREATE TABLE other AS SELECT 7 AS n",
+        "PREPARE later AS SELECT 7",
+        "EXPLAIN SELECT n FROM sums",
+        "SELECT 1; SELECT 2",
+        "BEGIN TRANSACTION",
+        "CALL pragma_version()",
+        "PIVOT sums ON key USING sum(n)",
+        "",
+    ],
+)
+def test_only_one_select_is_answered(world: World, sql: str) -> None:
+    """Whatever else DuckDB knows is refused before it is run, and the error says what is answered."""
+    world.tell(1)
+    world.application().keep()
+    with pytest.raises(BadSql, match=r"^job: .*one SELECT"):
+        ask_kept(world.platform, JOB, sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "WITH doubled AS (SELECT n + n AS n FROM sums) SELECT n FROM doubled;",
+        "FROM sums SELECT n + n AS n",
+        "-- twice\nSELECT 2 * n AS n FROM sums",
+        "(SELECT n FROM sums) UNION ALL (SELECT n FROM sums WHERE false)",
+        "VALUES (0)",
+    ],
+)
+def test_every_way_of_writing_a_select_is_answered(world: World, sql: str) -> None:
+    """With names for its parts, FROM first, over several SELECTs, over none."""
+    world.tell(1)
+    world.application().keep()
+    assert ask_kept(world.platform, JOB, sql).num_rows == 1
 
 
 @pytest.mark.parametrize("name", ["../../secret.csv", "/etc/passwd"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from persistence.monitoring.alerts import standing_in_all
+from persistence.monitoring.alerts import standing_in_all, states_in
 from persistence.monitoring.metric import Metric
 from persistence.monitoring.settings import MonitoringSettings
 from spark_jobs.streaming.folder import JobFolder
@@ -109,7 +109,7 @@ def test_a_monitor_tells_and_judges_with_a_pause_between(folder: JobFolder) -> N
     for now in (100.0, 105.0, 110.0):
         watching.note(seen(), now)
     assert len(meter.of(metrics.LAG_MESSAGES)) == 2
-    assert [each.key for each in standing_in_all(settings.alerts_folder)] == ["lag job=flights stage=map"]
+    assert [each.key for each in standing_in_all(states_in(settings.alerts_folder))] == ["lag job=flights stage=map"]
 
 
 def test_the_end_of_a_job_ends_its_alerts_at_once(folder: JobFolder) -> None:
@@ -117,7 +117,7 @@ def test_the_end_of_a_job_ends_its_alerts_at_once(folder: JobFolder) -> None:
     watching, _, settings = monitor(folder, LAG)
     watching.note(seen(), 100)
     watching.note(seen("stopped"), 101)
-    assert standing_in_all(settings.alerts_folder) == []
+    assert standing_in_all(states_in(settings.alerts_folder)) == []
 
 
 def test_a_job_that_is_given_up_can_be_warned_of(folder: JobFolder) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.streaming.tracker import intake as module
+from spark_jobs.streaming.tracker.asks import Asks
 from spark_jobs.streaming.tracker.client import Tracker
 from spark_jobs.streaming.tracker.intake import Intake
 from spark_jobs.streaming.tracker.outcome import Outcome
@@ -130,6 +131,16 @@ def test_a_message_that_cannot_be_read_goes_to_the_dead_letters_with_the_reason(
     ((offset, value, reason),) = [(each.offset, each.value, each.reason) for each in steps.taken.dead]
     assert (offset, value) == (0, b"hello") and "not an Arrow stream" in reason
     assert steps.taken.counts == {"begun": 1, "acks": 0, "dead": 1}
+
+
+@pytest.mark.parametrize("name", [b"valud", b"\xff\xfelue"])
+def test_a_message_of_other_columns_is_a_dead_letter_though_their_names_are_no_text(name: bytes) -> None:
+    """The others are taken."""
+    steps = Steps()
+    steps.log.put("t.asks", 0, Asks.of([(7, 1, True, 0)]).encode().replace(b"value", name))
+    steps.client.begin(7, [])
+    assert steps.round() == [(7, 1, "finished")]
+    assert [each.offset for each in steps.taken.dead] == [0]
 
 
 def test_a_round_of_many_rows_is_sent_in_buffers_that_a_message_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,23 +32,25 @@ def test_below_the_marks_all_that_was_given_up_is_among_the_dead_letters(tmp_pat
         world.turn()
         for end, counts in zip(ends, told, strict=True):
             if completeness_of(world.folder, end).through:
-                counts.append(len(list(failures_within(world.log, job.dead, {}, end))))
+                counts.append(len(list(failures_within(world.log, job.dead, "lines", {}, end))))
         if told[0] and texts:
             world.feed(*texts[30:])
             texts.clear()
         if told[-1]:
             break
-    lost = [len(list(failures_within(world.log, job.dead, {}, end))) for end in ends]
+    lost = [len(list(failures_within(world.log, job.dead, "lines", {}, end))) for end in ends]
     assert [set(counts) for counts in told] == [{count} for count in lost]
     assert len(told[0]) > 1 and min(lost) > 0 and world.told("again") and lost[-1] == world.told("gone")
 
 
 def test_losses_of_a_range_are_found_however_far_back_they_are() -> None:
-    """From its first offset up to its last one, in the partitions that it has."""
+    """From its first offset up to its last one, in the partitions that it has; letters of other topics do not count."""
     log = MemoryLog({"dead": 1})
     places = [(0, 4), (0, 5), (1, 5), *((7, number) for number in range(5_000)), (0, 9), (0, 10)]
-    for partition, offset in places:
-        headers = {"partition": b"%d" % partition, "offset": b"%d" % offset, "reason": b"late"}
-        log._append(Letter("dead", 0, b"", headers))
-    found = failures_within(log, "dead", {0: 5}, {0: 10, 1: 6})
+    for topic in (b"lines", b"other"):
+        for partition, offset in places:
+            headers = {"topic": topic, "partition": b"%d" % partition, "offset": b"%d" % offset, "reason": b"late"}
+            log._append(Letter("dead", 0, b"", headers))
+    log._append(Letter("dead", 0, b"", {**headers, "partition": b"first"}))
+    found = failures_within(log, "dead", "lines", {0: 5}, {0: 10, 1: 6})
     assert [(each.partition, each.offset) for each in found] == [(0, 5), (1, 5), (0, 9)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ class World:
         self.folder = JobFolder(home / "streams" / "words")
         self.log = MemoryLog({"lines": 2, "words.dead": 2})
         for unit, partition, content in ((0, b"1", b"to be"), (0, b"7", b"or not"), (1, b"0", b"")):
-            place = {"partition": partition, "offset": b"3", "reason": b"row 0: sent 5 times"}
+            place = {"topic": b"lines", "partition": partition, "offset": b"3", "reason": b"row 0: sent 5 times"}
             self.log._append(Letter("words.dead", unit, content, place))
 
     def letters(self) -> list[str]:
@@ -100,7 +101,7 @@ def test_the_command_sends_what_the_list_names(world: World, monkeypatch: pytest
     monkeypatch.setenv("SPRINGLINE_STREAMS", str(world.file))
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(MemoryLog, "close", lambda self: None, raising=False)
-    monkeypatch.setattr(tracking, "Kafka", lambda cluster: world.log)
+    monkeypatch.setattr(tracking, "opened_log", lambda: nullcontext(world.log))
     first, *_ = world.letters()
     done = CliRunner().invoke(tracking.app, ["again", "words", first])
     assert done.exit_code == 0, done.output

@@ -6,13 +6,23 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_jobs.streaming.unitlog.letters import BATCH_BYTES, letters_of, tells_of
+from spark_jobs.streaming.unitlog.letters import BATCH_BYTES, dead_letters, letters_of, tells_of
 from spark_jobs.streaming.unitlog.stage import Stage
 from spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
-from spark_jobs.streaming.unitlog.step import Output, State
+from spark_jobs.streaming.unitlog.step import DeadLetter, Output, State
 
 STAGE = Stage(
-    "job", "first", "step", "source", "/state", downstream="next", units=2, acks="acks", ackers=1, told="told"
+    "job",
+    "first",
+    "step",
+    "source",
+    "/state",
+    downstream="next",
+    units=2,
+    acks="acks",
+    ackers=1,
+    told="told",
+    dead="dead",
 )
 
 
@@ -45,3 +55,11 @@ def test_a_row_that_is_larger_than_that_comes_alone() -> None:
     rows = [pa.ipc.open_stream(letter.value).read_next_batch().num_rows for letter in letters]
     assert sum(rows) == 3
     assert 1 in rows
+
+
+def test_a_dead_letter_tells_topic_partition_offset_and_reason() -> None:
+    """Those of the stage and the unit, unless it names others; half a character in a reason is no error."""
+    letters = [DeadLetter(7, b"as it came", "no \ud800"), DeadLetter(8, b"", "gone", 3, "other")]
+    told = [letter.headers for letter in dead_letters(STAGE, 1, (1, 1), Output(State(), dead=letters))]
+    places = [[each[name] for name in ("topic", "partition", "offset", "reason")] for each in told]
+    assert places == [[b"source", b"1", b"7", b"no \\ud800"], [b"other", b"3", b"8", b"gone"]]

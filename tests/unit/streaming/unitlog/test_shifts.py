@@ -15,9 +15,9 @@ from types import SimpleNamespace
 import pytest
 
 from persistence.monitoring.logs import JsonLines
-from spark_jobs.streaming.errors import MissingVersion, NoTopic
+from spark_jobs.streaming.errors import MissingVersion, NoTopic, RoundFailed
 from spark_jobs.streaming.unitlog import shifts
-from spark_jobs.streaming.unitlog.planner import Content, Planner, read_line
+from spark_jobs.streaming.unitlog.planner import Content, Planner, ShiftEnd, read_line
 from spark_jobs.streaming.unitlog.rounds import Extent, Plan
 from spark_jobs.streaming.unitlog.shifts import Shift, Shifts, work
 from spark_jobs.streaming.unitlog.stage import Stage, register_step
@@ -111,6 +111,20 @@ def test_a_task_runs_all_rounds_of_a_shift(world: World) -> None:
     assert world.totals() == [SUMS[0], 0]
     assert work(world.units(), world.log, shift, [1]) == 20
     assert world.totals() == SUMS
+
+
+@pytest.mark.parametrize("value", [b"", b"hello", b"\xff", b"7", b'{"round":1}', b'{"of":[1]}', b"{}", b"[" * 100_000])
+def test_what_somebody_else_writes_to_the_rounds_log_is_passed_over(world: World, value: bytes) -> None:
+    """By the tasks of a shift, and by the next driver, which goes on with the round after the last."""
+    world.log.put(world.stage.rounds, 0, value)
+    plan = world.next(world.planner.begin())
+    world.log.put(world.stage.rounds, 0, value)
+    shift = world.planned(20)
+    world.log.put(world.stage.rounds, 0, value)
+    assert shift.first.order == plan.order
+    assert work(world.units(), world.log, shift, [0, 1]) == 20
+    assert world.totals() == SUMS
+    assert Planner(world.stage, world.log, world.time, world.contents).begin().number == 20
 
 
 def test_a_shift_of_one_round_ends_with_it(world: World) -> None:
@@ -329,7 +343,7 @@ def test_a_shift_ends_at_once_when_states_are_lost(
     with suppress(Killed):
         work(world.units(), SimpleNamespace(follow=losing), shift, [0, 1])  # type: ignore[arg-type]
     until = time.monotonic() + 10
-    while read_line(world.log.topics[world.stage.rounds][0][-1]) is not None:
+    while read_line(world.log.topics[world.stage.rounds][0][-1]) != ShiftEnd():
         assert time.monotonic() < until
         time.sleep(0.01)
     with pytest.raises(MissingVersion, match="is not there in every unit any more"):
@@ -354,7 +368,7 @@ def test_a_round_that_fails_is_logged_with_unit_and_round(world: World, caplog: 
     formatted = JsonLines()
     told: list[dict[str, object]] = []
     caplog.handler.addFilter(lambda record: told.append(json.loads(formatted.format(record))) or True)
-    with caplog.at_level(logging.ERROR, "springline.unit"), pytest.raises(ValueError, match="no number"):
+    with caplog.at_level(logging.ERROR, "springline.unit"), pytest.raises(RoundFailed, match="no number"):
         work(world.units(), world.log, shift, [0])
     (line,) = told
     assert (line["job"], line["stage"], line["unit"], line["level"]) == ("job", "add", 0, "error")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.streaming.errors import Gap, NoStamp
-from spark_jobs.streaming.unitlog.stamps import HEADER, Accepted, End, Stamp, Taken, accept
+from spark_jobs.streaming.errors import Gap
+from spark_jobs.streaming.unitlog.stamps import HEADER, PLACE, Accepted, End, Stamp, Taken, accept
 from spark_jobs.streaming.unitlog.step import Message
 
 
@@ -83,13 +84,28 @@ def test_units_upstream_are_taken_apart_from_each_other() -> None:
 
 
 def test_the_clock_of_a_unit_upstream_is_that_of_its_last_end() -> None:
-    """An end of the form before did not tell it: such a unit is not idle, since nobody knows as of when."""
+    """And so are whether it is idle, and its watermark."""
     idle = Stamp(1, 0, 1, 0, End(0, 5.0, 0, idle=True, clock=100.0))
-    old = b"\x03" + Stamp(1, 1, 1, 0, End(0, 7.0, 0, idle=True)).encode()[1:-8]
-    messages = [*log_of([idle, Stamp(1, 0, 2, 0)]), Message(9, b"", headers={HEADER: old})]
-    accepted = accept(messages, {}, 1, log="log")
-    assert accepted.clocks == {0: 100.0} and accepted.idle == {0}
-    assert accepted.watermarks == {0: 5.0, 1: 7.0}
+    accepted = accept(log_of([idle, Stamp(1, 0, 2, 0)]), {}, 1, log="log")
+    assert accepted.clocks == {0: 100.0} and accepted.idle == {0} and accepted.watermarks == {0: 5.0}
+
+
+def test_all_units_upstream_are_known_once_one_of_them_has_told_how_many_there_are() -> None:
+    """Of each stage: what none of them has sent yet is waited for."""
+    ends = [Stamp(1, 0, 1, 0, End(0, None, 0, units=2)), Stamp(1, PLACE + 1, 1, 0, End(0, None, 0, units=3))]
+    accepted = accept(log_of(ends), {}, 1, log="log")
+    assert accepted.upstream == {0, 1, PLACE, PLACE + 1, PLACE + 2}
+    assert accept([], {}, 1, log="log").upstream == frozenset()
+
+
+def test_a_unit_that_came_later_begins_with_the_round_that_says_so() -> None:
+    """A later attempt begins again with it; another round is a gap, as ever."""
+    whole = [replace(stamp, begins=True) for stamp in sent(2, 7, 2)]
+    following = sent(2, 8, 1)
+    accepted = accept(log_of([*whole[1:2], *whole[:1], *whole, *following]), {}, 1, log="log")
+    assert taken_of(accepted) == [b"2/7/0", b"2/7/1", b"2/8/0"] and accepted.dropped == 2
+    with pytest.raises(Gap, match="goes on with round 8"):
+        accept(log_of(following), {}, 1, log="log")
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
@@ -132,7 +148,10 @@ def test_a_missing_message_is_an_error_that_names_log_and_offset(stamps: list[St
 
 
 @pytest.mark.parametrize("headers", [{}, {HEADER: b""}, {HEADER: b"\x09" + bytes(45)}])
-def test_a_message_without_a_stamp_of_ours_is_refused(headers: dict[str, bytes]) -> None:
-    """Somebody else writes into a log that is between two stages."""
-    with pytest.raises(NoStamp, match=r"partials\[0\], offset 5"):
-        accept([Message(5, b"", headers=headers)], {}, 1, log="partials[0]")
+def test_a_message_without_a_stamp_of_ours_ends_nothing(headers: dict[str, bytes]) -> None:
+    """Somebody else writes into a log that is between two stages: the unit leaves it out, and says where."""
+    first, *rest = log_of(sent(0, 1, 2))
+    odd = Message(5, b"", headers=headers)
+    accepted = accept([first, odd, *rest], {}, 1, log="partials[0]")
+    assert taken_of(accepted) == [b"0/1/0", b"0/1/1"]
+    assert accepted.foreign == (5,)

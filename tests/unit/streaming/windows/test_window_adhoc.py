@@ -90,6 +90,27 @@ def test_what_slices_do_not_hold_is_refused_with_what_they_do(sql: str) -> None:
     assert "by kind WHERE bytes > 1 in slices of 20 s (for big)" in str(caught.value)
 
 
+def test_what_can_be_asked_is_said_before_anybody_tries() -> None:
+    """And each of it is answered."""
+    of = job()
+    big, flows = AdHoc(of.registry).askable()
+    assert (flows.stream, flows.keys, flows.where, flows.seconds, flows.queries) == (
+        "S",
+        ("sip", "kind"),
+        "",
+        60,
+        ("flows",),
+    )
+    assert set(flows.aggregates) == {"count(*)", "count(bytes)", "sum(bytes)", "avg(bytes)", "count(DISTINCT load)"}
+    assert (big.keys, big.where, big.seconds) == (("kind",), "bytes > 1", 20)
+    for each in (flows, big):
+        where = f" WHERE {each.where}" if each.where else ""
+        for aggregate in each.aggregates:
+            for key in each.keys:
+                sql = f"SELECT {key}, {aggregate} AS v FROM {each.stream}{where} GROUP BY {key}"
+                assert rows(ask(f"{sql} WINDOWING {each.seconds:g} s", of)), sql
+
+
 def test_rows_and_landmarks_cannot_be_asked_for() -> None:
     """They need more than slices."""
     with pytest.raises(BadQuery, match="query 'ad hoc': it can be asked over all that is held"):

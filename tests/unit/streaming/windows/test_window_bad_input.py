@@ -5,6 +5,12 @@ import json
 import pyarrow as pa
 import pytest
 
+from spark_jobs.streaming.windows import held
+from spark_jobs.streaming.windows.errors import QueryFailed
+from spark_jobs.streaming.windows.grouping import Grouping
+from spark_jobs.streaming.windows.query import Query
+from spark_jobs.streaming.windows.results import finished
+from spark_jobs.streaming.windows.stream import Stream
 from tests.support.windows_job import Job, csv, ipc, registry, stream
 
 T = 1_700_000_040
@@ -12,10 +18,10 @@ COUNT = {"q": "SELECT sip, count(*) AS n, sum(bytes) AS b, sum(load) AS l FROM S
 GOOD = (T, "x", "a", 1, 0.5)
 
 
-def run(*messages: bytes, timestamp: float = 0.0, **settings: object) -> Job:
+def run(*messages: bytes, timestamp: float = 0.0, clock: float | None = None, **settings: object) -> Job:
     """One round of those messages."""
     job = Job(registry(COUNT, stream(**settings)))
-    job.round(messages, timestamp=timestamp)
+    job.round(messages, timestamp=timestamp, clock=clock)
     job.finish()
     return job
 
@@ -31,20 +37,21 @@ def reasons(job: Job) -> list[tuple[int, str]]:
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (b"\x93\xff\x00binary", "not CSV: byte 0 is not UTF-8"),
-        (b"a\0b\n", "not CSV: it holds a byte 0"),
-        (b'1700000040,"x,a,1,1\n', "not CSV: a quote is never closed"),
+        (b"\x93\xff\x00binary", "row 1: not UTF-8, at byte 0"),
+        (b"a\0b\n", "row 1: a byte 0, at byte 1"),
+        (b'1700000040,"x,a,1,1\n', "row 1: a quote is not closed, or its field goes on behind it"),
         (b"no rows at all", "row 1: 1 fields instead of 5"),
         (csv((T, "x", "a", 1)), "row 1: 4 fields instead of 5"),
         (csv((*GOOD, 7)), "row 1: 6 fields instead of 5"),
-        (csv((T, "x", "a", "1.5", 1)), "row 1: bytes is no int"),
-        (csv((T, "x", "a", "9" * 19, 1)), "row 1: bytes is no int"),
-        (csv((T, "x", "a", "-", 1)), "row 1: bytes is no int"),
-        (csv((T, "x", "a", 1, "1.5.2")), "row 1: load is no float"),
-        (csv((T, "x", "a", 1, "1_0")), "row 1: load is no float"),
+        (csv((T, "x", "a", "1.5", 1)), "row 1: bytes is no int: 1.5"),
+        (csv((T, "x", "a", "9" * 19, 1)), "row 1: bytes is no int: 9999999999999999999"),
+        (csv((T, "x", "a", "-", 1)), "row 1: bytes is no int: -"),
+        (csv((T, "x", "a", 1, "1.5.2")), "row 1: load is no float: 1.5.2"),
+        (csv((T, "x", "a", 1, "1_0")), "row 1: load is no float: 1_0"),
+        (csv((T, "x", "a", 1, "1e999")), "row 1: load is no float: 1e999"),
         (csv((T, "x", "a", 1, "")), None),
         (csv(("", "x", "a", 1, 1)), "row 1: time is no time in the unit s"),
-        (csv(("soon", "x", "a", 1, 1)), "row 1: time is no float"),
+        (csv(("soon", "x", "a", 1, 1)), "row 1: time is no float: soon"),
         (csv((0, "x", "a", 1, 1)), "row 1: time is outside 2000-01-01T00:00:00 to 2100-01-01T00:00:00"),
         (csv((253_370_764_800, "x", "a", 1, 1)), "row 1: time is outside 2000-01-01T00:00:00 to 2100-01-01T00:00:00"),
         (csv(("1e300", "x", "a", 1, 1)), "row 1: time is no time in the unit s"),
@@ -64,11 +71,11 @@ def test_bad_rows_of_a_message_are_told_once_for_each_reason() -> None:
     job = run(csv(GOOD, (1, 2), GOOD, (T, "x", "a", "q", 1), (1, 2), (3, 4)), csv((1, 2)))
     assert counted(job) == 2
     assert reasons(job) == [
+        (0, "row 4: bytes is no int: q"),
         (0, "3 rows, the first is row 2: 2 fields instead of 5"),
         (1, "row 1: 2 fields instead of 5"),
-        (0, "row 4: bytes is no int"),
     ]
-    assert job.dead[0].value == b"1,2\n1,2\n3,4\n"
+    assert job.dead[1].value == b"1,2\n1,2\n3,4\n"
 
 
 def test_csv_may_be_quoted_end_in_cr_lf_have_empty_lines_and_no_last_line_end() -> None:
@@ -100,11 +107,20 @@ def test_numbers_of_many_digits_are_read_exactly() -> None:
         assert row["l"] == (None if text == "NaN" else float(text)), text
 
 
-def test_a_time_far_ahead_of_its_message_is_refused_if_the_stream_says_so() -> None:
-    """One clock that is wrong would close every window."""
-    job = run(csv(GOOD, (T + 61, "x", "a", 1, 1)), timestamp=T, ahead=60.0)
+def test_a_time_far_ahead_of_the_rounds_clock_is_refused() -> None:
+    """One clock that is wrong would close every window; a message's own time may be of that clock too."""
+    job = run(csv(GOOD, (T + 62, "x", "a", 1, 1)), timestamp=T + 62, clock=T, ahead=60.0)
     assert counted(job) == 1
-    assert reasons(job) == [(0, "row 2: time is more than 60 s after the message was appended")]
+    assert reasons(job) == [(0, "row 2: time is more than 60 s ahead of the clock")]
+
+
+def test_a_row_of_the_year_2099_is_refused_unless_a_stream_says_otherwise() -> None:
+    """A day ahead is the most; the windows of all other rows are told as ever."""
+    declared = Stream.from_json({"name": "S", "fields": [["t", "float"]], "time": "t"})
+    assert declared.ahead == 86_400
+    job = run(csv(GOOD, (4_070_908_800, "x", "a", 1, 1)), csv(GOOD), clock=T, ahead=declared.ahead)
+    assert counted(job) == 2 and job.counts["late"] == 0
+    assert reasons(job) == [(0, "row 2: time is more than 86400 s ahead of the clock")]
 
 
 @pytest.mark.parametrize(
@@ -130,15 +146,36 @@ def batch(**columns: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(kept)
 
 
+def of_buffers(kind: pa.DataType, *buffers: bytes) -> pa.Array:
+    """One value, whose bytes nobody has checked."""
+    return pa.Array.from_buffers(kind, 1, [None, *map(pa.py_buffer, buffers)])
+
+
+ODD_TEXT = of_buffers(pa.string(), b"\0\0\0\0\2\0\0\0", b"\xff\xfe")
+ODD_INDEX = pa.DictionaryArray.from_arrays(of_buffers(pa.int8(), b"\x09"), pa.array(["x"]), safe=False)
+
+
+def ending_beyond(name: str, **columns: pa.Array) -> bytes:
+    """A message with a text that ends far behind all bytes that there are."""
+    value, ends = ipc(batch(**{name: pa.array(["x" * 291]), **columns})), b"\0\0\0\0\x23\1\0\0"
+    before, behind = value.rsplit(ends, 1)
+    return before + b"\0\0\0\0\0\0\0\x7f" + behind
+
+
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
         (b"not arrow", "not an Arrow stream"),
+        (b"", "not an Arrow stream"),
+        (ipc(batch(sip=ODD_TEXT)), "column sip: Invalid UTF8"),
+        (ending_beyond("sip"), "column sip: Length spanned by"),
+        (ipc(batch(sip=ODD_INDEX)), "column sip: Dictionary indices"),
+        (ipc(batch(time=None)).replace(b"sip", b"\xff\xfep"), "not an Arrow stream: 'utf-8' codec"),
         (ipc(batch())[:-60], "not an Arrow stream"),
         (ipc(batch(bytes=None)), "column bytes is missing, or there twice; there are time, sip, load"),
         (ipc(batch(bytes=pa.array(["1"]))), "column bytes is string, and int was declared"),
         (ipc(batch(bytes=pa.array([1.5]))), "column bytes is double, and int was declared"),
-        (ipc(batch(bytes=pa.array([2**63], pa.uint64()))), "Integer value 9223372036854775808"),
+        (ipc(batch(bytes=pa.array([2**63], pa.uint64()))), "not as declared: Integer value 9223372036854775808"),
         (ipc(batch(sip=pa.array([1]))), "column sip is int64, and text was declared"),
         (ipc(batch(time=pa.array([None], pa.float64()))), "row 1: time is no time in the unit s"),
         (ipc(batch(time=pa.array([1.0]))), "row 1: time is outside"),
@@ -168,14 +205,73 @@ def test_arrow_columns_may_come_in_types_that_fit_and_in_any_order() -> None:
     assert not job.dead
 
 
+def test_an_arrow_column_that_nobody_wants_may_hold_anything() -> None:
+    """A row of such a message that is refused is told with all of the message, since no part of it can be written."""
+    refused = ending_beyond("other", time=pa.array([1.0]))
+    job = run(ending_beyond("other"), refused, form="arrow")
+    assert counted(job) == 1
+    (letter,) = job.dead
+    assert (letter.offset, letter.value) == (1, refused) and letter.reason.startswith("row 1: time is outside")
+
+
+def test_a_csv_field_of_nothing_is_null_and_two_quotes_are_an_empty_text() -> None:
+    """A number in quotes is one, blanks may stand around it, and a delimiter behind the last field."""
+    rows = [b'1700000040,x,"",1,\n', b"1700000040,x,,1,\n", b'1700000040,x,"", 1\t,"0.5",\n', b'"1700000040",x,"a",,\n']
+    job = Job(registry({"q": "SELECT kind, count(*) AS n, sum(bytes) AS b FROM S GROUP BY kind WINDOWING 60 s"}))
+    job.round(rows)
+    job.finish()
+    assert sorted(((row["kind"], row["n"], row["b"]) for row in job.rows("q")), key=repr) == [
+        ("", 2, 2), ("a", 1, None), (None, 1, 1),
+    ]  # fmt: skip
+    assert not job.dead
+
+
+def test_a_quote_within_a_field_is_a_quote_and_one_that_is_not_closed_takes_its_line_alone() -> None:
+    """What follows in its message is read, also where a quoted field goes on behind its quote."""
+    good, inch = b"1700000040,x,a,1,1\n", b'1700000040,5" or 6",a,1,1\n'
+    bad = [b'1700000040,"x,a,1,1\n', b'1700000040,"x"y,a,1,1\n', b'1700000040,x,a,1,"1\n']
+    job = run(inch + good.join(bad) + good)
+    assert counted(job) == 4
+    reason = "3 rows, the first is row 2: a quote is not closed, or its field goes on behind it"
+    assert reasons(job) == [(0, reason)]
+    assert job.dead[0].value == b"".join(bad)
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("9223372036854775807", True), ("-9223372036854775808", True), ("9223372036854775808", False),
+        ("-9223372036854775809", False), ("+0000000000000000000000000012", True), ("99999999999999999999999", False),
+        ("18446744073709551617", False), ("1e3", False), ("+-1", False), ("+", False), ("  ", False), ("1 2", False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_a_whole_number_has_64_bits(form: str, text: str, fits: bool) -> None:
+    """All of them, and one that is beyond is refused rather than another number."""
+    fits = fits and not (form == "json" and text.startswith("+"))  # which is no number in JSON
+    message = csv((T, "x", "a", text, 1)) if form == "csv" else b'{"time":1700000040,"bytes":%s}' % text.encode()
+    job = Job(registry({"q": "SELECT max(bytes) AS b FROM S WINDOWING 60 s"}, stream(form=form)))
+    job.round([message])
+    job.finish()
+    assert [row["b"] for row in job.rows("q")] == ([int(text)] if fits else [])
+    assert len(job.dead) == (not fits)
+
+
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
         (b"{", "row 1: not a JSON object"),
+        (b"null", "row 1: not a JSON object, at byte 0"),
+        (b"[" * 100_000, "row 1: not a JSON object, at byte 0"),
+        (b'{"a":' * 100_000, "row 1: not a JSON object of at most 1,000 levels"),
+        (b'{"sip":"\\ud800"}', "row 1: half of a surrogate pair, at byte 8"),
+        (b'{"sip":"\xff"}', "row 1: not UTF-8, at byte 8"),
+        (b'{"sip":"x","sip":"y"}', "row 1: sip is there twice"),
+        (b'{"time":1700000040} {"time":1700000040}', "row 1: not a JSON object, at byte 20"),
         (b"[1]", "row 1: not a JSON object"),
-        (json.dumps({"time": T, "sip": 5}).encode(), "row 1: sip is no text"),
-        (json.dumps({"time": T, "bytes": 1.5}).encode(), "row 1: bytes is no int"),
-        (json.dumps({"time": T, "bytes": True}).encode(), "row 1: bytes is no int"),
+        (json.dumps({"time": T, "sip": 5}).encode(), "row 1: sip is no text: 5"),
+        (json.dumps({"time": T, "bytes": 1.5}).encode(), "row 1: bytes is no int: 1.5"),
+        (json.dumps({"time": T, "bytes": True}).encode(), "row 1: bytes is no int: true"),
         (json.dumps({"time": T, "bytes": 2**63}).encode(), "row 1: bytes is no int"),
         (json.dumps({"sip": "x"}).encode(), "row 1: time is no time in the unit s"),
         (json.dumps({"time": 5.0}).encode(), "row 1: time is outside"),
@@ -188,3 +284,38 @@ def test_a_bad_json_record_is_a_dead_letter_and_its_neighbours_count(bad: bytes,
     assert counted(job) == 3
     ((offset, told),) = reasons(job)
     assert (offset, told[: len(reason)]) == (1, reason)
+
+
+def test_an_error_of_a_query_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or those that share the work; the unit log adds where the rows are."""
+
+    def fail(*_: object) -> None:
+        raise ValueError("no such thing")
+
+    monkeypatch.setattr(Grouping, "add", fail)
+    with pytest.raises(QueryFailed, match=r"^query q: ValueError: no such thing$"):
+        run(csv(GOOD))
+    job = Job(registry({**COUNT, "r": COUNT["q"]}, stream()))
+    with pytest.raises(QueryFailed, match=r"^one of the queries q, r: ValueError: no such thing$"):
+        job.round([csv(GOOD)])
+
+
+def test_a_group_that_a_query_fails_for_is_a_dead_letter_and_the_others_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is of no message alone: the letter has the group, its window and the query."""
+
+    def told(query: Query, groups: pa.RecordBatch, keys: list[str], begin: int, end: int) -> pa.RecordBatch:
+        if "y" in groups.column("k0").to_pylist():
+            raise OverflowError("too much")
+        return finished(query, groups, keys, begin, end)
+
+    monkeypatch.setattr(held, "finished", told)
+    job = run(csv(GOOD, (T, "y", "a", 1, 1), (T, "y", "b", 1, 1), (T, "z", "a", 1, 1)))
+    assert sorted(row["sip"] for row in job.rows("q")) == ["x", "z"]
+    (letter,) = job.dead
+    assert json.loads(letter.value)["k0"] == "y" and letter.offset == -1 and job.counts["failed"] == 1
+    assert letter.reason == (
+        "query q: OverflowError: too much; for a group of 2 rows in the window from 2023-11-14T22:14:00+00:00 to "
+        "2023-11-14T22:15:00+00:00"
+    )

@@ -9,6 +9,8 @@ from spark_jobs.streaming.inputs.flows import BLOCK, Flows
 from spark_jobs.streaming.windows.registry import Registry
 from tests.support.windows_job import Job
 
+CLOCK = 1_800_000_000.0  # of rounds: no row is ahead of it
+
 
 def test_rows_are_the_same_for_the_same_seed_however_they_are_cut() -> None:
     """Also across the blocks that they are drawn in."""
@@ -59,6 +61,7 @@ def test_every_form_gives_the_same_counts() -> None:
     for form in ("csv", "arrow", "json"):
         sql = "SELECT sip, type, timestamp, count(*) AS n, sum(bytes) AS b FROM flows GROUP BY sip, type, timestamp"
         job = Job(Registry.of([flows.declared(form)]).register("q", f"{sql} WINDOWING 60 s"), stream_name="flows")
+        job.clock = CLOCK
         job.round(list(Flows(3_000).messages(form, size=500)))
         job.finish()
         found.append(job.rows("q"))
@@ -76,6 +79,7 @@ def test_flights_come_in_the_order_of_their_times_at_the_speed_that_was_asked_fo
     registry = Registry.of([flights.declared()])
     sql = "SELECT origin, time, count(*) AS n, avg(dep_delay) AS d FROM flights GROUP BY origin, time WINDOWING 1 day"
     job = Job(registry.register("q", sql), stream_name="flights")
+    job.clock = CLOCK
     job.round([message.value for message in due])
     job.finish()
     assert sum(row["n"] for row in job.rows("q")) == 2_000

@@ -6,7 +6,8 @@ from sqlglot import parse_one
 
 from spark_jobs.streaming.windows.clause import Hop, Landmark, Rows
 from spark_jobs.streaming.windows.errors import BadQuery, BadStream
-from spark_jobs.streaming.windows.expressions import Scope, checked
+from spark_jobs.streaming.windows.expressions import checked
+from spark_jobs.streaming.windows.operations import Scope
 from spark_jobs.streaming.windows.query import read
 from spark_jobs.streaming.windows.stream import Field, Stream
 from tests.support.windows_job import stream
@@ -172,7 +173,7 @@ def test_a_stream_survives_json() -> None:
     """What is not told has its default, and what means nothing is refused."""
     told = stream(form="json", ahead=5.0).as_json()
     assert Stream.from_json(told) == stream(form="json", ahead=5.0)
-    assert Stream.from_json({k: told[k] for k in ("name", "fields", "time")}) == stream()
+    assert Stream.from_json({k: told[k] for k in ("name", "fields", "time")}) == stream(ahead=86_400.0)
     with pytest.raises(BadStream, match="lateless means nothing here"):
         Stream.from_json({**told, "lateless": 1})
     with pytest.raises(BadStream, match="time must be declared"):

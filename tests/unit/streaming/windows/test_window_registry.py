@@ -73,3 +73,20 @@ def test_a_registry_survives_json() -> None:
     """With its streams and versions."""
     registry = EMPTY.register("flows", COUNT).register("kinds", OTHER).cancel("flows")
     assert Registry.from_json(json.loads(json.dumps(registry.as_json()))) == registry
+
+
+def test_a_stream_that_is_declared_otherwise_holds_from_the_next_version_on() -> None:
+    """Its queries are read again; the same declaration changes nothing."""
+    before = EMPTY.register("q", "SELECT count(*) AS n FROM S WINDOWING 60 s")
+    assert before.declared(stream()) is before
+    after = before.declared(stream(lateness=5.0))
+    assert (after.version, after.registered) == (before.version + 1, before.registered)
+    assert [[query.lateness for query in each.queries()] for each in (before, after)] == [[0], [5_000_000]]
+
+
+def test_a_stream_that_a_query_does_not_fit_is_refused() -> None:
+    """Nothing has changed then."""
+    before = EMPTY.register("q", "SELECT sip, count(*) AS n FROM S GROUP BY sip WINDOWING 60 s")
+    fields = tuple(field for field in stream().fields if field.name != "sip")
+    with pytest.raises(BadQuery, match="sip"):
+        before.declared(stream(fields=fields))

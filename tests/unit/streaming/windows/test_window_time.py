@@ -1,5 +1,7 @@
 """Late rows, idle units, and when windows are emitted."""
 
+import json
+
 import pytest
 
 from spark_jobs.streaming.unitlog.step import Input, Message, Round, State
@@ -139,11 +141,63 @@ def test_a_unit_whose_rows_are_not_admitted_is_not_idle() -> None:
     assert job.counts["late"] == 0 and windows(job) == [(0, 3)]
 
 
+def test_the_first_unit_that_resumes_closes_no_window_of_the_others() -> None:
+    """All were idle; the rows of the others come a moment later, for windows that it is past already."""
+    job = Job(registry(COUNT), mappers=2)
+    job.round(flows(1), flows(2), clock=100)
+    job.round(clock=111)
+    job.round(flows(600), [], clock=700)
+    job.round([], flows(545), clock=701)
+    job.round(flows(660), flows(661), clock=702)
+    assert job.counts["late"] == 0
+    assert windows(job) == [(0, 2), (540, 1), (600, 1)]
+
+
+def test_a_unit_that_stays_idle_after_the_others_have_resumed_holds_them_back_for_as_long_as_ever() -> None:
+    """Ten seconds here, by the clock of the rounds."""
+    job = Job(registry(COUNT), mappers=2)
+    job.round(flows(1), flows(2), clock=100)
+    job.round(clock=111)
+    for clock in (700, 705, 709):
+        job.round(flows(clock), [], clock=clock)
+    assert windows(job) == []
+    job.round(flows(720), [], clock=710)
+    assert windows(job) == [(0, 2), (660, 3)]
+
+
+def test_a_unit_that_was_idle_at_an_earlier_round_than_the_others_have_ended_is_waited_for() -> None:
+    """A reducer has taken the round in which one resumes, and not yet that of the other one."""
+    time = EventTime().after({0: 60.0, 1: 60.0}, {0, 1}, range(2), {0: 100.0, 1: 100.0})
+    ahead = time.after({0: 600.0, 1: 60.0}, {1}, range(2), {0: 200.0, 1: 199.0})
+    assert ahead.closed == time.closed == 60_000_000
+    assert ahead.after({0: 600.0, 1: 60.0}, {1}, range(2), {0: 200.0, 1: 200.0}).closed == 600_000_000
+    still = time.after({0: 60.0, 1: 60.0}, {0, 1}, range(2), {0: 150.0, 1: 151.0})
+    assert still.closed == 110_000_000 and still.idle_since == 100.0
+
+
+def test_rows_that_come_for_slices_which_others_have_closed_are_dead_letters() -> None:
+    """By group, with where they are in the topic; so no row vanishes."""
+    job = Job(registry({"q": "SELECT kind, count(*) AS n FROM S GROUP BY kind WINDOWING 60 s"}), mappers=2)
+    job.round(flows(1), flows(2), clock=100)
+    job.round(flows(61), [], clock=105)
+    job.round(flows(62), [], clock=111)
+    job.round([], flows(3, 4, 64), clock=112)
+    job.finish()
+    assert sum(row["n"] for row in job.rows("q")) == 5
+    (letter,) = job.dead
+    assert job.counts["late"] == 2 and (letter.partition, letter.offset) == (1, 1)
+    assert json.loads(letter.value) == {"slice": "2023-11-14T22:14:00+00:00", "k0": "a", "rows()": 2}
+    assert letter.reason == (
+        "late: 2 rows among offsets 1 to 1, for q: other partitions had closed their slices, up to "
+        "2023-11-14T22:15:02+00:00, while this one was idle; a line is a group"
+    )
+
+
 def test_event_time_never_goes_back() -> None:
     """A unit that falls idle and comes back with an older time does not open what was closed."""
-    time = EventTime().after({0: 100.0}, {1}, range(2), 1.0)
+    time = EventTime().after({0: 100.0}, {1}, range(2), {0: 1.0, 1: 1.0})
     assert time.closed == 100_000_000
-    assert time.after({0: 100.0, 1: 40.0}, (), range(2), 2.0).closed == 100_000_000
+    assert time.after({0: 100.0, 1: 40.0}, (), range(2), {0: 2.0, 1: 2.0}).closed == 100_000_000
     assert EventTime.from_json(time.as_json()) == time
 
 
@@ -210,4 +264,4 @@ def test_a_buffer_that_no_mapper_sent_stops_the_reducer(value: bytes) -> None:
     versions = {"queries": registry(COUNT).as_json()}
     given = Input("windows", 3, Round(1, 1, 0.0, versions), [Message(17, value)])
     with pytest.raises(BadPartial, match="windows, unit 3, offset 17"):
-        Reducer("S", 1)(State(), given)
+        Reducer("S", "rows")(State(), given)

@@ -1,0 +1,133 @@
+"""Messages drawn at random: whatever bytes come, good rows around them are used, the others are dead letters."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.support.decoder_process import Decoded, DecoderProcess, decode
+from tests.support.odd_messages import NAMES, WRITERS, T, damaged, rows
+from tests.support.windows_job import FIELDS
+
+GOOD = (T, "x", "a", 1, 0.5)
+_BLANKS = b" \t\r\n"
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[DecoderProcess]:
+    """One for all examples."""
+    found = DecoderProcess()
+    yield found
+    found.close()
+
+
+def around(form: str) -> bytes:
+    """A message of one good row."""
+    return WRITERS[form][0]([GOOD])
+
+
+def content(*values: bytes) -> Counter[int]:
+    """The bytes that are no blanks: empty lines are no rows."""
+    return Counter(byte for value in values for byte in value if byte not in _BLANKS)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("form", ["csv", "json"])
+@settings(deadline=None)
+@given(st.data())
+def test_every_row_of_a_damaged_message_is_used_or_in_a_dead_letter(
+    form: str, process: DecoderProcess, data: st.DataObject
+) -> None:
+    """By windows and joins alike, to the last byte; the messages around it are unharmed, and know nothing of it."""
+    odd = data.draw(damaged(form))
+    together = process.decode(form, [around(form), odd, around(form)], windows=True)
+    used = [value for offset, value in together.originals if offset == 1]
+    lost = [value for offset, _, value in together.dead]
+    assert {offset for offset, _, _ in together.dead} <= {1}
+    assert content(*used, *lost) == content(odd)
+    assert len(together.rows) == len(together.originals) == len(used) + 2
+    alone = process.decode(form, [odd])
+    assert alone.rows == together.rows[1:-1]
+    assert [letter[1:] for letter in alone.dead] == [letter[1:] for letter in together.dead]
+
+
+@pytest.mark.fuzz
+@settings(deadline=None)
+@given(damaged("arrow"))
+def test_a_damaged_arrow_message_is_used_or_a_dead_letter(process: DecoderProcess, odd: bytes) -> None:
+    """As a whole; the messages around it are unharmed, and the process that reads it lives on."""
+    good = around("arrow")
+    together = process.decode("arrow", [good, odd, good], windows=True)
+    assert [offset for offset, _, _ in together.dead] in ([], [1])
+    assert all(value == odd for _, _, value in together.dead)
+    assert not (together.dead and any(offset == 1 for offset, _ in together.originals))
+    assert len([offset for offset, _ in together.originals if offset != 1]) == 4
+
+
+@pytest.mark.fuzz
+@settings(deadline=None)
+@given(damaged("json"))
+@example(b'{"time":1,"load":NaN}')
+def test_a_line_of_json_is_read_as_python_reads_it(odd: bytes) -> None:
+    """Or is a dead letter: then Python does not read it either, or it does not fit."""
+    found = decode("json", [odd])
+    kinds = {each.name: each.type for each in sorted(FIELDS, key=lambda each: each.name)}
+    expected = [row for line in odd.split(b"\n") if (row := _as_python_has_it(line, kinds)) is not None]
+    assert list(map(repr, found.rows)) == list(map(repr, expected))
+
+
+def _as_python_has_it(line: bytes, kinds: dict[str, str]) -> dict[str, Any] | None:
+    """The wanted fields of an object; None if it is none of ours."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal twice
+        names = [name for name, _ in pairs if name in kinds]
+        twice = len(set(names)) < len(names)  # of the outermost, which comes last
+        return dict(pairs)
+
+    twice = False
+    if not line.strip(_BLANKS) or b"\0" in line:
+        return None
+    try:
+        told = json.loads(line.decode(), object_pairs_hook=once)
+        json.dumps(told, ensure_ascii=False).encode()  # half of a surrogate pair is no character
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(told, dict) or twice:
+        return None
+    row = {name: told.get(name) for name in kinds}
+    for name, value in row.items():
+        fits = {"int": int, "float": (int, float), "text": str}[kinds[name]]
+        if value is None:
+            continue
+        if not isinstance(value, fits) or isinstance(value, bool):
+            return None
+        if kinds[name] == "int" and not -(2**63) <= value < 2**63:
+            return None
+        if kinds[name] == "float":
+            row[name] = float(value) if value == value else None
+    return row
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("form", WRITERS)
+@settings(deadline=None)
+@given(rows, st.data())
+def test_rows_are_read_as_they_were_written_however_messages_are_cut(
+    form: str, found: list[tuple[Any, ...]], data: st.DataObject
+) -> None:
+    """Null, an empty text, quotes, line ends, and whole numbers to the end of 64 bits; in every form the same."""
+    write = data.draw(st.sampled_from(WRITERS[form]))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(found)), max_size=3)))
+    parts = [found[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(found)], strict=True) if begin < end]
+    decoded: Decoded = decode(form, [write(part) for part in parts])
+    if form == "arrow":  # whose messages end with their first row once more
+        parts = [[*part, part[0]] for part in parts]
+    assert not decoded.dead
+    assert decoded.rows == [dict(zip(NAMES, row, strict=True)) for part in parts for row in part]

@@ -1,0 +1,85 @@
+"""A declaration that was changed since the job ran: it holds from the next start on, or the job says why it cannot."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.streaming.errors import BadJob
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.jobs import job_of
+from spark_jobs.streaming.join.job import JoinJob
+from spark_jobs.streaming.parts import Job
+from tests.support.declarations import join_sides, written
+
+STREAM = '[job.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
+QUERY = '[job.queries]\nq = "SELECT k, count(*) AS n FROM job GROUP BY k WINDOWING 5 s"\n'
+JOIN = '[job]\nkind = "join"\non = "{on}"\nunits = 2\nkeep = {keep}\n' + join_sides("job", "one", "two")
+
+
+def declared(folder: Path, text: str) -> Job:
+    """The job that a file declares."""
+    return job_of(written(folder, text), "job")
+
+
+def windows(folder: Path, stream: str = STREAM, query: str = QUERY) -> Job:
+    """A job with that stream and query."""
+    return declared(folder, f'[job]\ntopic = "t"\n{stream}{query}')
+
+
+def test_a_changed_stream_holds_from_the_next_start_on_and_that_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was not declared anew stays; nothing is told where nothing has changed."""
+    folder = JobFolder(tmp_path / "job")
+    windows(tmp_path).prepare(folder)
+    with caplog.at_level(logging.INFO, "springline.stream"):
+        windows(tmp_path).prepare(folder)
+        assert not caplog.messages
+        windows(tmp_path, f"{STREAM}idle = 77.0\nlateness = 2.0\n").prepare(folder)
+    registry = folder.registry()
+    assert registry is not None and registry.stream("job").idle == 77.0 and registry.version == 2
+    (told,) = caplog.messages
+    assert told == "job: its stream has changed: lateness, idle; that holds from the next round on"
+
+
+def test_a_changed_stream_that_a_registered_query_does_not_fit_is_refused(tmp_path: Path) -> None:
+    """With what helps; the stream stays as it was."""
+    folder = JobFolder(tmp_path / "job")
+    windows(tmp_path).prepare(folder)
+    changed = windows(tmp_path, STREAM.replace('"k"', '"key"'), "")
+    expected = r"\[job.stream\] has changed, and a registered query does not fit it: query 'q'.*streams cancel job q"
+    with pytest.raises(BadJob, match=expected):
+        changed.prepare(folder)
+    registry = folder.registry()
+    assert registry is not None and [field.name for field in registry.stream("job").fields] == ["t", "k"]
+
+
+def test_a_query_that_is_declared_otherwise_than_it_is_registered_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It counts when the job first starts; people may have changed it since."""
+    folder = JobFolder(tmp_path / "job")
+    windows(tmp_path).prepare(folder)
+    with caplog.at_level(logging.INFO, "springline.stream"):
+        windows(tmp_path, query=QUERY.replace("5 s", "9 s")).prepare(folder)
+    assert [message.partition(", and")[0] for message in caplog.messages] == ["job: q: what is registered counts"]
+
+
+def test_the_predicate_of_a_join_that_ran_is_refused_until_it_begins_anew(tmp_path: Path) -> None:
+    """Its units hold what was stored for the one before; what tuples do not depend on may change."""
+    folder = JobFolder(tmp_path / "job")
+    folder.path.mkdir()
+    first = declared(tmp_path, JOIN.format(on="l.k = r.k", keep=60.0))
+    first.prepare(folder)
+    declared(tmp_path, JOIN.format(on="l.k = r.k", keep=30.0)).prepare(folder)
+    changed = declared(tmp_path, JOIN.format(on="l.k = r.k AND l.k > 1", keep=60.0))
+    with pytest.raises(BadJob, match=r"job 'job': on cannot be changed, .* begin anew: `.*forget job`"):
+        changed.prepare(folder)
+    assert isinstance(changed, JoinJob)
+    changed.begin_anew(folder)
+    changed.prepare(folder)
+    assert json.loads((folder.path / "condition.json").read_text())["where"] == "l.k = r.k AND l.k > 1"
