@@ -30,7 +30,7 @@ with DAG(
             None,
             type=["null", "string"],
             pattern=r"^(\d{4}-\d{2}-\d{2})?$",
-            description="The day, as 2013-01-05; empty: the run's logical date",
+            description="The day, as 2013-01-05; empty: that of the run's data interval",
         ),
     },
     default_args=PATIENT,

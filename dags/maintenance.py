@@ -8,14 +8,16 @@ from datetime import datetime, timedelta
 from airflow.sdk import DAG
 
 from springline_airflow.persisting import MaintenanceOperator
+from springline_airflow.pools import FIRST, UPKEEP
 
 with DAG(
     "maintenance",
     schedule="*/5 * * * *",
     start_date=datetime(2013, 1, 1),
     catchup=False,
+    is_paused_upon_creation=False,  # nobody else notices a loss before it is read
     max_active_runs=1,
-    default_args={"retries": 1, "retry_delay": timedelta(seconds=10)},
+    default_args={"retries": 1, "retry_delay": timedelta(seconds=10), "pool": UPKEEP.name, **FIRST},
     doc_md=__doc__,
     tags=["springline"],
 ):

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from airflow.sdk import DAG, Param
 
+from springline_airflow.pools import FIRST, UPKEEP
 from springline_airflow.recovering import DAG_ID, RecoverOperator
 from springline_airflow.retrying import PATIENT
 
@@ -17,7 +18,7 @@ with DAG(
     start_date=datetime(2013, 1, 1),
     is_paused_upon_creation=False,  # it does nothing until somebody asks
     max_active_runs=4,
-    default_args=PATIENT,
+    default_args={**PATIENT, "pool": UPKEEP.name, **FIRST},
     params={
         "path": Param(
             type="string", minLength=1, maxLength=1000, description="The dataset, such as etl/2013-01-05/clean"

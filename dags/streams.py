@@ -7,6 +7,7 @@ from airflow.sdk import DAG, Param
 from spark_jobs.streaming.jobs import read_jobs
 from spark_jobs.streaming.settings import StreamSettings
 from spark_jobs.streaming.windows.job import WindowsJob
+from springline_airflow.pools import FIRST, UPKEEP
 from springline_airflow.streams import StreamOperator, dag_of
 
 for name, job in read_jobs(StreamSettings().declarations).items():
@@ -15,7 +16,8 @@ for name, job in read_jobs(StreamSettings().declarations).items():
         schedule=None,
         start_date=datetime(2013, 1, 1),
         max_active_runs=1,
-        default_args={"retries": 3, "retry_delay": timedelta(seconds=10)},
+        # A stream that has to be started again is not to wait for a slot behind a backfill.
+        default_args={"retries": 3, "retry_delay": timedelta(seconds=10), "pool": UPKEEP.name, **FIRST},
         params={"queries": Param({}, type="object", description="Queries to register or to change, SQL by name")}
         if isinstance(job, WindowsJob)
         else {},

@@ -180,9 +180,9 @@ class CompletenessOperator(BaseOperator):
         return {"job": self.job, "begin": awaited.begin, "end": awaited.end, "marks": _texts(marks)}
 
     def _check_none_lost(self, awaited: Awaited) -> None:
-        dead = tracked_job_of(StreamSettings().declarations, self.job).dead
+        job = tracked_job_of(StreamSettings().declarations, self.job)
         with self._open_log() as log:
-            lost = failures_within(log, dead, _numbers(awaited.begin), _numbers(awaited.end))
+            lost = failures_within(log, job.dead, job.topic, _numbers(awaited.begin), _numbers(awaited.end))
             shown = [f"{each.partition}:{each.offset} ({each.reason})" for each in islice(lost, _SHOWN)]
             count = len(shown) + sum(1 for _ in lost)
         if count:

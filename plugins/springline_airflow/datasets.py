@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -19,8 +19,11 @@ from springline_airflow.runs import origin_of
 Produce = Callable[..., Dataset]
 OpenPlatform = Callable[[str], AbstractContextManager[Any]]
 
-# A run without a logical date gives the day as a parameter; a run with one may be told another day too.
-_TEMPLATES = {"ds": "{{ params.ds or (ds if ds is defined else '') }}"}
+# A run may be given its day as a parameter. Else it is the one that its data interval begins on, so that a daily run
+# reads a day that is over; where the interval has no length, as under `@daily`, that is the logical date's.
+_INTERVAL = "data_interval_start.strftime('%Y-%m-%d') if data_interval_start is defined and data_interval_start"
+_DAY = f"{{{{ params.get('ds') or ({_INTERVAL} else '') }}}}"
+_STRATEGY = f"{{{{ params.get('strategy') or '{Strategy.ASYNC_AND_SYNC}' }}}}"
 
 
 def _produce(*args: Any, **kwargs: Any) -> Dataset:
@@ -33,8 +36,10 @@ def _produce(*args: Any, **kwargs: Any) -> Dataset:
 class DatasetOperator(BaseOperator):
     """Makes the next generation of an operation's output; a retry adopts what its failed try committed.
 
-    Its inlets and outlets are the path templates of the operation, as Airflow assets. What it returns
-    (and thus its XCom) tells which generation was made, and the report of the quality gate if there is one.
+    The DAG need not have any parameters: the day is that of the run's data interval, the strategy Async&Sync, and
+    options are those of the settings, else of their declaration. Its inlets and outlets are the path templates of the
+    operation, as Airflow assets. What it returns (and thus its XCom) tells which generation was made, and the report
+    of the quality gate if there is one.
     """
 
     template_fields: Sequence[str] = ("parameters", "strategy")
@@ -47,7 +52,8 @@ class DatasetOperator(BaseOperator):
         sources: Sequence[str],
         output: str,
         parameters: Mapping[str, str],
-        strategy: str = "{{ params.strategy }}",
+        options: Collection[str] = (),
+        strategy: str = _STRATEGY,
         open_platform: OpenPlatform = opened,
         produce: Produce = _produce,
         **kwargs: Any,
@@ -58,34 +64,33 @@ class DatasetOperator(BaseOperator):
         self.operation = operation
         self.strategy = strategy
         self.parameters = dict(parameters)
+        self.options = tuple(options)
         self._open_platform = open_platform
         self._produce = produce
 
     @classmethod
     def of(cls, operation: RegisteredOperation, **kwargs: Any) -> DatasetOperator:
-        """The task of a registered operation; its parameters are the DAG run's parameters of the same names."""
+        """The task of a registered operation; its parameters are the DAG run's of the same names, if it has them."""
         kwargs.setdefault("doc_md", f"{operation.doc}\n\nMakes `{operation.output}`.")
         return cls(
             operation=operation.name,
             sources=tuple(operation.sources.values()),
             output=operation.output,
-            parameters={name: _TEMPLATES.get(name, f"{{{{ params.{name} }}}}") for name in operation.parameters},
+            parameters={name: _DAY if name == "ds" else _parameter(name) for name in operation.parameters},
+            options=tuple(operation.options),
             **kwargs,
         )
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Make the generation, or find that a failed try made it."""
-        if empty := [name for name, value in self.parameters.items() if not value]:
-            raise AirflowFailException(
-                f"{self.operation}: no value for {', '.join(empty)}. This DAG run has no logical date:"
-                " give the day as the parameter `ds` when it is triggered."
-            )
+        given = {name: value for name, value in self.parameters.items() if value or name not in self.options}
+        if empty := [name for name, value in given.items() if not value]:
+            raise AirflowFailException(f"{self.operation}: no value for {', '.join(empty)}. {_remedy(empty)}")
+        strategy = _strategy(self.strategy)
         origin = origin_of(context["dag_run"], self.task_id)
         with self._open_platform(f"task {origin.dag_id}.{self.task_id}") as platform:
             try:
-                dataset = self._produce(
-                    platform, self.operation, self.parameters, origin=origin, strategy=Strategy(self.strategy)
-                )
+                dataset = self._produce(platform, self.operation, given, origin=origin, strategy=strategy)
             except QualityStop as stop:
                 context["ti"].xcom_push("quality_report", dict(stop.report))
                 raise AirflowFailException(str(stop)) from stop
@@ -101,6 +106,25 @@ class DatasetOperator(BaseOperator):
 def asset_of(template: str) -> Asset:
     """The Airflow asset that stands for the datasets of a path template."""
     return Asset(name=template, uri=f"springline://{template}")
+
+
+def _parameter(name: str) -> str:
+    return f"{{{{ params.get('{name}') or '' }}}}"
+
+
+def _remedy(empty: Sequence[str]) -> str:
+    if "ds" in empty:
+        return "This DAG run has no logical date: give the day as the parameter `ds` when it is triggered."
+    return "Give it when the DAG run is triggered, or as `params` of the DAG."
+
+
+def _strategy(named: str) -> Strategy:
+    """The strategy of this name; one that there is not is wrong at every try."""
+    try:
+        return Strategy(named)
+    except ValueError:
+        known = ", ".join(Strategy)
+        raise AirflowFailException(f"no strategy is called {named!r}: give one of {known}") from None
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Ties DAG runs to datasets: notes when a DAG run began, which decides what it sees, and how it ended."""
+"""Ties DAG runs to datasets: notes when a DAG run began, which decides what it sees, and how it ended.
+
+Makes the platform's pools when a part of Airflow starts.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,8 @@ from persistence.monitoring.openlineage_sending import Lineage, open_lineage
 from persistence.monitoring.settings import MonitoringSettings
 from persistence.redacting import redacted
 from springline_airflow.opening import opened_catalog
+from springline_airflow.pools import make_missing
+from springline_airflow.postgres import name_codes
 from springline_airflow.runs import origin_of
 
 if TYPE_CHECKING:
@@ -28,6 +33,7 @@ logger = logging.getLogger("springline.openlineage")
 
 OpenCatalog = Callable[[str], AbstractContextManager[Catalog]]
 _MAKER = "DatasetOperator"  # the type of tasks that make datasets
+_PART = "Job"  # what Airflow calls a scheduler, a triggerer or a DAG processor
 _PATIENCE = 30.0  # seconds that the scheduler waits for the catalog
 
 
@@ -43,6 +49,13 @@ class RunListener:
     def __init__(self, open_catalog: OpenCatalog = opened_catalog) -> None:
         self._open = open_catalog
         self._opened: dict[int, Lineage | None] = {}  # by process: a task's is forked off
+
+    @hookimpl
+    def on_starting(self, component: Any) -> None:
+        """A part of Airflow starts: the scheduler, for one, or a task in its process, which has no database."""
+        if type(component).__name__ == _PART:
+            name_codes()
+            make_missing()
 
     @hookimpl
     def on_dag_run_running(self, dag_run: Any, msg: str) -> None:

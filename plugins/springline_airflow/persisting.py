@@ -22,6 +22,7 @@ _SAMPLING_SECONDS = 10.0  # between two looks whether this minute has its sample
 class PersisterOperator(BaseOperator):
     """Persists until the queue is empty, lingers for more, then waits as a trigger; ends after `lifetime` seconds.
 
+    While it lingers it proves operations that are only declared idempotent; what comes to be persisted ends a proof.
     A DAG that is scheduled continuously begins it again, so that its log stays of a readable size. It runs
     at the low priority `niceness`, so that it does not slow the tasks whose datasets it persists.
     """
@@ -75,11 +76,14 @@ class PersisterOperator(BaseOperator):
         while time.time() < until and time.monotonic() - idle_since < self.linger:
             if time.monotonic() - looked_at >= _SAMPLING_SECONDS:
                 looked_at = time.monotonic()
-                platform.catalog.sample_risk()
+                platform.catalog.sample_risk(why_away=platform.watch.why_away)
             gauges.tell()
             outcome = platform.persister.step()
             if outcome is None:
-                platform.persister.sleep(0.5)
+                if platform.prover.step() is None:
+                    platform.persister.sleep(0.5)
+                else:
+                    idle_since = time.monotonic()
                 continue
             if outcome.error:
                 self.log.warning("%s: %s", outcome.ref, outcome.error)
@@ -110,6 +114,6 @@ class MaintenanceOperator(BaseOperator):
 
         with self._open_platform(f"maintenance task, {self.action}") as platform:
             report = ACTIONS[self.action](platform)
-            platform.catalog.sample_risk()
+            platform.catalog.sample_risk(why_away=platform.watch.why_away)
         self.log.info("%s: %s", self.action, report)
         return report

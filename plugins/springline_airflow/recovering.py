@@ -52,7 +52,7 @@ def bring_back(platform: Platform, path: str, generation: int | None) -> dict[st
     if dataset.phase is not Phase.COMMITTED:
         raise Irrecoverable(f"{dataset.ref} is {dataset.phase.value}, not committed")
     if dataset.in_cache:
-        dataset = platform.restorer.verify(dataset, deep=True)
+        dataset = platform.restorer.verifier.verify(dataset, deep=True)
     done = platform.restorer.demand([dataset.ref])
     steps = [step.words for step in done.steps]
     return {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from persistence.errors import StorageUnavailable
+from persistence.errors import StorageUnavailable, UnderStoreAway
 from persistence.monitoring.alerts import Alerts
 from persistence.monitoring.measuring import readings
 from persistence.monitoring.metric import by_name
@@ -14,6 +14,7 @@ from persistence.monitoring.metrics import METRICS
 from persistence.monitoring.rules import read_rules
 from persistence.monitoring.settings import MonitoringSettings
 from persistence.platform import Platform
+from persistence.telling import say_away
 
 Report = dict[str, Any]
 
@@ -22,7 +23,7 @@ def recover(platform: Platform) -> Report:
     """Find what a fault took and bring it back.
 
     Once all is done that can be, raises `Irrecoverable`, naming what stays lost, else what failed first, else
-    `StorageUnavailable` if something could not even be looked at.
+    `StorageUnavailable` if something could not even be looked at, or the under-store does not answer.
     """
     scan = platform.maintenance.scan()
     lost = [dataset.ref for dataset in platform.maintenance.lost()]
@@ -32,6 +33,8 @@ def recover(platform: Platform) -> Report:
     if scan.unreached:
         told = "; ".join(f"{ref} ({why})" for ref, why in sorted(scan.unreached.items()))
         raise StorageUnavailable(f"all else is there or back; these could not be looked at: {told}")
+    if scan.away:
+        raise UnderStoreAway(say_away(platform, scan.away))
     return {
         "looked_at": scan.looked_at,
         "lost": [str(ref) for ref in lost],
@@ -44,7 +47,9 @@ def evict(platform: Platform) -> Report:
     capacity = platform.settings.cache_capacity
     before = platform.catalog.cache_used()
     missing = platform.replacement.make_room(capacity // 10)
-    return {"capacity": capacity, "freed": before - platform.catalog.cache_used(), "missing": missing}
+    away = platform.under.why_away() if missing else ""
+    freed = before - platform.catalog.cache_used()
+    return {"capacity": capacity, "freed": freed, "missing": missing, "under_store_away": away}
 
 
 def retire(platform: Platform) -> Report:
@@ -61,7 +66,7 @@ def alert(platform: Platform) -> Report:
     rules = read_rules(settings.rules, by_name(METRICS))
     found = readings(platform)
     platform.meter.read_out(found)
-    alerts = Alerts(settings.alerts_folder, "persistence")
+    alerts = Alerts(settings.alerts_folder, "persistence", actor="task alert of the DAG maintenance")
     judgement = alerts.judge(rules, found, platform.meter, platform.catalog.now())
     return {
         "rules": len(rules),

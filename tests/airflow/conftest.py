@@ -18,8 +18,10 @@ from persistence.platform import Platform, open_platform
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.json_files import write_json
 from spark_jobs.streaming.tracking.tracked import LOW
+from tests.support.coffee_bar import CoffeeBar, coffee_bar
 from tests.support.lines import LinesRunner
 from tests.support.live_airflow import Live, live_airflow
+from tests.support.memory_folders import remove_memory_of
 from tests.support.pairs import EXPLAINED, PAIRS
 
 if TYPE_CHECKING:
@@ -42,14 +44,22 @@ os.environ.update(
 def _clean_up():
     yield
     shutil.rmtree(HOME, ignore_errors=True)
+    remove_memory_of(HOME)
 
 
 @pytest.fixture(scope="session")
-def live() -> Iterator[Live]:
-    """Airflow and Spark Connect, started as `make demo` starts them, on free ports."""
+def coffee() -> CoffeeBar:
+    """A folder of a user's own with operations and a DAG."""
+    return coffee_bar(HOME / "coffee")
+
+
+@pytest.fixture(scope="session")
+def live(coffee: CoffeeBar) -> Iterator[Live]:
+    """Airflow and Spark Connect, started on free ports as `make demo` starts them, by a user with code of their own."""
     days = [date(2013, 1, 5), date(2013, 1, 6)]
     dags = Path(__file__).parent / "live_dags"
-    with live_airflow(HOME / "live", days, dag_ids=("etl_lineage", "persister", "trying"), more_dags=dags) as found:
+    dag_ids = ("etl_lineage", "trying", "busy", "coffee_daily")
+    with live_airflow(HOME / "live", days, dag_ids=dag_ids, more_dags=dags, environment=coffee.environment) as found:
         yield found
 
 
@@ -151,12 +161,23 @@ def clients(root: FastAPI) -> dict[str, TestClient]:
 @pytest.fixture(scope="module")
 def recover_dag(root: FastAPI) -> str:
     """The DAG `recover` as Airflow has read it from its file."""
+    return read_dag("recover")
+
+
+@pytest.fixture(scope="module")
+def persister_dag(root: FastAPI) -> str:
+    """The DAG `persister` as Airflow has read it from its file."""
+    return read_dag("persister")
+
+
+def read_dag(name: str) -> str:
+    """Have Airflow read a DAG of the project; its id."""
     from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
     from airflow.models.dagbundle import DagBundleModel
     from airflow.utils.db import synchronize_log_template
     from airflow.utils.session import create_session
 
-    bag = DagBag(ROOT / "dags" / "recover.py", bundle_name="dags-folder", bundle_path=ROOT / "dags")
+    bag = DagBag(ROOT / "dags" / f"{name}.py", bundle_name="dags-folder", bundle_path=ROOT / "dags")
     assert bag.import_errors == {}
     synchronize_log_template()  # as Airflow's own making of its tables does; every DAG run refers to it
     with create_session() as session:

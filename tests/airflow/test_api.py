@@ -48,7 +48,8 @@ def log(monkeypatch: pytest.MonkeyPatch) -> MemoryLog:
     line = b'{"query":"all","window_end":"2023-11-14T22:15:00+00:00","n":%d}\n'
     headers = {**Stamp(1, 0, 1, 0).header(), "query": b"all"}
     found._append(Letter("ticks.results", 0, line % 1 + line % 2, headers))
-    found._append(Letter("words.dead", 0, b"a line", {"partition": b"0", "offset": b"3", "reason": b"sent 5 times"}))
+    place = {"topic": b"lines", "partition": b"0", "offset": b"3", "reason": b"sent 5 times"}
+    found._append(Letter("words.dead", 0, b"a line", place))
     monkeypatch.setattr(MemoryLog, "close", lambda self: None, raising=False)
     monkeypatch.setattr(streams, "Kafka", lambda cluster, patience: found)
     return found
@@ -74,7 +75,7 @@ def held() -> None:
     settings = StreamSettings()
     ran = Job(registry({"all": SQL}, stream(name="ticks", retain=3600.0)), reducers=2, stream_name="ticks")
     ran.round([csv((T, "x", "a", 1, 0.5), (T + 1, "y", "a", 2, 1.5), (T + 2, "x", "b", 3, None))])
-    _, reducing = read_jobs(settings.declarations)["ticks"].stages(1, settings.state_folder)
+    _, reducing = read_jobs(settings.declarations)["ticks"].stages(settings.state_folder)
     for unit in range(2):
         Versions(Path(reducing.folder(unit))).save(Version(1, 0), ran.states["reduce", unit], (1, 1))
 
@@ -119,14 +120,19 @@ def reads(method: str, path: str) -> bool:
     return method == "GET" or path.endswith("/ask")
 
 
-def body(path: str) -> dict[str, str]:
-    """A query that fits."""
-    return {"sql": AD_HOC if path.endswith("/ask") else SQL.replace("60 s", "120 s")}
+def body(method: str, path: str) -> dict[str, object] | None:
+    """What a route takes: a query that fits, no wishes, or nothing at all."""
+    if path.endswith("/ask") and method == "POST":
+        return {"sql": AD_HOC}
+    if method == "PUT" and "/queries/" in path:
+        return {"sql": SQL.replace("60 s", "120 s")}
+    takes = (method == "POST" and not path.endswith("/stop")) or path.endswith("/backpressure")
+    return {} if takes and method != "GET" else None
 
 
 def statuses(client: TestClient, api: FastAPI) -> dict[tuple[str, str], int]:
     """What every route answers."""
-    return {(m, path): client.request(m, path, json=body(path)).status_code for m, path in walk(api)}
+    return {(m, path): client.request(m, path, json=body(m, path)).status_code for m, path in walk(api)}
 
 
 def test_the_walk_finds_every_route(api: FastAPI) -> None:
@@ -173,14 +179,61 @@ def test_who_may_change_dags_may_do_everything(
 def test_only_those_jobs_are_there_that_the_user_may_read(
     vera: TestClient, log: MemoryLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The others are in no list, and their routes are closed, whatever the query string says."""
+    """The others are in no list, and their routes are closed."""
     monkeypatch.setattr(
         SimpleAuthManager, "is_authorized_dag", lambda self, **asked: asked["details"].id == "stream_ticks"
     )
     assert [told["job"] for told in vera.get(f"{ROOT}/streams").json()["streams"]] == ["ticks"]
     assert vera.get(f"{ROOT}/streams/ticks").status_code == 200
-    refused = vera.get(f"{ROOT}/streams/tocks", params={"dag_id": "stream_ticks", "job": "ticks"})
+    refused = vera.get(f"{ROOT}/streams/tocks", headers={"X-Dag-Id": "stream_ticks"})
     assert (refused.status_code, refused.json()["detail"]) == (403, "you may not read the DAG stream_tocks")
+
+
+# ---- what is asked
+
+
+@pytest.mark.parametrize("unknown", ["a parameter", "a field"])
+def test_no_route_passes_over_what_it_does_not_know(
+    unknown: str, api: FastAPI, ulla: TestClient, log: MemoryLog, held: None, dataset: None, folder: JobFolder,
+    words: JobFolder,
+) -> None:  # fmt: skip
+    """It names it, and does nothing: what is misspelt may be a `dry_run`."""
+    with folder.held():
+        for method, path in walk(api):
+            if path.startswith(f"{PREFIX}/pages"):
+                continue
+            sent = {**(body(method, path) or {}), "dryrun": True} if unknown == "a field" else body(method, path)
+            query = "?dryrun=true" if unknown == "a parameter" else ""
+            told = ulla.request(method, path + query, json=sent)
+            assert told.status_code == 422, (method, path, told.text)
+            assert "dryrun: " in told.json()["detail"] or "body: not known" in told.json()["detail"], told.text
+        assert folder.registry() is None and not folder.stop_file.exists()
+    assert not (words.path / RING).exists()
+    assert not ulla.get(f"{ROOT}/datasets/etl/a").json()["pinned"]
+
+
+def test_an_empty_object_is_no_field(ulla: TestClient, log: MemoryLog, words: JobFolder) -> None:
+    """A client that always sends JSON may stop a job, which takes nothing."""
+    assert ulla.post(f"{TICKS}/stop", json={}).status_code == 202
+
+
+def test_every_answer_forbids_to_guess_its_type_and_to_keep_it(
+    api: FastAPI, clients: dict[str, TestClient], log: MemoryLog, held: None, dataset: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Of every route, with a login and without, of what is no route, and of an error that nobody foresaw."""
+    answers = {
+        (name, method, path): clients[name].request(method, path, json=body(method, path))
+        for name in ("nobody", "vera", "ulla")
+        for method, path in [*walk(api), ("GET", f"{ROOT}/nothing"), ("PATCH", TICKS)]
+    }
+    monkeypatch.setattr(streams, "look", lambda *_: 1 / 0)
+    answers["ulla", "GET", "broken"] = broken = clients["ulla"].get(TICKS)
+    assert broken.status_code == 500
+    for asked, answer in answers.items():
+        assert answer.headers["x-content-type-options"] == "nosniff", asked
+        page = asked[2].startswith(f"{PREFIX}/pages") and answer.status_code == 200
+        assert answer.headers["cache-control"] == ("no-cache" if page else "no-store"), asked
 
 
 # ---- what is told
@@ -214,6 +267,12 @@ def test_a_query_is_registered_changed_and_cancelled(ulla: TestClient, caplog: p
         "ticks: ulla has changed the query more; version 3",
         "ticks: ulla has cancelled the query more; version 4",
     ]
+
+
+def test_what_can_be_asked_is_told_before_anybody_asks(vera: TestClient) -> None:
+    """By the queries that are registered."""
+    (slices,) = vera.get(f"{TICKS}/ask").json()["slices"]
+    assert slices["keys"] == ["kind"] and "count(*)" in slices["aggregates"] and slices["queries"] == ["all"]
 
 
 def test_an_answer_has_rows_columns_and_the_slices_that_it_covers(vera: TestClient, held: None) -> None:

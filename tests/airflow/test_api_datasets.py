@@ -8,13 +8,14 @@ from fastapi.testclient import TestClient
 
 from persistence.model import Cache, Origin, Strategy
 from persistence.platform import Platform
+from springline_airflow.api import access
 from springline_airflow.api.mounting import PREFIX
 from tests.support.lines import make
 
 ROOT = f"{PREFIX}/api/v1"
 ETL = Origin("etl", "day 1", "clean")
 OTHER = Origin("other", "day 1", "count")
-SAMPLED = ("bytes", "irrecoverable_bytes", "recompute_seconds")
+SAMPLED = ("bytes", "unproven_bytes", "irrecoverable_bytes", "recompute_seconds")
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +31,15 @@ def workflow(platform: Platform) -> None:
     make(platform, "etl/clean", "shout", ["etl/raw"], origin=ETL)
     make(platform, "other/count", "count", ["etl/clean"], origin=OTHER)
     make(platform, "etl/salted", "salt", ["etl/clean"], origin=ETL)
+
+
+@pytest.fixture
+def proven(workflow: None, platform: Platform) -> None:
+    """The idempotent operations were seen to repeat: only `salted` would be gone for good, or might be."""
+    for path in ("etl/clean", "other/count"):
+        call = platform.catalog.resolve(path).call
+        assert call is not None
+        platform.catalog.saw_repeat(call, same=True)
 
 
 @pytest.fixture
@@ -55,7 +65,7 @@ def test_the_lineage_is_drawn_in_layers_with_its_operations(vera: TestClient, wo
     }  # fmt: skip
     assert {"source": "etl/raw", "target": "operation:etl/clean", "stale": False} in told["edges"]
     assert nodes["other/count"]["needs"] == ["etl/clean"] and nodes["etl/clean"]["needs"] == []
-    assert nodes["etl/salted"]["returns"] == {"gone": 1}
+    assert nodes["etl/salted"]["returns"] == {"gone": 1} and nodes["other/count"]["returns"] == {"unproven": 1}
 
 
 def test_the_lineage_is_of_a_dag_a_run_or_a_prefix_if_asked_for(vera: TestClient, workflow: None) -> None:
@@ -84,7 +94,7 @@ def test_a_dag_run_that_was_cleared_is_asked_for_as_airflow_knows_it(vera: TestC
     assert newest["etl/again"] == "day 1#1"
 
 
-def test_the_queue_says_why_and_how_and_what_another_policy_would_do(vera: TestClient, workflow: None) -> None:
+def test_the_queue_says_why_and_how_and_what_another_policy_would_do(vera: TestClient, proven: None) -> None:
     """Nothing is changed by asking."""
     told = vera.get(f"{ROOT}/queue").json()
     assert (told["policy"], told["applied"], told["depth"]) == ("value-density", True, 3)
@@ -98,7 +108,7 @@ def test_the_queue_says_why_and_how_and_what_another_policy_would_do(vera: TestC
     assert vera.get(f"{ROOT}/queue", params={"policy": "other"}).status_code == 422
 
 
-def test_a_dataset_is_where_the_queue_has_it(vera: TestClient, workflow: None, platform: Platform) -> None:
+def test_a_dataset_is_where_the_queue_has_it(vera: TestClient, proven: None, platform: Platform) -> None:
     """By the scores of now, in both: those that were stored may be old."""
     for dataset in platform.catalog.find():
         platform.claims.rescore(dataset.ref, 0.0 if dataset.ref.path == "etl/salted" else 1e9)
@@ -117,8 +127,29 @@ def test_at_risk_names_what_would_be_gone_for_good_first(vera: TestClient, workf
     assert "is not idempotent" in told["exposed"][0]["why_gone"][0] and told["exposed"][0]["seconds"] is None
     assert {row["path"]: row["seconds"] for row in told["exposed"][1:]} == {"etl/clean": 0.01, "other/count": 0.01}
     assert told["irrecoverable_bytes"] == platform.catalog.resolve("etl/salted").bytes
-    assert told["bytes"] == told["irrecoverable_bytes"] + told["recomputable_bytes"] and told["datasets"] == 3
+    assert told["bytes"] == told["irrecoverable_bytes"] + told["unproven_bytes"] and told["datasets"] == 3
+    assert all("never seen to repeat" in row["why_unproven"][0] for row in told["exposed"][1:])
     assert len(vera.get(f"{ROOT}/at-risk", params={"most": 1}).json()["exposed"]) == 1
+
+
+def test_an_under_store_that_is_away_is_told_wherever_its_copies_count(
+    vera: TestClient, ulla: TestClient, workflow: None, platform: Platform
+) -> None:
+    """What it has is at risk, a dataset's page says so, nothing that rests on it leaves the cache."""
+    platform.under.root.rename(platform.under.root.with_name("away"))  # type: ignore[attr-defined]
+    away = f"the under-store does not answer: {platform.under.root} is not there: is its disk mounted?"  # type: ignore[attr-defined]
+    told = vera.get(f"{ROOT}/at-risk").json()
+    assert told["under_store_away"] == away and told["datasets"] == 4
+    (raw,) = (row for row in told["exposed"] if row["path"] == "etl/raw")
+    assert raw["believed"] and "load" in raw["why_gone"][0]
+    assert vera.get(f"{ROOT}/queue").json()["under_store_away"] == away
+    told = vera.get(f"{ROOT}/datasets/etl/raw").json()
+    assert told["under_store_away"] == away and away in told["words"]["Where it is"]
+    assert told["chain"]["why_gone"] and "Unless its copy is there" in told["words"]["If the cache were lost now"]
+    tried = ulla.post(f"{ROOT}/datasets/etl/raw/evict", json={"dry_run": True}).json()
+    assert not tried["allowed"] and tried["words"] == f"etl/raw@1 stays in the cache: {away}"
+    assert ulla.post(f"{ROOT}/datasets/etl/raw/evict", json={}).status_code == 409
+    assert platform.catalog.resolve("etl/raw").in_cache
 
 
 def test_the_risk_over_time_is_a_series_the_newest_last(
@@ -174,7 +205,7 @@ def test_a_hostile_name_is_told_as_it_is(name: str, vera: TestClient, platform: 
 
 def test_what_is_not_there_is_not_found(vera: TestClient) -> None:
     """A path that can be none is told apart."""
-    for path, status, error in (("etl/none", 404, "UnknownDataset"), ("a/../../b@", 422, "InvalidPath")):
+    for path, status, error in (("etl/none", 404, "NeverWritten"), ("a/../../b@", 422, "InvalidPath")):
         answer = vera.get(f"{ROOT}/datasets/{path.replace('..', '%2E%2E')}")
         assert (answer.status_code, answer.json()["error"]) == (status, error), path
     assert vera.get(f"{ROOT}/lineage").json()["nodes"] == []
@@ -207,15 +238,16 @@ def test_the_risk_over_time_is_that_of_what_one_may_read(
     mine = platform.catalog.resolve("other/count")
     (told,) = vera.get(f"{ROOT}/at-risk/history").json()
     assert {name: told[name] for name in SAMPLED} == {
-        "bytes": mine.bytes, "irrecoverable_bytes": 0, "recompute_seconds": mine.made_seconds,
+        "bytes": mine.bytes, "unproven_bytes": mine.bytes, "irrecoverable_bytes": 0,
+        "recompute_seconds": mine.made_seconds,
     }  # fmt: skip
     (whole,) = platform.catalog.risk_since()
     assert told["bytes"] < whole.bytes and whole.irrecoverable_bytes > 0
 
 
 def test_what_another_dag_made_is_closed(vera: TestClient, workflow: None, only: None) -> None:
-    """Whatever the query string says; what is not there is told as such."""
-    refused = vera.get(f"{ROOT}/datasets/etl/clean", params={"dag_id": "other", "generation": 1})
+    """What is not there is told as such."""
+    refused = vera.get(f"{ROOT}/datasets/etl/clean", params={"generation": 1})
     assert (refused.status_code, refused.json()["detail"]) == (403, "you may not read the DAG etl")
     assert vera.get(f"{ROOT}/lineage", params={"dag_id": "etl"}).json()["nodes"] == []
 
@@ -261,7 +293,7 @@ def test_an_answer_follows_the_catalog(vera: TestClient, workflow: None, platfor
 def test_a_wish_is_tried_dry_then_granted_and_noted(ulla: TestClient, workflow: None, platform: Platform) -> None:
     """A second time it is refused, with the reason."""
     place = f"{ROOT}/datasets/etl/clean/pin"
-    dry = ulla.post(place, json={"dry": True}).json()
+    dry = ulla.post(place, json={"dry_run": True}).json()
     assert (dry["allowed"], dry["done"], dry["wish"]) == (True, False, "pin")
     assert not platform.catalog.resolve("etl/clean").pinned
     assert ulla.post(place, json={}).json() == {**dry, "done": True}
@@ -270,13 +302,27 @@ def test_a_wish_is_tried_dry_then_granted_and_noted(ulla: TestClient, workflow: 
     assert (last["event"], last["who"], last["why"]) == ("pinned", "ulla", "asked for by hand")
     refused = ulla.post(place, json={})
     assert (refused.status_code, refused.json()["detail"]) == (409, "etl/clean@1 is pinned already")
-    assert ulla.post(place, json={"dry": True}).json()["allowed"] is False
+    assert ulla.post(place, json={"dry_run": True}).json()["allowed"] is False
+
+
+def test_a_dataset_tells_which_wishes_one_may_not_have_and_why(
+    vera: TestClient, ulla: TestClient, workflow: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same reason that a wish would be refused with; who may change its DAG may not start that of `recover` yet."""
+    place = f"{ROOT}/datasets/etl/clean"
+    told = vera.get(place).json()["refused"]
+    assert set(told) == {"persist", "pin", "unpin", "evict", "mark", "unmark", "recover"}
+    for wish, reason in told.items():
+        assert vera.post(f"{place}/{wish}", json={"dry_run": True}).json()["detail"] == reason
+    assert ulla.get(place).json()["refused"] == {}
+    monkeypatch.setattr(access, "may_trigger", lambda user, dag_id: False)
+    assert ulla.get(place).json()["refused"] == {"recover": "you may not trigger the DAG recover"}
 
 
 def test_who_may_only_read_may_not_even_try(vera: TestClient, workflow: None, platform: Platform) -> None:
     """Nor may a form of another site: what is asked for is JSON."""
     for wish in ("persist", "pin", "unpin", "evict", "mark", "unmark"):
-        answer = vera.post(f"{ROOT}/datasets/etl/raw/{wish}", json={"dry": True})
+        answer = vera.post(f"{ROOT}/datasets/etl/raw/{wish}", json={"dry_run": True})
         assert (answer.status_code, answer.json()["detail"]) == (403, "you may not change the DAG etl")
     assert platform.catalog.resolve("etl/raw").in_cache
 
@@ -286,5 +332,5 @@ def test_a_wish_that_is_none_or_comes_as_a_form_is_refused(ulla: TestClient, wor
     assert ulla.post(f"{ROOT}/datasets/etl/raw/burn", json={}).status_code == 422
     plain = {"content": "{}", "headers": {"Content-Type": "text/plain"}}
     assert ulla.post(f"{ROOT}/datasets/etl/raw/evict", **plain).status_code == 422
-    assert ulla.post(f"{ROOT}/datasets/etl/raw/evict", data={"dry": "false"}).status_code == 422
+    assert ulla.post(f"{ROOT}/datasets/etl/raw/evict", data={"dry_run": "false"}).status_code == 422
     assert ulla.post(f"{ROOT}/datasets/etl/raw/evict", json={}).json()["done"] is True

@@ -36,7 +36,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> MemoryLog:
     """What the API finds instead of Kafka: two partitions of lines, and two dead letters."""
     found = MemoryLog({"lines": 2, "words.dead": 1})
     for number, (offset, content) in enumerate(((3, b"one"), (650, b"tw\xff"))):
-        place = {"partition": b"1", "offset": str(offset).encode(), "reason": b"row 0: sent 5 times"}
+        place = {"topic": b"lines", "partition": b"1", "offset": str(offset).encode(), "reason": b"row 0: sent 5 times"}
         found._append(Letter("words.dead", 0, content, place), at=1_700_000_000.0 + number)
     monkeypatch.setattr(MemoryLog, "close", lambda self: None, raising=False)
     monkeypatch.setattr(streams, "Kafka", lambda cluster, patience: found)
@@ -104,7 +104,7 @@ def test_a_letter_that_is_not_there_is_not_sent(ulla: TestClient, log: MemoryLog
 
 def test_what_a_record_holds_is_no_page_whatever_it_says(vera: TestClient, log: MemoryLog) -> None:
     """It is told as JSON, to the letter."""
-    place = {"partition": b"0", "offset": b"9", "reason": HOSTILE.encode()}
+    place = {"topic": b"lines", "partition": b"0", "offset": b"9", "reason": HOSTILE.encode()}
     log._append(Letter("words.dead", 0, HOSTILE.encode(), place), at=1_800_000_000.0)
     answer = vera.get(f"{WORDS}/failed", params={"last": 1})
     (told,) = answer.json()["failed"]

@@ -38,8 +38,8 @@ def operator(log: MemoryLog, **changes: Any) -> CompletenessOperator:
 
 def lose(log: MemoryLog, partition: int, offset: int) -> None:
     """A dead letter."""
-    place = {"partition": b"%d" % partition, "offset": b"%d" % offset, "reason": b"row 0: sent 5 times"}
-    log._append(Letter("words.dead", 0, b"a line", place))
+    place = {"topic": b"lines", "partition": b"%d" % partition, "offset": b"%d" % offset}
+    log._append(Letter("words.dead", 0, b"a line", {**place, "reason": b"row 0: sent 5 times"}))
 
 
 def beat(words: JobFolder, *, marks: dict[str, int], gone: int, dealt: int) -> None:

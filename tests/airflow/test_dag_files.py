@@ -10,9 +10,11 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import ParamValidationError
 
 from persistence.model import Strategy
+from services.servers.airflow import RESERVED_SLOTS
 from spark_jobs.operations import load_operations
 from springline_airflow.datasets import DatasetOperator
 from springline_airflow.listener import RunListener
+from springline_airflow.pools import POOLS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -95,6 +97,31 @@ def test_the_persister_runs_once_at_a_time_and_for_ever(dags):
     """A continuous schedule with one run."""
     assert dags["persister"].schedule == "@continuous"
     assert dags["persister"].max_active_runs == 1
+
+
+def test_what_protects_datasets_runs_from_the_start(dags):
+    """Nobody has to unpause it; a run of `recover` that somebody asks for is not to wait either."""
+    assert {dag_id for dag_id, dag in dags.items() if dag.is_paused_upon_creation is False} == {
+        "maintenance", "persister", "recover",
+    }  # fmt: skip
+
+
+def test_what_looks_after_datasets_and_streams_waits_behind_no_task_that_makes_datasets(dags):
+    """Its tasks have pools of their own, and more weight than any other, whatever comes after them."""
+    own = {task for dag in dags.values() for task in dag.tasks if task.pool != "default_pool"}
+    assert {task.dag_id for task in own} == dags.keys() - {"etl_lineage", "stream_range_flights"}
+    assert {task.pool for task in own} == {pool.name for pool in POOLS}
+    others = [task for dag in dags.values() for task in dag.tasks if task not in own]
+    assert min(task.priority_weight for task in own) > max(1000 * len(others) * task.priority_weight for task in others)
+    assert {str(task.weight_rule) for task in own} == {str(dags["persister"].tasks[0].weight_rule)}
+    assert (
+        dags["maintenance"].get_task("evict").priority_weight == dags["maintenance"].get_task("retire").priority_weight
+    )
+
+
+def test_the_executor_has_slots_for_the_pools_of_the_platform():
+    """Beside the default pool's, so that these tasks get one though the default pool is full."""
+    assert sum(pool.slots for pool in POOLS) == RESERVED_SLOTS
 
 
 def test_a_recovery_that_fails_fails_its_run(dags):

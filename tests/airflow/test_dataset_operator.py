@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
 from persistence.errors import Irrecoverable, StorageUnavailable
 from persistence.model import Call, Dataset, Origin, Ref, Strategy
 from spark_jobs.errors import FaultyOperation, QualityStop
+from spark_jobs.operations import Registry
 from springline_airflow.datasets import DatasetOperator
 from springline_airflow.runs import names_of, origin_of
 
@@ -97,6 +100,60 @@ def test_a_run_without_a_day_says_what_to_give():
     """A manual run has no logical date: the error names the parameter, and trying again is useless."""
     with pytest.raises(AirflowFailException, match=r"no value for ds.*parameter `ds`"):
         make_operator(Asked(), parameters={"ds": ""}).execute(context())
+
+
+MIDNIGHT = datetime(2013, 1, 6, tzinfo=UTC)  # the day that has begun then is the 6th
+
+
+def rendered(*, params=None, begins=MIDNIGHT, **given):
+    """The task of an operation with options, its templates rendered as Airflow does for a DAG with these parameters."""
+    registry = Registry()
+
+    @registry.operation("one", output="one/{ds}/{site}", options={"quality": "stop"})
+    def one(context):
+        """Makes it."""
+
+    produce = Asked()
+    with DAG("one", schedule=None):
+        task = DatasetOperator.of(
+            registry.get("one"), task_id="one", open_platform=lambda who: nullcontext(), produce=produce, **given
+        )
+    interval = {} if begins is None else {"data_interval_start": begins, "ds": "2013-01-06"}
+    task.render_template_fields({"params": params or {}, **interval})
+    return task, produce
+
+
+def test_an_operator_needs_no_parameters_of_its_dag():
+    """The day is that on which the data interval begins, the strategy Async&Sync; options are left to the settings."""
+    task, produce = rendered(params={"site": "jfk"}, begins=MIDNIGHT - timedelta(days=1))
+    task.execute(context())
+    ((_, name, given, more),) = produce.calls
+    assert (name, given, more["strategy"]) == ("one", {"ds": "2013-01-05", "site": "jfk"}, Strategy.ASYNC_AND_SYNC)
+
+
+def test_parameters_of_the_dag_go_before():
+    """Those that are empty do not."""
+    told = {"ds": "2012-12-31", "site": "jfk", "quality": "pass", "strategy": "cache_only"}
+    task, produce = rendered(params=told)
+    task.execute(context())
+    ((_, _, given, more),) = produce.calls
+    assert {**given, "strategy": more["strategy"]} == told
+    empty = rendered(params={"ds": None, "quality": "", "strategy": None})[0]
+    assert (empty.parameters["ds"], empty.strategy) == ("2013-01-06", "async_and_sync")
+
+
+def test_a_field_that_nobody_gives_is_named_with_the_remedy():
+    """At once: trying again is useless."""
+    with pytest.raises(AirflowFailException, match=r"one: no value for site\. Give it when the DAG run is triggered"):
+        rendered()[0].execute(context())
+    with pytest.raises(AirflowFailException, match=r"no value for ds.*parameter `ds`"):
+        rendered(params={"site": "jfk"}, begins=None)[0].execute(context())
+
+
+def test_a_strategy_that_there_is_not_fails_at_once():
+    """With those that there are."""
+    with pytest.raises(AirflowFailException, match=r"'cash_only': give one of cache_only, cache_through, async_store,"):
+        make_operator(Asked(), strategy="cash_only").execute(context())
 
 
 def test_a_quality_gate_that_stops_leaves_its_report():

@@ -6,14 +6,19 @@ import json
 import os
 import subprocess
 import sys
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
 
+import httpx
 import pytest
 from sqlalchemy import select
 
 from persistence.model import Origin, Phase, Strategy
 from persistence.schema import dag_run
+from services.servers.airflow import USER, password
 from spark_jobs.operations import load_operations
+from springline_airflow.api.mounting import PREFIX
+from tests.support.lines import make
 from tests.support.waiting import until
 
 FIRST, SECOND = date(2013, 1, 5), date(2013, 1, 6)
@@ -117,3 +122,57 @@ def test_a_retry_adopts_what_its_failed_try_committed(live, by_command_line):
     assert task.attempt == 2
     (made,) = live.platform.catalog.find(origin=Origin("trying", run_id))
     assert live.api.xcom("trying", run_id, "parse")["dataset"] == str(made.ref)
+
+
+def test_the_dag_of_the_howto_loads_the_day_that_is_over(live, coffee):
+    """With files in a folder of a user's own, and without parameters: unpaused, it runs for yesterday by itself."""
+    today = datetime.now(UTC).date()
+    days = [today - timedelta(days=1), today]  # it may become midnight
+    for day in days:
+        coffee.land(day, live.home / "landing")
+    for command in coffee.commands:
+        environment = {**os.environ, **live.environment}
+        subprocess.run([sys.executable, "-m", *command], env=environment, check=True, capture_output=True)
+    live.finish("coffee_daily", lambda: live.api.runs("coffee_daily", *days).values())
+    made = live.platform.catalog.find(prefix=f"coffee/{days[0]}/", superseded=False)
+    assert {each.ref.path.rpartition("/")[2]: (each.rows, each.strategy) for each in made} == {
+        "sales": (6, Strategy.ASYNC_AND_SYNC), "takings": (3, Strategy.ASYNC_AND_SYNC),
+    }  # fmt: skip
+    assert {each.origin.dag_id for each in made} == {"coffee_daily"}
+
+
+def test_the_persister_gets_a_slot_while_all_others_are_taken(live, by_command_line, tmp_path):
+    """It sleeps, something waits, and every slot of the default pool is taken by tasks that do not end before."""
+
+    def states(dag_id, *runs):
+        return [task.state for run_id in runs for task in live.api.tasks(dag_id, run_id)]
+
+    queue = httpx.Client(timeout=120)
+    login = {"username": USER, "password": password(live.home)}
+    token = queue.post(f"{live.address}/auth/token", json=login).json()["access_token"]
+    queue.headers["Authorization"] = f"Bearer {token}"
+    live.api.pause("busy", False)
+    busy = live.api.trigger("busy", {"until": str(tmp_path / "end")})
+    try:
+        until(lambda: states("busy", busy).count("running") == 4, seconds=120, why=lambda: states("busy", busy))
+        asleep = partial(states, "persister")
+        until(
+            lambda: "deferred" in asleep(*live.api.living("persister")),
+            seconds=120,
+            why=lambda: live.tails("persister"),
+        )
+        make(live.platform, "urgent", lines=["x"], origin=Origin("etl_lineage", "r1", "urgent"))
+        reasons = []
+
+        def is_persisted():
+            told = queue.get(f"{live.address}{PREFIX}/api/v1/queue").json()
+            reasons.append((told["oldest_seconds"] is None, told["because"]))
+            return live.platform.catalog.find(path="urgent")[0].persisted
+
+        until(is_persisted, seconds=120, why=lambda: reasons)
+        assert states("busy", busy).count("running") == 4
+        assert all(because for none_waits, because in reasons if not none_waits), reasons
+    finally:
+        queue.close()
+        (tmp_path / "end").touch()
+    live.finish("busy", lambda: [live.api.run_state("busy", busy)])

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowException
 from airflow.sdk.observability import stats
 
 from persistence.errors import BadRules
-from persistence.monitoring.alerts import standing_in_all
+from persistence.monitoring.alerts import standing_in_all, states_in
 from persistence.monitoring.metric import NoMeter
 from persistence.monitoring.metrics import RISK_BYTES, TRANSFER_BYTES, TRANSFER_SECONDS
 from persistence.monitoring.telemetry import OtlpMeter
@@ -122,5 +122,5 @@ def test_a_stream_that_is_given_up_is_an_alert(tmp_path: Path, monkeypatch):
         note_start(folder, "r", time.time())
     with pytest.raises(AirflowException, match="ticks is given up"):
         StreamOperator(task_id="supervise", job="ticks", start_application=lambda *_: None).execute({"run_id": "r"})
-    told = [each.rule for each in standing_in_all(tmp_path / "alerts") if each.told]
+    told = [each.rule for each in standing_in_all(states_in(tmp_path / "alerts")) if each.told]
     assert told == ["stream-given-up"]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 from airflow import plugins_manager
 from airflow.api_fastapi.core_api.datamodels.plugins import ExternalViewResponse
+from airflow.api_fastapi.core_api.security import is_safe_url
+from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
 
 from springline_airflow.api.mounting import PREFIX
@@ -53,6 +56,7 @@ def test_nothing_in_the_modules_reads_text_as_html_or_comes_from_outside() -> No
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|https?://", text), (
             path.name
         )
+        assert path.name == "elements.js" or "textContent" not in text, path.name  # `write` spells out what nobody sees
 
 
 def test_what_is_no_page_is_not_found(vera: TestClient, clients: dict[str, TestClient]) -> None:
@@ -60,6 +64,36 @@ def test_what_is_no_page_is_not_found(vera: TestClient, clients: dict[str, TestC
     for place in ("nothing", "static/serving.py", "static/..%2Fserving.py", "page.css", "static/%2e%2e/views.py"):
         assert vera.get(f"{PREFIX}/pages/{place}").status_code == 404, place
     assert clients["nobody"].get(f"{PREFIX}/pages/lineage").status_code == 401
+
+
+@pytest.mark.parametrize("root_path", ["", "/airflow"])
+@pytest.mark.parametrize("cookie", ["", "_token=expired"])
+def test_who_opens_a_page_without_a_login_is_sent_to_airflows_and_back(
+    root: FastAPI, root_path: str, cookie: str
+) -> None:
+    """Where Airflow is below a path too; who asks for no page is refused, as JSON."""
+    browser = TestClient(
+        root, root_path=root_path, follow_redirects=False, headers={"Cookie": cookie} if cookie else {}
+    )
+    place = f"{PREFIX}/pages/lineage?dag_id=etl&run_id=a%26b"
+    answer = browser.get(root_path + place, headers={"Accept": "text/html,*/*;q=0.8"})
+    assert answer.status_code == 303
+    login, _, query = answer.headers["location"].partition("?")
+    assert login == f"{root_path}/api/v2/auth/login"
+    assert parse_qs(query) == {"next": [root_path + place]}
+    for path, accept in (
+        (place, "*/*"),
+        (f"{PREFIX}/pages/static/page.css", "text/css"),
+        (f"{PREFIX}/api/v1/streams", "text/html"),
+    ):
+        refused = browser.get(root_path + path, headers={"Accept": accept})
+        assert refused.status_code in (401, 403) and refused.json()["error"] in ("Unauthorized", "Forbidden")
+
+
+def test_airflow_takes_the_way_back_that_is_sent_to_its_login() -> None:
+    """It refuses one that leads elsewhere; ours is a path of the same host."""
+    request = Request({"type": "http", "scheme": "http", "server": ("airflow", 80), "path": "/", "headers": []})
+    assert is_safe_url(f"{PREFIX}/pages/lineage?dag_id=etl", request=request)
 
 
 def test_airflow_knows_every_place_of_a_page(vera: TestClient) -> None:

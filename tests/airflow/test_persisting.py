@@ -13,7 +13,8 @@ import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
 from persistence.errors import Irrecoverable, StorageUnavailable
-from persistence.model import Cache, Method, Strategy
+from persistence.model import Cache, Idempotence, Method, Strategy
+from persistence.proof import Bounds
 from springline_airflow.opening import Queue
 from springline_airflow.persisting import MaintenanceOperator, PersisterOperator
 from springline_airflow.triggers import QueueTrigger
@@ -46,6 +47,20 @@ def test_a_persister_whose_time_is_up_ends(platform):
     event = {"why": "the time is up", "depth": 0}
     told = operator.resume({}, event=event, until=time.time() - 1, so_far=5)
     assert told == {"persisted": 5, "left": 1}
+
+
+def test_a_persister_that_lingers_proves_operations(platform):
+    """What is persisted first; what an operation made is believed once a second run gave the same."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    make(platform, "b", "shout", ["a"])
+    platform.prover.bounds, platform.prover.look_seconds = Bounds(0, 0.0), 0.0
+    platform.prover.quiet_seconds = 0.0
+    platform.persister.small_bytes = 10**9
+    with pytest.raises(TaskDeferred) as deferred:
+        persister_on(platform).execute({})
+    assert deferred.value.kwargs["so_far"] == 1
+    (operation,) = [each for each in platform.catalog.operations() if each.name == "shout"]
+    assert operation.idempotence is Idempotence.PROVEN
 
 
 def test_a_transfer_that_fails_does_not_end_the_task(platform, monkeypatch):

@@ -61,7 +61,7 @@ def test_the_data_interval_of_the_run_is_the_range(platform: Platform) -> None:
     assert told["dataset"] == "streams/ticks/ranges/2013-01-05T000000--2013-01-06T000000@1"
     assert told["rows"] == 1 and told["queries"] == {"all": {"rows": 1, "files": ["all-0.parquet"]}}
     assert told["counts"]["rows"] == 3 and told["counts"]["dead"] == 1
-    assert "not CSV" in told["dead"][0]["reason"] and told["status"] == "persisted"
+    assert "not UTF-8" in told["dead"][0]["reason"] and told["status"] == "persisted"
 
 
 def test_a_retry_makes_nothing_anew_and_a_run_that_is_cleared_does(platform: Platform) -> None:

@@ -56,7 +56,7 @@ def test_what_it_takes_is_told_and_nothing_is_started(ulla: TestClient, platform
     lose(platform, "etl/clean")
     platform.maintenance.scan()
     before = len(runs())
-    told = ulla.post(PLACE, json={"dry": True}).json()
+    told = ulla.post(PLACE, json={"dry_run": True}).json()
     assert told == {
         "path": "etl/clean", "generation": 1, "wish": "recover", "allowed": True, "done": False, "dag_id": "",
         "run_id": "",
@@ -80,7 +80,7 @@ def test_a_dag_run_is_started_and_who_asked_is_noted(ulla: TestClient, platform:
 def test_what_nothing_brings_back_starts_nothing(ulla: TestClient, platform: Platform, recover_dag: str) -> None:
     """The reason is told, dry or not."""
     place, before = PLACE.replace("clean", "salted"), len(runs())
-    dry = ulla.post(place, json={"dry": True}).json()
+    dry = ulla.post(place, json={"dry_run": True}).json()
     assert dry["allowed"] is False and "salt (version 1), which made etl/salted@1, is not idempotent" in dry["words"]
     refused = ulla.post(place, json={})
     assert (refused.status_code, refused.json()["detail"]) == (409, dry["words"])
@@ -92,7 +92,7 @@ def test_a_dag_that_would_not_run_is_told_at_once(ulla: TestClient, recover_dag:
     with create_session() as session:
         session.get(DagModel, recover_dag).is_paused = True
     try:
-        assert ulla.post(PLACE, json={"dry": True}).json()["words"] == "the DAG recover is paused"
+        assert ulla.post(PLACE, json={"dry_run": True}).json()["words"] == "the DAG recover is paused"
         assert ulla.post(PLACE, json={}).status_code == 409
     finally:
         with create_session() as session:
@@ -104,7 +104,7 @@ def test_it_takes_the_right_to_change_the_dataset_and_to_trigger_the_dag(
 ) -> None:
     """Who may only read may not even try; nor who may not trigger `recover`, or not read what would be told."""
     before = len(runs())
-    answer = vera.post(PLACE, json={"dry": True})
+    answer = vera.post(PLACE, json={"dry_run": True})
     assert (answer.status_code, answer.json()["detail"]) == (403, "you may not change the DAG etl")
     for refused, why in (
         (("POST", "recover"), "trigger the DAG recover"),
@@ -133,7 +133,7 @@ def test_what_one_may_not_read_has_no_name_in_what_it_takes(
     monkeypatch.setattr(
         SimpleAuthManager, "is_authorized_dag", lambda self, **asked: getattr(asked["details"], "id", "") != "secret"
     )
-    answer = ulla.post(PLACE, json={"dry": True})
+    answer = ulla.post(PLACE, json={"dry_run": True})
     assert answer.json()["words"].count("run ") == 2 and "secret" not in answer.text
 
 

@@ -24,6 +24,7 @@ from tests.support.browser import Complaints, chromium, themed
 from tests.support.kept_streams import TOPICS, beating, declare, explain_pairs, hold_slices, put_results
 from tests.support.lines import LinesRunner
 from tests.support.live_airflow import Live, live_airflow
+from tests.support.memory_folders import remove_memory_of
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST, SECOND = date(2013, 1, 5), date(2013, 1, 6)
@@ -44,6 +45,7 @@ def home() -> Iterator[Path]:
     found = Path(tempfile.mkdtemp(prefix="springline-e2e-"))
     yield found
     shutil.rmtree(found, ignore_errors=True)
+    remove_memory_of(found)
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ HOSTILE = {
     "quotes": """e2e/names/"'`&quot;><b onclick='x'>""",
     "query": "e2e/names/a&path=etl#frag%2F+b",
     "long": "e2e/names/" + "/".join(["very-long-name-" * 13] * 3),
-    "rtl": "e2e/names/\u202eمجموعة بيانات\u202c/עברית",
+    "rtl": "e2e/names/مجموعة بيانات/עברית",
 }
 
 

@@ -70,23 +70,34 @@ class Reading:
     def require(self, dataset: Dataset) -> None:
         """Let nobody pass who may not read a generation."""
         if not self.may(dataset):
-            raise _refusal("read", dataset)
+            _require_none(_refusal("read", dataset))
+
+    def why_no_change(self, dataset: Dataset) -> str:
+        """Why the user may not change a generation; empty if it may be changed."""
+        return "" if may_dag(self.user, "PUT", dataset.origin.dag_id) else _refusal("change", dataset)
+
+    def why_no_trigger(self, dag_id: str) -> str:
+        """Why the user may not start DAG runs of a DAG; empty if they may be started."""
+        return "" if may_trigger(self.user, dag_id) else f"you may not trigger the DAG {dag_id}"
 
     def require_change(self, dataset: Dataset) -> None:
         """Let nobody pass who may not change a generation."""
-        if not may_dag(self.user, "PUT", dataset.origin.dag_id):
-            raise _refusal("change", dataset)
+        _require_none(self.why_no_change(dataset))
 
     def require_trigger(self, dag_id: str) -> None:
         """Let nobody pass who may not start DAG runs of a DAG."""
-        if not may_trigger(self.user, dag_id):
-            raise HTTPException(status.HTTP_403_FORBIDDEN, f"you may not trigger the DAG {dag_id}")
+        _require_none(self.why_no_trigger(dag_id))
 
 
-def _refusal(what: str, dataset: Dataset) -> HTTPException:
+def _refusal(what: str, dataset: Dataset) -> str:
     dag_id = dataset.origin.dag_id
     of = f"the DAG {dag_id}" if dag_id else "every DAG, and none made this dataset"
-    return HTTPException(status.HTTP_403_FORBIDDEN, f"you may not {what} {of}")
+    return f"you may not {what} {of}"
+
+
+def _require_none(refusal: str) -> None:
+    if refusal:
+        raise HTTPException(status.HTTP_403_FORBIDDEN, refusal)
 
 
 ReadingDep = Annotated[Reading, Depends()]

@@ -6,15 +6,26 @@ from typing import Any
 
 from airflow.api_fastapi.core_api.security import get_user
 from fastapi import Depends, FastAPI, Request
+from starlette.types import ASGIApp
 
 from spark_jobs.streaming.asking import Planners
 from springline_airflow.api import backpressure, datasets, joins, recovering, streams, tracking
+from springline_airflow.api.answer_headers import AnswerHeaders
 from springline_airflow.api.gate import Gate
 from springline_airflow.api.problems import PROBLEMS, tell_problems
+from springline_airflow.api.request_fields import no_unknown_fields
 from springline_airflow.opening import Platforms
 from springline_airflow.pages import serving
 
 VERSIONED = "/api/v1"
+
+
+class _App(FastAPI):
+    """An app whose headers are put on outside of all else: the answer to an error that nobody foresaw has them too."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """What a request goes through."""
+        return AnswerHeaders(super().build_middleware_stack())
 
 
 def make_app() -> FastAPI:
@@ -23,12 +34,12 @@ def make_app() -> FastAPI:
     The gate lets nobody in without one, before anything of what was sent is looked at; each route asks again, so that
     the schema tells it.
     """
-    app = FastAPI(
+    app = _App(
         title="Springline",
         description="Datasets and their lineage, streams and their queries. Who may read or change a DAG may read or "
         "change what belongs to it: the datasets that it made, the job that it supervises.",
         version="1",
-        dependencies=[Depends(get_user)],
+        dependencies=[Depends(get_user), Depends(no_unknown_fields)],
         responses=PROBLEMS,
         openapi_url=None, docs_url=None, redoc_url=None,  # FastAPI's own would be open to everybody
     )  # fmt: skip

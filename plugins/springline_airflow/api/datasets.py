@@ -7,17 +7,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
+from airflow.api_fastapi.common.db.common import SessionDep
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from persistence import planning
 from persistence.byhand import Wish, carry_out, decide
 from persistence.explain import explanation_of, find
-from persistence.model import Origin
+from persistence.model import Dataset, Origin
 from persistence.platform import Platform, policy_of
 from persistence.priority import PolicyName
 from persistence.risk_samples import Sample
+from persistence.waits import say_waits, waits_of
 from springline_airflow.api.access import Reading, ReadingDep
+from springline_airflow.api.persister import why_none_claims
+from springline_airflow.api.request_fields import RequestBody
 from springline_airflow.lineage.about import About, about
 from springline_airflow.lineage.folding import Fold, folded, suitable
 from springline_airflow.lineage.graph import Edge, Node, draw, with_operations
@@ -25,6 +29,7 @@ from springline_airflow.lineage.layers import laid_out
 from springline_airflow.lineage.queue import Waiting, rows_of
 from springline_airflow.lineage.risks import Risks, risks_of, weigh
 from springline_airflow.lineage.veil import mentioned, texts_of, veiled, with_texts, without_hidden, without_names
+from springline_airflow.recovering import DAG_ID as RECOVER
 from springline_airflow.runs import names_of
 
 _MOST_DRAWN = 2000
@@ -58,24 +63,31 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """The queue under a policy, and how many wait in all, those included that you may not read."""
+    """The queue under a policy, and how many wait in all, those included that you may not read.
+
+    `under_store_away`: why nothing can be sent now; empty if the under-store answers.
+    `oldest_seconds` is how long the oldest has waited that could be persisted now, `because` why anything waits.
+    """
 
     policy: str
     applied: bool  # the policy is the one in use, not a what-if
     depth: int
+    under_store_away: str
+    oldest_seconds: float | None
+    because: str
     waiting: Sequence[Waiting]
 
 
-class Asked(BaseModel):
-    """Which generation is meant, the newest if none is given; `dry`: only tell what would be done."""
+class Asked(RequestBody):
+    """Which generation is meant, the newest if none is given; `dry_run`: only tell what would be done."""
 
     generation: int | None = Field(None, ge=1, le=_MOST_GENERATIONS)
-    dry: bool = False
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What a wish came to: `allowed`, and if so `done`, unless it was tried dry."""
+    """What a wish came to: `allowed`, and if so `done`, unless it was a dry run."""
 
     path: str
     generation: int
@@ -124,6 +136,7 @@ def lineage(
 def queue(
     reading: ReadingDep,
     platform: PlatformDep,
+    session: SessionDep,
     policy: Annotated[PolicyName | None, Query(description="What if this were the policy; none given: it is")] = None,
     most: Annotated[int, Query(ge=1, le=_MOST_NAMED, description="So many, of the first")] = 20,
 ) -> Queued:
@@ -139,9 +152,12 @@ def queue(
     )[:most]
     applied = chosen.name == platform.settings.policy
     rows = rows_of(planned, seen, now)
-    unnamed = _unnaming(platform, reading, [row.last_error for row in rows])
+    waits = waits_of(catalog)
+    because = say_waits(waits, partial(why_none_claims, session))
+    unnamed = _unnaming(platform, reading, [because, *(row.last_error for row in rows)])
     rows = [replace(row, last_error=unnamed(row.last_error)) for row in rows]
-    return Queued(chosen.name, applied, platform.claims.depth(), rows)
+    away = platform.watch.why_away()
+    return Queued(chosen.name, applied, platform.claims.depth(), away, waits.oldest, unnamed(because), rows)
 
 
 @router.get("/at-risk")
@@ -152,10 +168,11 @@ def at_risk(
 ) -> Risks:
     """What you may read and would have to do without, or make again, if the cache were lost now."""
     catalog = platform.catalog
-    loss = catalog.loss_of_cache()
+    away = platform.watch.why_away()
+    loss = catalog.loss_of_cache(away=bool(away))
     costs = catalog.costs_of(loss.unmeasured)
     weighed = weigh(loss, costs, reading.may_dag, most=most)
-    return risks_of(weighed, loss, costs, veiled(catalog.alone(weighed.named(loss)), reading.may))
+    return risks_of(weighed, loss, costs, veiled(catalog.alone(weighed.named(loss)), reading.may), away)
 
 
 @router.get("/at-risk/history")
@@ -184,16 +201,25 @@ def dataset(
     catalog = platform.catalog
     chosen = find(platform, path, generation)
     reading.require(chosen)
-    around = catalog.lineage_around([chosen.ref])
-    seen = veiled(around, reading.may)
-    told = explanation_of(platform, seen.datasets[chosen.ref], seen)
+    away = platform.watch.why_away()
+    seen = veiled(catalog.lineage_around([chosen.ref]), reading.may)
+    bare = veiled(catalog.lineage_around([chosen.ref], down=False, away=True), reading.may) if away else seen
+    told = explanation_of(platform, seen.datasets[chosen.ref], seen, bare=bare, away=away)
     return about(
         with_texts(told, _unnaming(platform, reading, texts_of(told))),
         generations=catalog.find(path=path),
         sources=catalog.get_all(chosen.sources),
         dependents=catalog.made_from(chosen.ref),
         reads=reading.may,
+        refused=_refused(reading, chosen),
     )
+
+
+def _refused(reading: Reading, dataset: Dataset) -> dict[str, str]:
+    """The wishes that the user may not have, each with the reason."""
+    change = reading.why_no_change(dataset)
+    reasons = {**dict.fromkeys(map(str, Wish), change), "recover": change or reading.why_no_trigger(RECOVER)}
+    return {wish: reason for wish, reason in reasons.items() if reason}
 
 
 @router.post("/datasets/{path:path}/{wish}")
@@ -204,7 +230,8 @@ def wish(path: str, wish: Wish, asked: Asked, reading: ReadingDep, platform: Pla
     around = veiled(platform.catalog.lineage_around([chosen.ref], down=False), reading.may)
     why_gone = around.why_not_recomputable(chosen.ref) if reading.may(chosen) else ()
     held = chosen.ref in platform.catalog.held_refs()
-    decision = decide(chosen, wish, held=held, why_gone=why_gone)
-    if not asked.dry:
+    why_stays = platform.replacement.why_it_stays(chosen) if wish is Wish.EVICT and chosen.persisted else ""
+    decision = decide(chosen, wish, held=held, why_gone=why_gone, why_stays=why_stays)
+    if not asked.dry_run:
         carry_out(platform, decision, reading.user.get_name())
-    return Granted(path, chosen.ref.generation, wish, decision.allowed, not asked.dry, decision.words)
+    return Granted(path, chosen.ref.generation, wish, decision.allowed, not asked.dry_run, decision.words)

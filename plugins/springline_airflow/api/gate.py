@@ -1,15 +1,19 @@
-"""The gate before all routes: nobody passes without a user, nothing of another site, too large, or by a websocket."""
+"""The gate before all routes: nobody passes without a user, nothing of another site, too large, or by a websocket.
+
+Who opens a page without a login is sent to Airflow's, and back from there, as Airflow's own pages do it.
+"""
 
 from __future__ import annotations
 
 from http import HTTPStatus
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from airflow.api_fastapi.core_api.security import bearer_scheme, get_user
 from fastapi import HTTPException, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from springline_airflow.api.mounting import PREFIX
 from springline_airflow.api.problems import problem_of
 
 MOST = 256 << 10  # bytes of a request's body; the longest query is 20,000 letters
@@ -32,7 +36,13 @@ class Gate:
             return
         request = Request(scope)
         try:
-            await get_user(request, None, await bearer_scheme(request))
+            try:
+                await get_user(request, None, await bearer_scheme(request))
+            except HTTPException:
+                if not _opens_page(request):
+                    raise
+                await _to_login(request)(scope, receive, send)
+                return
             if request.method not in _READING and _of_another_site(request):
                 raise HTTPException(HTTPStatus.FORBIDDEN, "a page of another site may change nothing here")
             if int(request.headers.get("content-length") or 0) > MOST:
@@ -41,6 +51,23 @@ class Gate:
             await JSONResponse(problem_of(error).model_dump(), error.status_code, error.headers)(scope, receive, send)
             return
         await self._app(scope, _limited(receive), send)
+
+
+def _opens_page(request: Request) -> bool:
+    """Whether a browser asks for something to show, rather than a page for what it is made of."""
+    path = request.url.path.removeprefix(_root(request) + PREFIX)
+    wants = request.headers.get("accept", "")
+    return request.method in _READING and path.startswith("/pages/") and "text/html" in wants
+
+
+def _to_login(request: Request) -> Response:
+    back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return RedirectResponse(f"{_root(request)}/api/v2/auth/login?{urlencode({'next': back})}", HTTPStatus.SEE_OTHER)
+
+
+def _root(request: Request) -> str:
+    """Where Airflow is, below its host."""
+    return str(request.scope.get("root_path", "")).removesuffix(PREFIX)
 
 
 def _of_another_site(request: Request) -> bool:

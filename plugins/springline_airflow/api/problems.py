@@ -11,7 +11,14 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from persistence.errors import CatalogUnavailable, InvalidPath, PersistenceError, RefusedTransition, UnknownDataset
+from persistence.errors import (
+    CatalogUnavailable,
+    InvalidPath,
+    PersistenceError,
+    RefusedTransition,
+    StorageUnavailable,
+    UnknownDataset,
+)
 from persistence.redacting import redacted
 from spark_jobs.streaming.errors import LogUnavailable, MissingVersion, NoTopic, StreamError, UnknownJob
 from spark_jobs.streaming.join.errors import NeverSteered
@@ -36,6 +43,7 @@ _STATUS: dict[type[_Known], HTTPStatus] = {
     RefusedTransition: HTTPStatus.CONFLICT,
     InvalidPath: HTTPStatus.UNPROCESSABLE_ENTITY,
     CatalogUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    StorageUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
 

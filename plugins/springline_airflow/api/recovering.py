@@ -22,7 +22,7 @@ router = APIRouter(tags=["datasets"])
 
 @dataclass(frozen=True, slots=True)
 class Recovering:
-    """What the wish to have a dataset back came to; `done`: the DAG run is started, unless it was tried dry."""
+    """What the wish to have a dataset back came to; `done`: the DAG run is started, unless it was a dry run."""
 
     path: str
     generation: int
@@ -49,7 +49,7 @@ def recover(
     against = "" if decision.allowed else decision.words
     against = against or dag_runs.why_none_would_run(DAG_ID, session)
     number = chosen.ref.generation
-    if asked.dry:
+    if asked.dry_run:
         return Recovering(path, number, "recover", not against, False, against or decision.words)
     if against:
         raise RefusedTransition(against)

@@ -20,12 +20,13 @@ from spark_jobs.streaming.tracking.ring import Epochs
 from spark_jobs.streaming.windows.adhoc import Answer
 from spark_jobs.streaming.windows.expressions import ARROW
 from spark_jobs.streaming.windows.registry import Registered
+from springline_airflow.api.request_fields import RequestBody
 
 Answers = Literal["queries", "tracking", "join"]
 _TYPES = {kind: name for name, kind in ARROW.items()}
 
 
-class Sql(BaseModel):
+class Sql(RequestBody):
     """A query's text."""
 
     sql: str = Field(min_length=1, max_length=20_000)
@@ -151,7 +152,7 @@ class Pressed(BaseModel):
     throttles: Sequence[Throttle]
 
 
-class BackPressureChoice(BaseModel):
+class BackPressureChoice(RequestBody):
     """What is to hold from now on; null: as before."""
 
     mode: Mode | None = None
@@ -199,7 +200,7 @@ class Failed(BaseModel):
         )
 
 
-class Wanted(BaseModel):
+class Wanted(RequestBody):
     """Nothing but that it is wanted; JSON, since a form of another site cannot send that."""
 
 
@@ -261,6 +262,23 @@ class Column(BaseModel):
 
     name: str
     type: str
+
+
+class Askable(BaseModel):
+    """Slices that ad hoc queries are answered from: by some of the keys, of the rows that `where` lets in."""
+
+    stream: str
+    keys: Sequence[str]
+    aggregates: Sequence[str]
+    where: str
+    seconds: float
+    queries: Sequence[str]
+
+
+class Askables(BaseModel):
+    """What an ad hoc query can be asked now."""
+
+    slices: Sequence[Askable]
 
 
 class Answered(BaseModel):

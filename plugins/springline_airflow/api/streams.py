@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
@@ -155,6 +155,13 @@ def cancel_query(job: FoundDep, name: str, user: GetUserDep) -> shapes.Version:
     after = job.folder.change(lambda known: (known or job.windows.registry()).cancel(name))
     _log.info("%s: %s has cancelled the query %s; version %d", job.job.name, user.get_name(), name, after.version)
     return shapes.Version(version=after.version)
+
+
+@_reading.get("/ask")
+def askable(job: FoundDep, request: Request) -> shapes.Askables:
+    """What an ad hoc query can be asked: the slices that registered queries keep."""
+    planner = request.app.state.planners.of(job.windows.name, job.registry)
+    return shapes.Askables(slices=[shapes.Askable(**asdict(each)) for each in planner.askable()])
 
 
 @_reading.post("/ask", response_model=shapes.Answered)

@@ -52,6 +52,7 @@ class About:
     status: str
     cache: str
     under_store: str
+    under_store_away: str  # why it does not answer; empty if it does
     bytes: int
     rows: int | None
     checksum: str
@@ -85,6 +86,7 @@ class About:
     generations: Sequence[Named]
     sources: Sequence[Named]
     dependents: Sequence[Named]
+    refused: Mapping[str, str]  # wishes that you may not have, and why
     hidden: int  # sources and dependents that you may not read
     history: Sequence[Happened]
 
@@ -96,8 +98,12 @@ def about(
     sources: Iterable[Dataset],
     dependents: Iterable[Dataset],
     reads: Callable[[Dataset], bool],
+    refused: Mapping[str, str],
 ) -> About:
-    """Put together what is known of one generation; of the others only those that `reads` lets through."""
+    """Put together what is known of one generation; of the others only those that `reads` lets through.
+
+    `refused`: the wishes that whoever asks may not have, each with the reason.
+    """
     dataset = told.dataset
     sources, dependents = list(sources), list(dependents)
     return About(
@@ -106,6 +112,7 @@ def about(
         status=told.status.value,
         cache=dataset.cache.value,
         under_store=dataset.under.value,
+        under_store_away=told.away,
         bytes=dataset.bytes,
         rows=dataset.rows,
         checksum=dataset.checksum,
@@ -143,6 +150,7 @@ def about(
         generations=[_named(each) for each in generations if reads(each)],
         sources=[_named(each) for each in sources if reads(each)],
         dependents=[_named(each) for each in dependents if reads(each)],
+        refused=refused,
         hidden=sum(not reads(each) for each in (*sources, *dependents)),
         history=[
             Happened(m.at, m.event, m.who, m.why, m.phase.value, m.cache.value, m.under.value) for m in told.moments

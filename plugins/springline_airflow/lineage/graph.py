@@ -26,6 +26,7 @@ class Return(StrEnum):
 
     KEPT = "kept"  # nothing has to: it is in the under-store
     RUN = "run"  # its operation, run again
+    UNPROVEN = "unproven"  # the same, if it keeps its word: it, or one before it, was never seen to repeat
     GONE = "gone"  # nothing can
 
 
@@ -92,7 +93,10 @@ def draw(lineage: Lineage) -> Graph:
     for path in sorted(faces):
         dataset = faces[path]
         why = () if dataset.persisted else gone[dataset.ref]
-        nodes.append(_node(dataset, why, lineage, faces, sorted(older.get(path, ()), reverse=True)))
+        returns = Return.KEPT if dataset.persisted else Return.GONE if why else Return.RUN
+        if returns is Return.RUN and lineage.doubts(dataset.ref):
+            returns = Return.UNPROVEN
+        nodes.append(_node(dataset, returns, why, lineage, faces, sorted(older.get(path, ()), reverse=True)))
         stale = {s.path: s != faces[s.path].ref for s in dataset.sources if s.path in faces and s.path != path}
         edges += [Edge(source, path, outdated) for source, outdated in stale.items()]
     return Graph(tuple(nodes), tuple(edges))
@@ -123,12 +127,16 @@ def _rank(dataset: Dataset) -> tuple[bool, bool, int]:
 
 
 def _node(
-    dataset: Dataset, why: tuple[str, ...], lineage: Lineage, faces: Mapping[str, Dataset], older: list[int]
+    dataset: Dataset,
+    returns: Return,
+    why: tuple[str, ...],
+    lineage: Lineage,
+    faces: Mapping[str, Dataset],
+    older: list[int],
 ) -> Node:
     ref = dataset.ref
-    returns = Return.KEPT if dataset.persisted else Return.GONE if why else Return.RUN
     needs: Iterable[str] = ()
-    if returns is Return.RUN:
+    if returns in (Return.RUN, Return.UNPROVEN):
         needs = dict.fromkeys(s.path for s in dataset.sources if s.path in faces and not lineage.kept(s))
     return Node(
         key=ref.path,

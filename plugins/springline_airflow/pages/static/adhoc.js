@@ -1,7 +1,7 @@
 // A question that is answered once, from what a job holds at this moment.
 
-import { jobPlace, post } from "./asking.js";
-import { h } from "./elements.js";
+import { get, jobPlace, post } from "./asking.js";
+import { h, write } from "./elements.js";
 import { rowsTable } from "./rows.js";
 import { counted } from "./saying.js";
 import { settle } from "./settling.js";
@@ -16,22 +16,24 @@ export function adHocPart(job) {
   const button = h("button", { type: "submit" }, "Ask");
   const said = h("p", { class: "trouble", role: "status" });
   const answer = h("div");
+  const held = h("div");
+  let listed = null; // the queries whose slices are listed
   const form = h("form", { class: "question", onsubmit: ask }, h("label", {}, "SQL, answered once (Ctrl+Enter asks)", sql), button);
-  const part = h("section", { "aria-label": "Ad hoc query" }, h("h2", {}, "Ad hoc query"), form, said, answer);
+  const part = h("section", { "aria-label": "Ad hoc query" }, h("h2", {}, "Ad hoc query"), held, form, said, answer);
 
   async function ask(event) {
     event.preventDefault();
     if (button.disabled) return;
     button.disabled = true;
     said.classList.remove("wrong");
-    said.textContent = "asking …";
+    write(said, "asking …");
     try {
       const told = await post(jobPlace(job, "ask"), { sql: sql.value });
-      said.textContent = `${counted(told.rows.length, "row")}${covers(told)}`;
+      write(said, `${counted(told.rows.length, "row")}${covers(told)}`);
       settle(answer, told.rows.length ? rowsTable("The answer", told.rows.slice(0, MOST), timesOf(told)) : "",
         told.rows.length > MOST ? h("p", {}, `The first ${MOST} are shown.`) : "");
     } catch (error) {
-      said.textContent = error.message;
+      write(said, error.message);
       said.classList.add("wrong");
       settle(answer);
       point(error);
@@ -48,7 +50,20 @@ export function adHocPart(job) {
     sql.setSelectionRange(at, at);
   }
 
-  function propose([first]) {
+  async function listAskable() {
+    const { slices } = JSON.parse(await get(jobPlace(job, "ask")));
+    settle(held, h("p", {}, slices.length ? "It is answered from the slices that the registered queries keep:"
+      : "No slices are kept: register a query first."),
+      slices.length ? h("ul", {}, ...slices.map((each) => h("li", {}, h("code", {}, each.aggregates.join(", ")), " by any of ",
+        h("code", {}, each.keys.join(", ") || "no keys"), each.where ? [" of the rows where ", h("code", {}, each.where)] : "",
+        `, in windows of ${each.seconds} s or multiples of that`))) : "");
+  }
+
+  function propose(queries) {
+    const [first] = queries;
+    const versions = JSON.stringify(queries.map(({ name, since }) => [name, since]));
+    if (versions !== listed) listAskable().catch((error) => settle(held, h("p", { class: "wrong" }, error.message)));
+    listed = versions;
     if (!sql.value && first && document.activeElement !== sql) sql.value = first.sql.replace(/\s+WINDOWING[\s\S]*$/i, "");
   }
 

@@ -7,7 +7,7 @@ import { sayBytes, saySeconds, sayTime } from "./saying.js";
 const MOST_ROWS = 20;
 const HATCHED = "url(#gone)";
 
-/** The chart of moments `{at, bytes, irrecoverable_bytes, recompute_seconds}`, the oldest first. */
+/** The chart of moments `{at, bytes, unproven_bytes, irrecoverable_bytes, recompute_seconds}`, the oldest first. */
 export function chart(moments) {
   if (!moments.length) return h("p", { class: "empty" }, "Nothing was recorded in this time.");
   const worst = moments.reduce((most, each) => (each.bytes > most.bytes ? each : most));
@@ -21,7 +21,8 @@ function inWords(moments, worst) {
   if (!worst.bytes) return "Nothing was at risk in this time.";
   const gone = worst.irrecoverable_bytes ? `${sayBytes(worst.irrecoverable_bytes)} of it would have been gone for good`
     : "none of it would have been gone for good";
-  return `At most ${sayBytes(worst.bytes)} were at risk, at ${sayTime(worst.at)}; ${gone}, the rest would have taken `
+  const unproven = worst.unproven_bytes ? ` and ${sayBytes(worst.unproven_bytes)} might have been` : "";
+  return `At most ${sayBytes(worst.bytes)} were at risk, at ${sayTime(worst.at)}; ${gone}${unproven}, the rest would have taken `
     + `about ${saySeconds(worst.recompute_seconds)} to make again. At ${sayTime(last.at)} it was ${sayBytes(last.bytes)}.`;
 }
 
@@ -54,10 +55,11 @@ function legend() {
 function rows(moments) {
   const step = Math.ceil(moments.length / MOST_ROWS);
   const chosen = moments.filter((_, i) => i % step === 0 || i === moments.length - 1);
-  const head = ["when", "at risk", "gone for good", "made again in"];
+  const head = ["when", "at risk", "gone for good", "unproven", "made again in"];
   return h("table", {}, h("caption", {}, "At risk over time"),
     h("thead", {}, h("tr", {}, head.map((title, i) => h("th", { scope: "col", class: i && "number" }, title)))),
     h("tbody", {}, chosen.map((each) => h("tr", {}, h("td", {}, sayTime(each.at)),
       h("td", { class: "number" }, sayBytes(each.bytes)), h("td", { class: "number" }, sayBytes(each.irrecoverable_bytes)),
+      h("td", { class: "number" }, sayBytes(each.unproven_bytes)),
       h("td", { class: "number" }, saySeconds(each.recompute_seconds))))));
 }

@@ -3,7 +3,7 @@
 import { placeOf, query } from "./asking.js";
 import { facts, h, table } from "./elements.js";
 import { asked, frame, live, outward, say } from "./frame.js";
-import { sayBytes, saySeconds, sayTime } from "./saying.js";
+import { sayBytes, saySeconds, sayTime, sentence } from "./saying.js";
 import { settle } from "./settling.js";
 import { badge } from "./states.js";
 import { runAt, wishButtons } from "./wishes.js";
@@ -51,6 +51,7 @@ function show(told) {
   settle(body, ...[
     h("h2", { class: "name" }, `${told.path}@${told.generation} `, badge(told.status)),
     wishButtons(told, () => again()),
+    told.under_store_away ? h("p", { class: "summary wrong", role: "status" }, sentence(told.under_store_away)) : "",
     words(told),
     h("h2", {}, "Facts"), facts([
       ["size", sayBytes(told.bytes)], ["rows", told.rows === null ? "" : told.rows.toLocaleString("en")],

@@ -1,6 +1,6 @@
 // A dialog that says what would be done, and has it done when that is confirmed.
 
-import { h } from "./elements.js";
+import { h, visible, write } from "./elements.js";
 
 /**
  * Open one. `ask` tells `{words, allowed}` of what would be done; `grant` does it, and gives what is to be told then, or
@@ -25,12 +25,12 @@ export async function confirmed(title, opener, ask, grant) {
         dialog.close();
         return;
       }
-      words.replaceChildren(...told);
+      words.replaceChildren(...told.map(visible));
       yes.hidden = true;
-      no.textContent = "Close";
+      write(no, "Close");
       no.focus();
     } catch (error) {
-      words.textContent = error.message;
+      write(words, error.message);
     }
   }
 
@@ -38,10 +38,10 @@ export async function confirmed(title, opener, ask, grant) {
   dialog.showModal();
   try {
     const tried = await ask();
-    words.textContent = tried.words;
+    write(words, tried.words);
     yes.disabled = !tried.allowed;
     (tried.allowed ? yes : no).focus();
   } catch (error) {
-    words.textContent = error.message;
+    write(words, error.message);
   }
 }

@@ -1,6 +1,24 @@
 // Makes elements out of plain values. Text is always text: nothing here, and nothing elsewhere, parses HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu; // what nobody sees, and what turns the direction of writing
+
+function spelled(letter) {
+  if (letter === "\n" || letter === "\t") return letter;
+  const number = letter.codePointAt(0).toString(16);
+  return number.length > 4 ? `\\U${number.padStart(8, "0")}` : number.length > 2 ? `\\u${number.padStart(4, "0")}` : `\\x${number.padStart(2, "0")}`;
+}
+
+/** A text that came from outside with what nobody sees spelled out; all else stays what it is. */
+export function visible(child) {
+  return typeof child === "string" ? child.replace(UNSEEN, spelled) : child;
+}
+
+/** Let an element hold a text, and nothing else. */
+export function write(element, text) {
+  const shown = visible(text);
+  if (element.textContent !== shown) element.textContent = shown;
+}
 
 function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
@@ -9,7 +27,7 @@ function fill(element, attributes, children) {
     else element.setAttribute(name, value === true ? "" : String(value));
   }
   for (const child of children.flat(Infinity)) {
-    if (child !== null && child !== undefined && child !== false) element.append(child);
+    if (child !== null && child !== undefined && child !== false) element.append(visible(child));
   }
   return element;
 }

@@ -1,7 +1,7 @@
 // What all pages share: links between them, light and dark as Airflow has it, and staying up to date.
 
 import { get } from "./asking.js";
-import { h } from "./elements.js";
+import { h, write } from "./elements.js";
 
 const PAGES = [["lineage", "Lineage"], ["queue", "Queue"], ["risk", "At risk"], ["dataset", "Dataset"],
   ["streams", "Streams"]];
@@ -49,7 +49,7 @@ export function outward(address, text) {
 /** Say how things are, below the title. */
 export function say(text, wrong = false) {
   const status = document.getElementById("status");
-  if (status.textContent !== text) status.textContent = text;
+  write(status, text);
   status.classList.toggle("wrong", wrong);
 }
 

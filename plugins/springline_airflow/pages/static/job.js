@@ -37,6 +37,7 @@ function about(seen, again) {
     h("h2", { class: "name" }, `${seen.job} `, healthBadge(seen.state)),
     seen.error && h("p", { class: "wrong", role: "alert" }, seen.error),
     lives && seen.may_change && h("p", { class: "buttons" }, h("button", { type: "button", onclick: (event) => stop(seen.job, again, event.currentTarget) }, "Stop")),
+    !seen.may_change && h("p", { class: "refused" }, `Nothing is to be changed by you: you may not change the DAG ${seen.dag_id}.`),
     tiles([
       ["behind", lag.messages === null ? "" : counted(lag.messages, "message")],
       ["waits before its stages", lag.bytes === null ? "" : sayBytes(lag.bytes)],

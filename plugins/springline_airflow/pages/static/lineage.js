@@ -1,7 +1,7 @@
 // The lineage: datasets and operations in layers, and what would bring each one back.
 
 import { query } from "./asking.js";
-import { h, s, table } from "./elements.js";
+import { h, s, table, write } from "./elements.js";
 import { asked, frame, live, say } from "./frame.js";
 import { beside, chainOf, fits, sayChain, shortened } from "./picture.js";
 import { HEIGHT, WIDTH, lineOf, routed } from "./routing.js";
@@ -172,14 +172,15 @@ function list() {
 function light(node) {
   unlight();
   lit = node.key;
-  const chain = new Set(Object.keys(node.returns).includes("run") ? chainOf(node.key, byKey) : [node.key]);
+  const again = node.returns.run || node.returns.unproven;
+  const chain = new Set(again ? chainOf(node.key, byKey) : [node.key]);
   for (const key of [...chain]) if (drawn.has(`operation:${key}`)) chain.add(`operation:${key}`);
   canvas.classList.add("lit");
   for (const key of chain) drawn.get(key)?.classList.add("chain");
   for (const [edge, element] of lines) {
     element.classList.toggle("chain", chain.has(edge.source) && chain.has(edge.target));
   }
-  told.textContent = `${titleOf(node)}: ${sayChain(node, byKey)}`;
+  write(told, `${titleOf(node)}: ${sayChain(node, byKey)}`);
 }
 
 function unlight() {
@@ -198,7 +199,7 @@ function dim() {
   }
   const what = picture.fold === "none" ? "dataset" : "fold";
   const rest = picture.whole ? "" : "; only the newest are drawn, ask for a DAG, a DAG run or a path to see others";
-  count.textContent = `${counted(fitting, what)}${rest}`;
+  write(count, `${counted(fitting, what)}${rest}`);
 }
 
 function firstFit() {

@@ -1,6 +1,6 @@
 // A part of a page that stays up to date by itself, and says its own troubles.
 
-import { h } from "./elements.js";
+import { h, write } from "./elements.js";
 import { live } from "./frame.js";
 import { settle } from "./settling.js";
 
@@ -16,7 +16,7 @@ export function livePart(title, place, show, { head = null, every = undefined } 
   const body = h("div");
   const part = h("section", { "aria-label": title }, h("h2", {}, title), head, trouble, body);
   const again = live(place, (answer) => settle(body, ...[show(answer)].flat(Infinity).filter(Boolean)), (text, wrong = false, status = 0) => {
-    if (trouble.textContent !== text) trouble.textContent = text;
+    write(trouble, text);
     trouble.classList.toggle("wrong", wrong && !NOT_YET.has(status));
   }, every);
   return { part, again };

@@ -21,14 +21,17 @@ export function chainOf(key, byKey) {
 
 /** The chain in words. */
 export function sayChain(node, byKey) {
-  const { gone = 0, run = 0, kept = 0 } = node.returns;
+  const { gone = 0, run = 0, unproven = 0, kept = 0 } = node.returns;
   if (node.datasets > 1) {
     return [kept && `${kept} kept in the under-store`, run && `${run} could be made again`,
+      unproven && `${unproven} might be made again, by operations that were never seen to repeat`,
       gone && `${gone} would be gone for good`].filter(Boolean).join(", ");
   }
   if (gone) return `Gone for good if the cache were lost: ${node.why_gone.join("; ")}`;
   if (kept) return "Kept in the under-store: nothing would have to be made again.";
-  return `Would be made again, in this order: ${chainOf(node.key, byKey).join(" → ")}`;
+  const chain = chainOf(node.key, byKey).join(" → ");
+  return unproven ? `Might be made again, by operations of which some were never seen to repeat, in this order: ${chain}`
+    : `Would be made again, in this order: ${chain}`;
 }
 
 /** Whether a node fits what is searched for and, if states are chosen, has one of them. */

@@ -1,7 +1,7 @@
 // Back-pressure: the stages as boxes from what is read to the results, how full each is, and who throttles whom.
 
 import { jobPlace, put } from "./asking.js";
-import { h, s, table } from "./elements.js";
+import { h, s, table, write } from "./elements.js";
 import { keyOf, wayThrough } from "./flow.js";
 import { healthBadge } from "./health.js";
 import { livePart } from "./parts.js";
@@ -27,11 +27,11 @@ export function pressurePart(job, mayChange) {
   const head = h("form", { class: "asked", onsubmit: (event) => event.preventDefault() }, h("label", {}, "Mode", mode), trouble);
 
   async function choose() {
-    trouble.textContent = "";
+    write(trouble, "");
     try {
       await put(place, { mode: mode.value });
     } catch (error) {
-      trouble.textContent = error.message;
+      write(trouble, error.message);
     }
     again();
   }

@@ -3,7 +3,7 @@
 import { query } from "./asking.js";
 import { h, table } from "./elements.js";
 import { asked, frame, live, say } from "./frame.js";
-import { counted, sayBytes, saySeconds } from "./saying.js";
+import { counted, sayBytes, saySeconds, sentence } from "./saying.js";
 import { settle } from "./settling.js";
 
 const POLICIES = ["", "value-density", "paper", "fifo", "hash-order", "edge", "lrc"];
@@ -51,7 +51,11 @@ function state(row) {
 function show(answer) {
   const what = answer.applied ? `in use: ${answer.policy}` : `what if it were ${answer.policy}; nothing is changed`;
   const earlier = new Map(answer.waiting.slice(1).map((row, i) => [row.turn, answer.waiting[i]]));
-  settle(count, `${counted(answer.depth, "dataset")} in the queue; ${what}`);
+  const away = answer.under_store_away && `${sentence(answer.under_store_away)} Nothing can be sent`;
+  const since = answer.oldest_seconds === null ? "" : `the oldest has waited ${saySeconds(Math.round(answer.oldest_seconds))}`;
+  const waits = [since, answer.because].filter(Boolean).join(": ");
+  settle(count, [`${counted(answer.depth, "dataset")} in the queue`, what, waits, away].filter(Boolean).join("; "));
+  count.classList.toggle("wrong", Boolean(away));
   if (!answer.waiting.length) {
     settle(rows, h("p", { class: "empty" }, "Nothing that you may read waits to be persisted."));
     return;

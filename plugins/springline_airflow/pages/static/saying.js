@@ -52,3 +52,8 @@ export function sayRate(value) {
 export function sayShare(value) {
   return `${three(value * 100)} %`;
 }
+
+/** Words as a sentence: `the store is away` becomes `The store is away.` */
+export function sentence(words) {
+  return `${words.slice(0, 1).toUpperCase()}${words.slice(1)}${/[.!?]$/.test(words) ? "" : "."}`;
+}

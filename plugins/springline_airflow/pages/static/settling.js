@@ -1,5 +1,7 @@
 // Tells what is there anew without taking it away: what a person opened, focused, marked or scrolled to stays.
 
+import { visible } from "./elements.js";
+
 const LISTENERS = ["onclick", "onchange", "onsubmit"]; // those that elements of a told page have
 const THEIRS = new Set(["open"]); // a person opens and closes details, we do not
 
@@ -7,7 +9,7 @@ const THEIRS = new Set(["open"]); // a person opens and closes details, we do no
 export function settle(place, ...wanted) {
   const focused = document.activeElement;
   const fresh = document.createDocumentFragment();
-  fresh.append(...wanted);
+  fresh.append(...wanted.map(visible));
   match(place, fresh);
   if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
 }

@@ -25,11 +25,16 @@ export function runAt({ dag_id: dag, run_id: run }) {
   return `dags/${encodeURIComponent(dag)}/runs/${encodeURIComponent(known)}`;
 }
 
-/** Buttons for them; `done` is called when something was changed. */
+/** Buttons for them, and why some cannot be pressed; `done` is called when something was changed. */
 export function wishButtons(dataset, done) {
-  return h("p", { class: "buttons", role: "group", "aria-label": "What may be asked for" },
-    wishesFor(dataset).map((wish) =>
-      h("button", { type: "button", onclick: (event) => ask(dataset, wish, done, event.currentTarget) }, TITLES[wish])));
+  const wishes = wishesFor(dataset);
+  const reasons = [...new Set(wishes.map((wish) => dataset.refused[wish]).filter(Boolean))];
+  const button = (wish) => h("button", {
+    type: "button", disabled: wish in dataset.refused, title: dataset.refused[wish],
+    onclick: (event) => ask(dataset, wish, done, event.currentTarget),
+  }, TITLES[wish]);
+  return [h("p", { class: "buttons", role: "group", "aria-label": "What may be asked for" }, wishes.map(button)),
+    reasons.length > 0 && h("p", { class: "refused" }, `Not by you: ${reasons.join("; ")}.`)];
 }
 
 function ask(dataset, wish, done, opener) {
@@ -37,7 +42,7 @@ function ask(dataset, wish, done, opener) {
   const body = { generation: dataset.generation };
 
   async function tried() {
-    const { allowed, words } = await post(place, { ...body, dry: true });
+    const { allowed, words } = await post(place, { ...body, dry_run: true });
     return { allowed, words: allowed ? `${words}.` : `Not now: ${words}.` };
   }
 
