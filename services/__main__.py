@@ -1,4 +1,4 @@
-"""The command line: `python -m services up | down | status | kill | logs | jars | exec | java | chromium`."""
+"""The command line: `python -m services up | down | stop | status | kill | logs | jars | exec | java | chromium`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import typer
 from pydantic_settings import SettingsError
 
 from persistence.redacting import redacted, traceback_without_secrets
+from persistence.terminal import print
 from services.chromium import have_chromium
 from services.coordinates import jar_sets
 from services.errors import NoProgram, ServiceError
 from services.jars import Jars, sizes
 from services.java import find_java
-from services.known import SERVERS, known, make_servers
-from services.launching import tail
+from services.known import SERVERS, known, make_servers, servers_to_start
+from services.log_files import tail
 from services.settings import ServiceSettings
+from services.stop import Outcome, end_servers, in_turn, stop_all_profiles
 from services.supervisor import State, Supervisor
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Starts and ends the real servers.")
@@ -26,9 +28,9 @@ Names = Annotated[list[str] | None, typer.Argument(metavar="NAME…", help=f"of 
 
 @app.command()
 def up(names: Annotated[list[str], typer.Argument(metavar="NAME…", help=f"of {', '.join(SERVERS)}")]) -> None:
-    """Start servers and wait until they are ready; those that run already stay."""
+    """Start servers, and those that they need, and wait until they are ready; those that run already stay."""
     settings = ServiceSettings()
-    Supervisor(settings.home).up(make_servers(names, settings), settings.start_patience)
+    Supervisor(settings.home).up(servers_to_start(names, settings), settings.start_patience)
 
 
 @app.command()
@@ -36,9 +38,29 @@ def down(names: Names = None) -> None:
     """End servers with all of their processes; without a name, every one that was started here."""
     settings = ServiceSettings()
     supervisor = Supervisor(settings.home)
-    for name in known(names or []) or supervisor.recorded():
-        ran = supervisor.down(name, settings.stop_patience)
-        print(f"{name}: {'ended' if ran else 'was not running'}")
+    chosen = known(names or []) or in_turn(supervisor.recorded())
+    outcome = end_servers(supervisor, chosen, settings.stop_patience, print)
+    raise typer.Exit(outcome is Outcome.LEFT)
+
+
+@app.command()
+def stop(
+    patience: Annotated[float, typer.Option(min=0, help="Seconds that all streams may take to come to rest")] = 90.0,
+) -> None:
+    """End every stream and every server that was started here, of every profile.
+
+    Exit status 1: something had to be killed; 2: something is left, or could not be looked at.
+    """
+    said: list[str] = []
+
+    def say(line: str) -> None:
+        said.append(line)
+        print(redacted(line), flush=True)
+
+    outcome = stop_all_profiles(patience, say)
+    if not said:
+        print("nothing runs")
+    raise typer.Exit(outcome)
 
 
 @app.command()

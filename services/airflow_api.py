@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from services.errors import ServiceError
+from services.log_files import one_line
 
 _TRIES = 5
 _OVER = (404, 409)  # of a backfill: it was rolled back, it has ended
@@ -52,13 +53,16 @@ class AirflowApi:
         """Let go of the connections."""
         self._client.close()
 
-    def await_dags(self, dag_ids: tuple[str, ...], patience: float = 120) -> None:
+    def await_dags(self, dag_ids: tuple[str, ...], patience: float = 600) -> None:
         """Wait until the DAGs have been read; raises `AirflowRefused` with the import errors if there are any."""
         until = time.monotonic() + patience
         while missing := [dag_id for dag_id in dag_ids if not self._found(f"/api/v2/dags/{dag_id}")]:
             if errors := self._call("GET", "/api/v2/importErrors")["import_errors"]:
-                told = "\n".join(f"{error['filename']}:\n{error['stack_trace']}" for error in errors)
-                raise AirflowRefused(f"Airflow cannot import a DAG file.\n{told}")
+                told = "\n".join(f"    {error['filename']}: {_last_line(error['stack_trace'])}" for error in errors)
+                raise AirflowRefused(
+                    f"Airflow cannot import these DAG files:\n{told}\n"
+                    "The whole: python -m services exec airflow airflow dags list-import-errors"
+                )
             if time.monotonic() > until:
                 raise AirflowRefused(f"Airflow has not read the DAGs {', '.join(missing)} after {patience:.0f} s")
             self._pause(0.5)
@@ -66,6 +70,11 @@ class AirflowApi:
     def pause(self, dag_id: str, paused: bool) -> None:
         """Pause or unpause a DAG."""
         self._call("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": paused})
+
+    def resize_pool(self, name: str, slots: int) -> None:
+        """Give a pool so many slots."""
+        params = {"update_mask": "slots"}
+        self._call("PATCH", f"/api/v2/pools/{name}", params=params, json={"slots": slots})
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any]) -> str:
         """Start a DAG run that has no logical date; returns its id."""
@@ -161,6 +170,11 @@ class AirflowApi:
         return answer
 
 
+def _last_line(trace: str) -> str:
+    """The error of a stack trace."""
+    return ([line.strip() for line in trace.splitlines() if line.strip()] or [""])[-1]
+
+
 def _is_locked(answer: httpx.Response) -> bool:
     """Whether Airflow's database was locked: SQLite's is at times, and what was asked for was rolled back."""
     return answer.status_code == 503 or (answer.status_code == 500 and "Database error" in answer.text)
@@ -169,5 +183,5 @@ def _is_locked(answer: httpx.Response) -> bool:
 def _checked(answer: httpx.Response) -> Any:
     if answer.is_error:
         asked = answer.request
-        raise AirflowRefused(f"{asked.method} {asked.url.path}: {answer.status_code}: {answer.text[:2000]}")
+        raise AirflowRefused(f"{asked.method} {asked.url.path}: {answer.status_code}: {one_line(answer.text)}")
     return answer.json()

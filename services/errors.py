@@ -1,5 +1,10 @@
 """What can go wrong with servers: each error says which one, why, and what to do next."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
+from services.log_files import last_error, tail
+
 
 class ServiceError(Exception):
     """The root of this package's errors."""
@@ -18,7 +23,15 @@ class BadRecord(ServiceError):
 
 
 class NotReady(ServiceError):
-    """A server ended, or did not answer in time, when it was started."""
+    """A server ended, or did not answer in time, when it was started; `logs` have the last error of each log.
+
+    The ends of the logs are in the text.
+    """
+
+    def __init__(self, sentence: str, logs: Sequence[Path] = ()) -> None:
+        super().__init__("\n".join((sentence, *map(tail, logs))))
+        self.sentence = sentence
+        self.logs = {log: last_error(log) for log in logs}  # as they are now: what is ended afterwards writes more
 
 
 class DataThere(ServiceError):

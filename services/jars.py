@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from persistence.redacting import redacted
+from persistence.terminal import print
 from services.coordinates import JarSet, ivy_module, ivy_settings, jar_set, mirror
 from services.errors import NoJars
 from services.java import find_java, spark_home

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,8 +42,8 @@ def find_java(environment: Mapping[str, str], home: Path) -> Java:
 
 
 def spark_home() -> Path:
-    """The folder of PySpark: its jars, Apache Ivy and ZooKeeper among them, and its scripts."""
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise NoJava("pyspark is not installed: run `make setup`")
-    return Path(spec.origin).parent
+    """The folder of PySpark: its jars, Apache Ivy and ZooKeeper among them, and its scripts; raises `NoJava`."""
+    try:
+        return java.spark_home()
+    except errors.NoJava as error:
+        raise NoJava(str(error)) from error

@@ -36,6 +36,20 @@ def make_servers(names: Sequence[str], settings: ServiceSettings) -> tuple[Serve
     return tuple(SERVERS[name](settings) for name in known(names))
 
 
+def servers_to_start(names: Sequence[str], settings: ServiceSettings) -> tuple[Server, ...]:
+    """The servers of these names in this order, and before each those that it needs; raises `UnknownServer`."""
+    chosen: dict[str, Server] = {}
+
+    def add(server: Server) -> None:
+        for needed in make_servers(server.needs, settings):
+            add(needed)
+        chosen.setdefault(server.name, server)
+
+    for server in make_servers(names, settings):
+        add(server)
+    return tuple(chosen.values())
+
+
 def known(names: Sequence[str]) -> Sequence[str]:
     """These names, if each is that of a server; raises `UnknownServer`, naming those that there are."""
     for name in names:

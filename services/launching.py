@@ -7,18 +7,15 @@ import pwd
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from services.errors import DataThere, NotReady
+from services.log_files import fresh
 from services.processes import TOKEN, start_time
 from services.record import Started
 from services.server import Once, Process, Server
-
-_TAIL = 30  # lines of a log that an error shows
-_TAIL_BYTES = 64 << 10  # in which they are looked for
-KEPT_BYTES = 16 << 20  # of the log of an earlier start
 
 
 def spawn(server: Server, process: Process, token: str, log: Path) -> Started:
@@ -36,7 +33,7 @@ def run_once(server: Server, once: Once, token: str, log: Path) -> None:
     with _launching(server, once, token, log) as how:
         code = subprocess.run(**how, check=False).returncode
     if code:
-        raise NotReady(f"{server.name}: {once.name} ended with {code}\n{tail(log)}")
+        raise NotReady(f"{server.name}: {once.name} ended with {code}", [log])
     once.marker.replace(once.stamp)
 
 
@@ -52,36 +49,6 @@ def _make_room(server: Server, once: Once) -> None:
             f"Else move the folder away, and {server.name} begins with an empty one."
         )
     shutil.rmtree(folder)
-
-
-def fresh(log: Path) -> Path:
-    """Make room for a new log; the end of the one before stays beside it, up to `KEPT_BYTES`."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileNotFoundError):
-        earlier = log.replace(log.with_suffix(".log.1"))
-        if earlier.stat().st_size > KEPT_BYTES:
-            _cut(earlier)
-    return log
-
-
-def _cut(log: Path) -> None:
-    """Leave only the end of a log that nobody writes to any more."""
-    half = log.with_suffix(".half")
-    with log.open("rb") as whole, half.open("wb") as end:
-        whole.seek(-KEPT_BYTES, os.SEEK_END)
-        shutil.copyfileobj(whole, end)
-    half.replace(log)
-
-
-def tail(log: Path) -> str:
-    """The end of a log file, headed by its name; no more than that is read, however large the file is."""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
-            lines = file.read().decode(errors="replace").splitlines()[-_TAIL:]
-    except FileNotFoundError:
-        lines = ["(no such file)"]
-    return "\n".join((f"--- end of {log}", *lines))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Whether a port of 127.0.0.1 is free, and who holds it if not."""
+"""Whether a port of 127.0.0.1 is free, who holds it if not, and whether somebody listens there."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import psutil
 from persistence.redacting import redacted
 from services.errors import PortTaken
 
+_CONNECT_SECONDS = 2.0
+
 
 def is_free(port: int) -> bool:
     """A server could listen on 127.0.0.1:`port` now."""
@@ -26,6 +28,15 @@ def is_free(port: int) -> bool:
                 return False
             raise
     return True
+
+
+def listens(port: int) -> bool:
+    """Somebody takes connections on 127.0.0.1:`port` now."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), _CONNECT_SECONDS):
+            return True
+    except OSError:
+        return False
 
 
 def free_ports(count: int = 1) -> int:

@@ -14,7 +14,7 @@ import signal
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -125,12 +125,22 @@ def _memory(process: psutil.Process, shared: bool) -> int:
         return 0
 
 
-def end(record: Record, patience: float, pause: Callable[[float], None] = time.sleep) -> tuple[psutil.Process, ...]:
-    """Ask every group of the server to end, kill what has not after `patience` seconds; returns what is left."""
+@dataclass(frozen=True)
+class Ended:
+    """How the processes of a server have ended: those that had to be killed, and those of them that are left."""
+
+    killed: tuple[psutil.Process, ...] = ()
+    left: tuple[psutil.Process, ...] = ()
+
+
+def end(record: Record, patience: float, pause: Callable[[float], None] = time.sleep) -> Ended:
+    """Ask every group of the server to end, and kill what has not after `patience` seconds."""
     left: set[psutil.Process] = set()
+    killed: tuple[psutil.Process, ...] = ()
     stops = {each.pid: each.stop for each in record.processes}
     for kill, seconds in ((False, patience), (True, 10.0)):
         left |= set(members(record))
+        killed = tuple(left) if kill else ()
         _signal(left, {} if kill else stops)
         until = time.monotonic() + seconds
         # A process on its way out no longer shows whose it is, so those that were found are kept in sight.
@@ -138,7 +148,7 @@ def end(record: Record, patience: float, pause: Callable[[float], None] = time.s
             if time.monotonic() >= until:
                 break
             pause(0.1)
-    return tuple(left)
+    return Ended(killed, tuple(left))
 
 
 def _signal(processes: Iterable[psutil.Process], stops: Mapping[int, int]) -> None:

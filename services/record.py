@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from persistence.private import private_folder
 from services.errors import BadRecord
 
 
@@ -62,7 +63,7 @@ class Records:
 
     def save(self, record: Record) -> None:
         """Write the record whole or not at all."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        private_folder(self.folder)
         half = self.path(record.server).with_suffix(".half")
         half.write_text(json.dumps(asdict(record), indent=2) + "\n")
         half.replace(self.path(record.server))

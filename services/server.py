@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+ANSWER_SECONDS = 30.0  # that a server has to answer the question whether it is ready: on a busy machine all take long
+
 
 @dataclass(frozen=True, slots=True)
 class Process:
@@ -50,7 +52,8 @@ class Server:
     the files that the server reads; it runs before every start and must leave alone what is there.
     `furnish` makes what belongs into a server that serves; it runs after every start, and must leave
     alone what is there too. `user` runs the processes; empty: whoever starts them. Servers named in
-    `after` must be ready before this one starts, if they are started with it.
+    `after` must be ready before this one starts, if they are started with it; those that it `needs` are started
+    with it, and must be ready too.
     """
 
     name: str
@@ -65,3 +68,4 @@ class Server:
     furnish: Callable[[], None] = lambda: None
     user: str = ""
     after: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()

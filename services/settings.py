@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from persistence.profile import Names, ProfiledSettings, checkout
+from persistence.profile import Bytes, Names, ProfiledSettings, checkout
 
 
 def _port(default: int, what: str) -> Any:
@@ -27,10 +27,15 @@ class ServiceSettings(ProfiledSettings):
     )
 
     airflow_port: int = _port(8080, "Airflow's pages and REST API")
-    airflow_parallelism: int = Field(default=4, gt=0, description="Airflow tasks that may run at once")
+    airflow_parallelism: int = Field(
+        default=4,
+        gt=0,
+        description="Airflow tasks that may run at once, beside the persister and what looks after datasets",
+    )
     airflow_database: str = Field(
-        default="",
-        description="SQLAlchemy URL of Airflow's own database; empty: SQLite; `postgres`: the server started here",
+        default="postgres",
+        description="Where Airflow keeps its own state: `postgres`, the server that is started here with it; `sqlite`, "
+        "a file, for one who clicks; or an SQLAlchemy URL, {home} in it is the home folder",
     )
 
     connect_port: int = _port(15002, "the Spark Connect server")
@@ -50,7 +55,7 @@ class ServiceSettings(ProfiledSettings):
     spark_worker_memory: str = Field(default="1g", description="Memory that one Spark worker gives to executors")
     spark_heap: str = Field(default="256m", description="Java heap of Spark's master and of each worker itself")
 
-    postgres_port: int = _port(5432, "PostgreSQL")
+    postgres_port: int = _port(15432, "PostgreSQL")
     postgres_memory: str = Field(default="64MB", description="Shared buffers of PostgreSQL")
 
     kafka_port: int = _port(9092, "Kafka's broker")
@@ -76,7 +81,7 @@ class ServiceSettings(ProfiledSettings):
         default=1, gt=0, description="Workers of Alluxio, each with a job worker and a ramdisk"
     )
     alluxio_worker_port: int = _port(29990, "the first of five ports of Alluxio's first worker; the others follow")
-    alluxio_memory: int = Field(
+    alluxio_memory: Bytes = Field(
         default=2 << 30, gt=0, description="Bytes that each worker of Alluxio may hold in memory"
     )
     alluxio_ramdisk: str = Field(
@@ -87,10 +92,21 @@ class ServiceSettings(ProfiledSettings):
     )
     alluxio_heap: str = Field(default="256m", description="Java heap of Alluxio's master and of each worker")
 
-    start_patience: float = Field(default=240, gt=0, description="Seconds that a server may take to become ready")
+    start_patience: float = Field(
+        default=600,
+        gt=0,
+        description="Seconds that a server may take to become ready; one that ends meanwhile is told at once",
+    )
     stop_patience: float = Field(
         default=20, ge=0, description="Seconds that a server may take to end before it is killed"
     )
+
+    @field_validator("airflow_database")
+    @classmethod
+    def _is_database(cls, value: str) -> str:
+        if value not in ("postgres", "sqlite") and "://" not in value:
+            raise ValueError("give postgres, sqlite, or an SQLAlchemy URL such as postgresql+psycopg://USER@HOST/NAME")
+        return value
 
     @model_validator(mode="after")
     def _replicas_fit(self) -> Self:

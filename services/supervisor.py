@@ -9,10 +9,15 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from pathlib import Path
 
+import psutil
+
+from persistence.private import private_folder
+from persistence.terminal import print
 from services.errors import NotReady, OtherSettings, PortTaken, StillRunning, UnknownServer
-from services.launching import run_once, spawn, tail
+from services.launching import run_once, spawn
 from services.ports import check_ours, to_wait_for
 from services.processes import end, groups_of, leads, left_over, members, resident
 from services.record import Record, Records
@@ -37,6 +42,14 @@ class State:
         return self.words == "running"
 
 
+class Ending(IntEnum):
+    """How a server has ended."""
+
+    NOT_RUNNING = 0
+    ENDED = 1
+    KILLED = 2  # it had not ended when the patience was over
+
+
 class Supervisor:
     """Starts and ends servers whose records and logs lie under `home`."""
 
@@ -57,7 +70,8 @@ class Supervisor:
         waiting = list(servers)
         try:
             for server in servers:
-                for earlier in [each for each in waiting if each.name in server.after and each.name in begun]:
+                before = (*server.needs, *server.after)
+                for earlier in [each for each in waiting if each.name in before and each.name in begun]:
                     self._await(earlier, begun[earlier.name], patience)
                     waiting.remove(earlier)
                 self._start(server, patience, started)
@@ -70,8 +84,8 @@ class Supervisor:
                     self._down(name, 5.0, processes)
             raise
 
-    def down(self, name: str, patience: float) -> bool:
-        """End every process of a server; False if none ran. Raises `StillRunning`, naming what did not end."""
+    def down(self, name: str, patience: float) -> Ending:
+        """End every process of a server; raises `StillRunning`, naming what did not end."""
         with self._locked(name):
             return self._down(name, patience)
 
@@ -123,7 +137,7 @@ class Supervisor:
                 # What an ended process left behind in its session would be in the way of the new one.
                 self._down(server.name, 5.0, [each.name for each in record.processes if each.name not in alive])
             self._await_ports(server, record if alive else None, patience)
-            server.folder.mkdir(parents=True, exist_ok=True)
+            self._make_folders(server)
             server.prepare()
             token = record.token if record is not None and alive else secrets.token_hex(8)
             for once in server.once:
@@ -157,8 +171,7 @@ class Supervisor:
         try:
             return to_wait_for(server.name, server.ports, ours)
         except PortTaken as error:
-            records = (self._records.load(name) for name in self._records.names())
-            left = left_over(self._home.resolve(), {record.token for record in records if record})
+            left = self.left_over()
             if error.holder not in {process.pid for process in left}:
                 raise
             groups = sorted(groups_of(left))
@@ -168,6 +181,14 @@ class Supervisor:
                 error.holder,
             ) from None
 
+    def _make_folders(self, server: Server) -> None:
+        """Where the server works and where its logs go, for their owner alone; another user's it gives away itself."""
+        private_folder(self._home / "log")
+        if server.user:
+            server.folder.mkdir(parents=True, exist_ok=True)
+        else:
+            private_folder(server.folder)
+
     def _log(self, server: str, name: str) -> Path:
         return self._home / "log" / server / f"{name}.log"
 
@@ -176,38 +197,45 @@ class Supervisor:
             record = self._records.load(server.name)
             for each in record.processes if record else ():
                 if not leads(each):
-                    raise NotReady(f"{server.name}: {each.name} ended before it was ready\n{tail(Path(each.log))}")
+                    raise NotReady(f"{server.name}: {each.name} ended before it was ready", [Path(each.log)])
             if time.monotonic() > begun + patience:
-                tails = "\n".join(tail(log) for log in self.logs(server.name))
-                raise NotReady(f"{server.name}: not ready in time: {missing}\n{tails}")
+                raise NotReady(f"{server.name}: not ready in time: {missing}", self.logs(server.name))
             self._pause(0.25)
         if record := self._records.load(server.name):
             check_ours(server.name, record.ports, {process.pid for process in members(record)})
         server.furnish()
         self._say(f"{server.name}: ready at {server.address} after {time.monotonic() - begun:.0f} s")
 
-    def _down(self, name: str, patience: float, only: Collection[str] | None = None) -> bool:
+    def _down(self, name: str, patience: float, only: Collection[str] | None = None) -> Ending:
         """End a server's processes, or `only` some of them; the record keeps the others."""
         record = self._records.load(name)
         if record is None:
-            return False
+            return Ending.NOT_RUNNING
         going = tuple(each for each in record.processes if only is None or each.name in only)
         staying = tuple(each for each in record.processes if each not in going)
         leaving = replace(record, processes=going)
         ran = bool(members(leaving))
-        if left := end(leaving, patience, self._pause):
-            who = ", ".join(f"{process.pid} ({process.name()})" for process in left)
+        ended = end(leaving, patience, self._pause)
+        if ended.left:
+            who = ", ".join(f"{process.pid} ({process.name()})" for process in ended.left)
             raise StillRunning(f"{name}: these processes could not be ended: {who}")
         if staying:
             self._records.save(replace(record, processes=staying))
         else:
             self._records.forget(name)
-        return ran
+        if ended.killed:
+            return Ending.KILLED
+        return Ending.ENDED if ran else Ending.NOT_RUNNING
+
+    def left_over(self) -> tuple[psutil.Process, ...]:
+        """Living processes that were started here, and that no record tells of."""
+        records = (self._records.load(name) for name in self._records.names())
+        return left_over(self._home.resolve(), {record.token for record in records if record})
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:
         folder = self._home / "run"
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         with (folder / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

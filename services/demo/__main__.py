@@ -29,7 +29,7 @@ from services.demo.workflow import (
     run_days,
     standing,
 )
-from services.known import make_servers
+from services.known import servers_to_start
 from services.servers.airflow import USER, password
 from services.supervisor import Supervisor
 from spark_jobs.landing import land
@@ -43,7 +43,7 @@ def run(console: Console) -> None:
     settings = prepared()
     steps = count(1)
     say(console, f"{next(steps)}  Servers")
-    servers = make_servers(settings.servers, settings)
+    servers = servers_to_start(settings.servers, settings)
     supervisor = Supervisor(settings.home, say=lambda text: console.print(f"  {text}", highlight=False))
     supervisor.up(servers, settings.start_patience)
     address = next(server.address for server in servers if server.name == "airflow")
@@ -51,7 +51,7 @@ def run(console: Console) -> None:
     say(console, f"{next(steps)}  Landing files")
     for landed in land(DAYS, JobSettings().landing_folder):
         how = "" if landed.fresh else " (was there)"
-        console.print(f"  {landed.path}: {landed.manifest.rows:,} rows{how}", highlight=False)
+        console.print(f"  {landed.path}: {landed.rows:,} rows{how}", highlight=False)
 
     api = AirflowApi(address, USER, password(settings.home))
     api.await_dags((DAG_ID, PERSISTER, MAINTENANCE, *map(streams.dag_of, streams.JOBS)))
@@ -68,10 +68,10 @@ def run(console: Console) -> None:
             f"   Beside it the streams {', '.join(streams.JOBS)}, each under a DAG of its own", highlight=False
         )
     started_at = time.time()
-    api.pause(PERSISTER, False)
+    for dag_id in (PERSISTER, MAINTENANCE):  # they run from the start, unless somebody has paused them
+        api.pause(dag_id, False)
     ran = run_days(api, DAYS, console, settings.home, beside)
     first = time.monotonic() - begun
-    api.pause(MAINTENANCE, False)
 
     platform = open_platform(runner=NoRunner())
     try:

@@ -1,4 +1,4 @@
-"""Tells why DAG runs failed: the tasks, the errors in their logs, and where the logs are."""
+"""Tells why a demo failed, in a few lines: what, the errors in its logs, and where the logs are."""
 
 from __future__ import annotations
 
@@ -7,12 +7,31 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from services.airflow_api import TaskState
+from services.errors import NotReady
+from services.log_files import one_line
+
+_MOST_TASKS = 3  # that are told one by one
 
 
 def told_failure(dag_id: str, tasks: Iterable[TaskState], home: Path) -> str:
-    """One paragraph for each task that failed."""
-    told = [_told(task, log_of(dag_id, task, home)) for task in tasks if task.state == "failed"]
+    """A paragraph for each task that failed, for the first few of many."""
+    failed = [task for task in tasks if task.state == "failed"]
+    told = [_told(task, log_of(dag_id, task, home)) for task in failed[:_MOST_TASKS]]
+    if len(failed) > _MOST_TASKS:
+        told.append(f"{len(failed) - _MOST_TASKS} more tasks failed: see them in Airflow.")
     return "\n".join(told) or f"A run of {dag_id} failed, but none of its tasks: see it in Airflow."
+
+
+def told_error(error: Exception) -> str:
+    """An error of a server or of a DAG without the ends of logs: what failed, what each log says last, where it is."""
+    if isinstance(error, NotReady) and error.logs:
+        return "\n".join((error.sentence, *(log_line(log, last) for log, last in error.logs.items())))
+    return str(error)
+
+
+def log_line(log: Path, last: str) -> str:
+    """What a log tells last, and where it is."""
+    return f"    {log.stem}: {last or 'its log is empty'}\n    log: {log}"
 
 
 def log_of(dag_id: str, task: TaskState, home: Path) -> Path:
@@ -33,7 +52,7 @@ def errors_in(lines: Iterable[str]) -> list[str]:
             continue
         exceptions = [f"{each['exc_type']}: {each['exc_value']}" for each in entry.get("error_detail") or ()]
         found += exceptions or [str(entry.get("event"))]
-    return found
+    return [one_line(error) for error in found]
 
 
 def _told(task: TaskState, log: Path) -> str:

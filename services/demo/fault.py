@@ -13,7 +13,7 @@ from persistence.model import Ref
 from persistence.platform import Platform, open_platform
 from persistence.runner import NoRunner
 from persistence.wording import counted, say_bytes
-from services.airflow_api import AirflowApi
+from services.airflow_api import AirflowApi, TaskState
 from services.demo import streams
 from services.demo.harm import group_of, lose, wipe
 from services.demo.healing import Damage, Healing, healing_table
@@ -32,7 +32,7 @@ from services.demo.workflow import (
     standing,
 )
 from services.errors import ServiceError
-from services.known import make_servers
+from services.known import servers_to_start
 from services.servers.airflow import USER, password
 from services.supervisor import Supervisor
 from spark_jobs.streaming.inputs.feeding import Source
@@ -43,9 +43,9 @@ from spark_jobs.streaming.settings import StreamSettings
 
 DAY = DAYS[0]
 LINES = streams.Feed(streams.LINES, Source.LINES, 12_000, 50, 800.0, again=True)
-PATIENCE = 300.0  # seconds in which all has to be healed
+PATIENCE = 300.0  # seconds in which something has to heal further
 _LOOK_SECONDS = 0.5
-_BEGIN_SECONDS = 60.0  # in which the stream begins to read
+_BEGIN_SECONDS = 180.0  # in which the stream begins to read
 Check = Callable[[], None]
 
 
@@ -53,7 +53,7 @@ def run(console: Console) -> None:
     """Make something that can be lost, lose it, watch it come back, show."""
     settings = prepared()
     supervisor = Supervisor(settings.home)
-    servers = make_servers(settings.servers, settings)
+    servers = servers_to_start(settings.servers, settings)
     check_up(supervisor, [server.name for server in servers])
     address = next(server.address for server in servers if server.name == "airflow")
     group_of(_look())  # raises where there is nothing to kill
@@ -87,17 +87,20 @@ def check_up(supervisor: Supervisor, names: Sequence[str]) -> None:
             raise ServiceError(f"{name} is {state.words}: run `make demo` first, then `make demo-fault`")
 
 
-def hold_persister(api: AirflowApi, check: Check, patience: float = 90) -> None:
+def hold_persister(api: AirflowApi, check: Check, patience: float = 300) -> None:
     """Pause the persister, and wait until it has put down what it is at."""
     api.pause(PERSISTER, True)
+    tasks: list[TaskState] = []
 
     def idle() -> bool:
+        nonlocal tasks
         check()
         tasks = [task for run_id in api.living(PERSISTER) for task in api.tasks(PERSISTER, run_id)]
         return not any(task.state in ("queued", "running") for task in tasks)
 
-    if not comes_true(idle, patience):
-        raise ServiceError(f"the persister is still at work, after {patience:g} s")
+    if not comes_true(idle, patience, lambda: tasks):
+        states = ", ".join(f"{task.task_id} is {task.state}" for task in tasks)
+        raise ServiceError(f"the persister does not come to rest; unchanged for {patience:g} s: {states}")
 
 
 def _through(console: Console, platform: Platform, api: AirflowApi, check: Check) -> list[Healing]:

@@ -75,11 +75,12 @@ class Damage:
         self._results = self._told_results()
         self._after: dict[str, float] = {}
         self._told: dict[str, str] = {}
-        self._at = self._since = 0.0
+        self._at = self._since = self._changed_at = 0.0
 
     def begin(self) -> None:
         """Note that the fault comes now."""
         self._at, self._since = time.time(), self._catalog.now()
+        self._changed_at = self._at
 
     @property
     def healed(self) -> bool:
@@ -106,11 +107,11 @@ class Damage:
         return self._told
 
     def give_up(self, patience: float) -> None:
-        """Raise `ServiceError`, naming what is not healed, when the fault is longer ago than `patience` seconds."""
-        if time.time() - self._at > patience:
+        """Raise `ServiceError`, naming what is not healed, once nothing has healed further for `patience` seconds."""
+        if time.time() - self._changed_at > patience:
             left = "\n".join(f"  {thing}: {self._told.get(thing, '')}" for thing in _THINGS if thing not in self._after)
             raise ServiceError(
-                f"not healed after {patience:g} s:\n{left}\n  log of the stream: {self._folder.log_file}"
+                f"not healed, and no further for {patience:g} s:\n{left}\n  log of the stream: {self._folder.log_file}"
             )
 
     def healing(self) -> list[Healing]:
@@ -127,6 +128,8 @@ class Damage:
     def _note(self, thing: str, healed: bool, words: str) -> None:
         if thing in self._after:
             return
+        if self._told.get(thing) != words:
+            self._changed_at = time.time()
         self._told[thing] = words
         if healed:
             self._after[thing] = time.time() - self._at

@@ -175,11 +175,18 @@ def await_all(streams: Streams, console: Console, check: Callable[[], None], pat
                 busy = time.time()
             return time.time() - busy >= _LEVEL_SECONDS
 
-        if not comes_true(level, patience):
-            told = ", ".join(f"{each.job} is {each.state} {each.error}" for each in late)
+        if not comes_true(level, patience, lambda: [_progress_of(seen) for seen in late]):
+            told = ", ".join(f"{each.job} is {each.state} {each.error or each.phase}".rstrip() for each in late)
             raise ServiceError(
-                f"streams have not caught up after {patience:g} s: {told}; each has a log in {streams.folder}"
+                f"streams have not caught up, and got no further for {patience:g} s: {told}; each has a log in "
+                f"{streams.folder}"
             )
+
+
+def _progress_of(seen: Seen) -> tuple[Any, ...]:
+    """What changes while a stream gets on; rounds end without messages, too."""
+    counts = {stage: (told["counts"], told["behind"]) for stage, told in seen.stages.items()}
+    return seen.job, seen.state, seen.phase, counts, seen.tracking.get("in_flight"), seen.tracking.get("completed")
 
 
 def caught_up(seen: Seen) -> bool:
@@ -234,6 +241,8 @@ def _holds_any(log: Kafka, topic: str) -> bool:
 
 def say_state(seen: Seen) -> str:
     """How a stream is that does not work yet: what lives and has not beaten for a while is on its way, too."""
+    if seen.phase:
+        return f"starting: {seen.phase}"
     return "starting" if seen.state in ("running", "silent") else seen.state
 
 

@@ -14,11 +14,11 @@ from persistence.model import Dataset, Phase
 from persistence.platform import Platform
 from persistence.wording import say_seconds
 from services.airflow_api import AirflowApi
-from services.demo.failure import told_failure
+from services.demo.failure import log_line, told_failure
 from services.demo.progress import RunProgress
-from services.demo.waiting import comes_true
+from services.demo.waiting import Patience, comes_true
 from services.errors import ServiceError
-from services.launching import tail
+from services.log_files import last_error
 from services.settings import ServiceSettings
 from services.supervisor import Supervisor
 
@@ -52,17 +52,18 @@ def run_days(
     console: Console,
     home: Path,
     beside: Callable[[RunProgress], None],
-    patience: float = 1800,
+    patience: float = 900,
 ) -> float:
     """Run days as one backfill, and watch until all have ended; how long that took, in seconds.
 
     `beside` is called at every look: it may show more, and raise. Raises `ServiceError`, naming task and log, if a run
-    failed.
+    failed, and if no task has changed its state for `patience` seconds.
     """
     api.pause(DAG_ID, False)
     api.end_backfills(DAG_ID)
     api.backfill(DAG_ID, days[0], days[-1], {}, runs_at_once=len(days))
     begun = time.monotonic()
+    left = Patience(patience)
     with RunProgress(console) as progress:
         while True:
             beside(progress)
@@ -72,8 +73,12 @@ def run_days(
                 progress.show(tasks[run_id][0].day if tasks[run_id] else run_id, tasks[run_id])
             if len(runs) == len(days) and all(state in ("success", "failed") for state in runs.values()):
                 break
-            if time.monotonic() - begun > patience:
-                raise ServiceError(f"the runs have not ended after {say_seconds(patience)}: {runs}")
+            if left.is_over((runs, tasks)):
+                raise ServiceError(
+                    f"no task of {DAG_ID} has changed its state for {say_seconds(patience)}; runs: "
+                    f"{', '.join(f'{run_id} is {state}' for run_id, state in sorted(runs.items())) or 'none'}. "
+                    "`python -m services logs airflow` tells what its parts are at"
+                )
             time.sleep(1)
     if "failed" in runs.values():
         raise ServiceError(told_failure(DAG_ID, (task for each in tasks.values() for task in each), home))
@@ -81,12 +86,16 @@ def run_days(
 
 
 def check_servers(supervisor: Supervisor) -> None:
-    """Raise `ServiceError`, with the ends of the logs, if a server has ended."""
+    """Raise `ServiceError`, with what the log of each process that has ended tells last, if a server has ended."""
     for name in supervisor.recorded():
         state = supervisor.state(name)
         if not state.running:
-            tails = "\n".join(tail(log) for log in supervisor.logs(name))
-            raise ServiceError(f"{name} is {state.words}\n{tails}")
+            ended = [log for log in supervisor.logs(name) if log.stem not in state.processes]
+            told = "\n".join(log_line(log, last_error(log)) for log in ended)
+            raise ServiceError(
+                f"{name} is {state.words}\n{told}\n`make demo` starts again what has ended, and goes on; `make stop` "
+                "ends all."
+            )
 
 
 def await_queue(platform: Platform, console: Console, check: Callable[[], None], patience: float = 600) -> None:
@@ -102,9 +111,9 @@ def await_queue(platform: Platform, console: Console, check: Callable[[], None],
             console.print(f"  {depth} to go", highlight=False)
         return not depth
 
-    if not comes_true(empty, patience):
+    if not comes_true(empty, patience, lambda: depth):
         raise ServiceError(
-            f"{depth} datasets still want persisting after {say_seconds(patience)}:"
+            f"{depth} datasets still want persisting, and none was persisted for {say_seconds(patience)}:"
             " `python -m persistence status` tells which; the persister's log is in Airflow"
         )
     console.print("  the queue is empty", highlight=False)

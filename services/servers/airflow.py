@@ -18,17 +18,21 @@ from importlib.metadata import version
 from pathlib import Path
 
 from persistence.profile import checkout
+from services.airflow_api import AirflowApi
 from services.java import find_java
 from services.private import write_private_once
-from services.server import Once, Process, Server
+from services.server import ANSWER_SECONDS, Once, Process, Server
 from services.servers.postgres import url
 from services.settings import ServiceSettings
+from services.user_code import check_dag_folder, dag_settings, python_path
 
 USER = "admin"
 _PASSWORDS = "simple_auth_manager_passwords.json.generated"
 _KEY = "token.key"
 _SQLITE = "airflow.db"
 _PARTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
+_DEFAULT_POOL = "default_pool"
+RESERVED_SLOTS = 3  # beside the default pool: the slots of the pools of springline_airflow/pools.py
 
 
 def airflow(settings: ServiceSettings) -> Server:
@@ -50,8 +54,9 @@ def airflow(settings: ServiceSettings) -> Server:
         ports={"SPRINGLINE_AIRFLOW_PORT": settings.airflow_port},
         ready=partial(_missing, address),
         prepare=partial(_prepare, settings, folder),
+        furnish=partial(_furnish, settings, address),
         once=(Once("migrate", (*command, "db", "migrate"), folder / _migrated(settings)),),
-        after=("postgres",) if settings.airflow_database == "postgres" else (),
+        needs=("postgres",) if settings.airflow_database == "postgres" else (),
     )
 
 
@@ -67,22 +72,27 @@ def environment(settings: ServiceSettings, folder: Path, address: str) -> dict[s
         "AIRFLOW__API__HOST": "127.0.0.1",
         "AIRFLOW__API__INSTANCE_NAME": "Springline",
         "AIRFLOW__API__PORT": str(settings.airflow_port),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(root / "dags"),
+        **dag_settings(os.environ, root / "dags"),
         # With another port than 8080 every task fails without this one: it is not derived from the port.
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{address}/execution/",
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__PARALLELISM": str(settings.airflow_parallelism),
+        # The executor has slots beyond those of the default pool: a persister never waits for one.
+        "AIRFLOW__CORE__PARALLELISM": str(settings.airflow_parallelism + RESERVED_SLOTS),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(root / "plugins"),
         "AIRFLOW__DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "2",
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "60",
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
+        # Tasks of a scheduler that was killed are begun anew once it was silent for 30 s (Airflow looks every 5 min).
+        "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "15",
         "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
+        # A task tells every 5 s that it lives; an API server that is started again is away for a minute at most.
+        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "90",
         **_database(settings, folder),
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         "AIRFLOW_CONN_SPRINGLINE_SPARK": spark,
         **find_java(os.environ, settings.home).environment(path),  # streams bring a Spark of their own
         "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": f"{root}:{root / 'plugins'}",
+        "PYTHONPATH": python_path(os.environ, (root, root / "plugins")),
         "SPRINGLINE_HOME": str(settings.home),
         "SPRINGLINE_KAFKA": os.environ.get("SPRINGLINE_KAFKA", f"127.0.0.1:{settings.kafka_port}"),
     }
@@ -90,11 +100,11 @@ def environment(settings: ServiceSettings, folder: Path, address: str) -> dict[s
 
 def _database(settings: ServiceSettings, folder: Path) -> dict[str, str]:
     """Where Airflow keeps its own state; for PostgreSQL the same driver serves its synchronous and its other half."""
-    if not settings.airflow_database:
+    if settings.airflow_database == "sqlite":
         # Writers wait for each other; after the 5 s of the default they fail on a busy machine.
         return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder / _SQLITE}?timeout=60"}
     here = settings.airflow_database == "postgres"
-    address = url(settings, "airflow") if here else settings.airflow_database
+    address = url(settings, "airflow") if here else settings.airflow_database.replace("{home}", str(settings.home))
     found = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": address}
     if address.startswith("postgresql+psycopg:"):
         found["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC"] = address
@@ -109,14 +119,14 @@ def password(home: Path) -> str:
 
 def _migrated(settings: ServiceSettings) -> str:
     """The name of what remembers that this version has made its tables in this database."""
-    kind = settings.airflow_database.partition(":")[0]
-    return f"migrated-{version('apache-airflow')}{f'-{kind}' if kind else ''}"
+    return f"migrated-{version('apache-airflow')}-{settings.airflow_database.partition(':')[0]}"
 
 
 def _prepare(settings: ServiceSettings, folder: Path) -> None:
     """Make the password, the key of the tokens, and the file of SQLite, where it is used; what is there stays."""
+    check_dag_folder(os.environ)
     folder.chmod(0o700)  # beside what is made here, Airflow keeps a key of its own in it
-    if not settings.airflow_database:
+    if settings.airflow_database == "sqlite":
         (folder / _SQLITE).touch(mode=0o600)
         with closing(sqlite3.connect(folder / _SQLITE)) as connection, suppress(sqlite3.OperationalError):  # in use
             connection.execute("PRAGMA journal_mode = WAL")  # its readers do not hold up its writers
@@ -124,9 +134,18 @@ def _prepare(settings: ServiceSettings, folder: Path) -> None:
     write_private_once(folder / _KEY, secrets.token_urlsafe(64))
 
 
+def _furnish(settings: ServiceSettings, address: str) -> None:
+    """Give the default pool as many slots as the settings say: Airflow does so only when it makes its tables."""
+    api = AirflowApi(address, USER, password(settings.home))
+    try:
+        api.resize_pool(_DEFAULT_POOL, settings.airflow_parallelism)
+    finally:
+        api.close()
+
+
 def _missing(address: str) -> str:
     try:
-        with urllib.request.urlopen(f"{address}/api/v2/monitor/health", timeout=5) as answer:
+        with urllib.request.urlopen(f"{address}/api/v2/monitor/health", timeout=ANSWER_SECONDS) as answer:
             health = json.load(answer)
     except (OSError, ValueError):
         return "the API server does not answer"

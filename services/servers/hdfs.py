@@ -13,7 +13,7 @@ from typing import Any
 
 from services.jars import Jars
 from services.java import Java, find_java
-from services.server import Once, Process, Server
+from services.server import ANSWER_SECONDS, Once, Process, Server
 from services.settings import ServiceSettings, conf
 
 _SERVER = "org.apache.hadoop.hdfs.server"
@@ -140,7 +140,7 @@ def _serves(http_port: int) -> bool:
 
 def _asked(http_port: int, bean: str) -> dict[str, Any] | None:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/jmx?qry={bean}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/jmx?qry={bean}", timeout=ANSWER_SECONDS) as answer:
             (found,) = json.load(answer)["beans"]
     except (OSError, ValueError):
         return None

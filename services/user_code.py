@@ -1,0 +1,66 @@
+"""Code of the user's own beside the project's: where Airflow's processes find its DAGs and its modules."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from services.errors import ServiceError
+
+DAGS_FOLDER = "AIRFLOW__CORE__DAGS_FOLDER"
+BUNDLES = "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST"
+PYTHONPATH = "PYTHONPATH"
+
+_LOCAL = "airflow.dag_processing.bundles.local.LocalDagBundle"
+_OURS, _THEIRS = "springline", "dags-folder"
+
+
+def dag_settings(environment: Mapping[str, str], project: Path) -> dict[str, str]:
+    """Airflow's settings by which it reads the DAGs of `project` and, beside them, those that `environment` names.
+
+    The user names a folder as `AIRFLOW__CORE__DAGS_FOLDER`, or Airflow's list of bundles. Raises `ServiceError` for a
+    list that is none.
+    """
+    ours: dict[str, Any] = {"name": _OURS, "classpath": _LOCAL, "kwargs": {"path": str(project)}}
+    folder = _folder(environment)
+    if environment.get(BUNDLES):
+        theirs = [each for each in _listed(environment[BUNDLES]) if each.get("name") != _OURS]
+    elif folder and folder != project:
+        theirs = [{"name": _THEIRS, "classpath": _LOCAL, "kwargs": {}}]
+    else:
+        theirs = []
+    return {DAGS_FOLDER: str(folder or project), BUNDLES: json.dumps([ours, *theirs])}
+
+
+def check_dag_folder(environment: Mapping[str, str]) -> None:
+    """Raise `ServiceError` if the user's folder of DAGs is not there: Airflow would read nothing, and not say so."""
+    folder = _folder(environment)
+    if folder and not folder.is_dir():
+        raise ServiceError(f"{DAGS_FOLDER}={environment[DAGS_FOLDER]}: no folder is there; make it, or unset it")
+
+
+def python_path(environment: Mapping[str, str], project: Sequence[Path]) -> str:
+    """The PYTHONPATH of Airflow's processes: the project's folders, then the user's, made absolute.
+
+    What is empty is left out: Python would take it for the folder that a process runs in.
+    """
+    theirs = [str(Path(each).absolute()) for each in environment.get(PYTHONPATH, "").split(os.pathsep) if each]
+    return os.pathsep.join(dict.fromkeys([*map(str, project), *theirs]))
+
+
+def _folder(environment: Mapping[str, str]) -> Path | None:
+    named = environment.get(DAGS_FOLDER, "")
+    return Path(named).expanduser().resolve() if named else None
+
+
+def _listed(text: str) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise ServiceError(f"{BUNDLES} is no JSON ({error}): give a list of bundles, or unset it") from error
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise ServiceError(f"{BUNDLES} is no list of JSON objects: give a list of bundles, or unset it")
+    return found
