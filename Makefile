@@ -21,7 +21,7 @@ PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 # Those on real servers wait about as much as they work; files in their order, since the longest hold the fewest tests.
 IN_PAIRS := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup fetch requirements demo demo-fault stop check format test test-unit test-spark test-airflow test-integration test-e2e faults bench docs pictures
+.PHONY: help setup fetch requirements demo demo-fault stop check format test test-unit test-spark test-airflow test-integration test-servers test-e2e faults fuzz bench docs pictures
 
 help:  ## list what can be done here
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,7 @@ $(READY): requirements.txt
 	@echo "Installing into $(VENV) …"
 	@$(PY) -m pip install --quiet --disable-pip-version-check "$$(grep '^uv==' requirements.txt | cut -d' ' -f1)"
 	@$(VENV)/bin/uv pip sync --quiet --compile-bytecode --python $(PY) requirements.txt
+	@echo "Archiving Spark's classes, so that it starts in half the time …"; $(PY) -m spark_jobs class-archive >/dev/null || true
 	@touch $@
 
 fetch: $(READY)  ## fetch the servers' jars and Chromium now; else that is done where they are first needed
@@ -54,8 +55,7 @@ demo-fault: $(READY)  ## after make demo: wipe the cache, kill a stream, and sho
 	@$(if $(PROFILE),SPRINGLINE_PROFILE=$(PROFILE)) $(PY) -m services.demo.fault
 
 stop: $(READY)  ## end every stream and every server that was started here, of every profile
-	@for profile in "" $(basename $(notdir $(wildcard profiles/*.env))); do \
-		SPRINGLINE_PROFILE=$$profile $(PY) -m spark_jobs streams stop --quiet; SPRINGLINE_PROFILE=$$profile $(PY) -m services down; done
+	@$(PY) -m services stop
 
 check: $(READY)  ## format, lint, types, imports
 	@$(VENV)/bin/ruff format --check .
@@ -91,9 +91,16 @@ test-e2e: $(READY)  ## the ones that work on Airflow's pages with Chromium; pict
 	@$(PY) -m services jars kafka
 	@$(PYTEST) tests/e2e
 
+test-servers: $(READY)  ## test-integration and faults at once, so that nobody waits for the longest test of each
+	@$(PY) -m services jars $(JARS)
+	@$(PYTEST) $(IN_PAIRS) tests/faults tests/integration
+
 faults: $(READY)  ## the ones that kill processes, delete caches and fill disks, then compare with a run without faults
 	@$(PY) -m services jars $(JARS)
 	@$(PYTEST) $(IN_PAIRS) tests/faults
+
+fuzz: $(READY)  ## draw messages and expressions at random for minutes; EXAMPLES=100000: for longer
+	@FUZZ_EXAMPLES=$(or $(EXAMPLES),20000) $(PYTEST) -n auto --maxprocesses 4 -m fuzz --timeout 0 --hypothesis-profile fuzz $(QUICK)
 
 bench: $(READY)  ## measure all, at the quick size, and tell which goals are missed; or one: make bench NAME=persistence SIZE=full
 	@$(WITH_JAVA) $(PY) -m benchmarks $(or $(NAME),all) --size $(or $(SIZE),quick)

@@ -24,8 +24,9 @@ _PROGRAMS = (
 _INTRO = """\
 # Commands
 
-Every command line and what it takes. `--help` tells the same. An error that was foreseen is one line on stderr, and the
-exit status is 1; that of `python -m persistence` is 2, since 1 means there that something is left to do.
+Every command line and what it takes. `--help` tells the same. An error that was foreseen is one line on stderr. The
+exit status is 0 when all is done, 1 when something failed or is left to do, 2 when the command was misused: an unknown
+name, a value that cannot be meant so, a setting that cannot be read.
 
 This page is written by `make docs`; edit the functions of the commands instead.
 """

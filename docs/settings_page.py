@@ -35,7 +35,7 @@ _INTRO = """\
 Every setting has a default that works. To change one, set its environment variable before you start anything:
 
 ```sh
-SPRINGLINE_CACHE_CAPACITY=8000000000 make demo
+SPRINGLINE_CACHE_CAPACITY=8GB make demo
 ```
 
 Settings that belong together can stand in a file, a *profile*: `SPRINGLINE_PROFILE` names one of the folder
@@ -48,7 +48,10 @@ SPRINGLINE_PROFILE=cluster python -m persistence status
 ```
 
 A process reads its settings when it starts, so restart the servers (`make stop`, `make demo`) after a change.
-Values of several parts are JSON: `SPRINGLINE_WEIGHTS='[-4, -2, 1, 0.1]'`.
+Sizes may have a unit (`8GB`, `7.5GiB`; powers of 1000, with an i of 1024), lists have commas between
+(`SPRINGLINE_WEIGHTS=-4,-2,1,0.1`), settings of another program are a JSON object
+(`SPRINGLINE_SPARK_CONF='{"spark.sql.shuffle.partitions": "8"}'`). A variable `SPRINGLINE_…` that is no setting is
+warned of, with the nearest name, when a process starts.
 `python -m persistence settings` prints what is in force for the datasets.
 This page is written by `make docs`; edit the classes that it names instead.
 """

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from persistence.platform import Platform, open_platform
 from persistence.settings import Settings
 from tests.support.lines import LinesRunner
+from tests.support.memory_folders import remove_memory_below
+
+# For tests marked `fuzz`, which say no number of examples themselves: `make fuzz` chooses this profile.
+settings.register_profile(
+    "fuzz",
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "20000")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_is_left_in_memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Commands that are run with a home in a test's folder make their cache elsewhere."""
+    yield
+    remove_memory_below(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture

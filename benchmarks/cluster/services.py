@@ -22,7 +22,7 @@ from services.spare import beside
 from services.supervisor import Supervisor
 
 CLUSTER = ("postgres", "zookeeper", "kafka", "hdfs", "alluxio", "spark-connect", "airflow")
-_CHOSEN = {"airflow_database": "postgres", "connect_alluxio": True}
+_CHOSEN = {"connect_alluxio": True}
 _MOST = 12 << 30
 
 

@@ -19,7 +19,7 @@ from sqlalchemy import insert
 from benchmarks.datasets.catalog import fill, write_one
 from benchmarks.report import Goal, Report
 from persistence import schema
-from persistence.model import Cache, Method, Ref
+from persistence.model import Cache, Dataset, Method, Ref
 from persistence.platform import Platform, open_platform
 from persistence.runner import NoRunner
 from persistence.settings import Settings
@@ -96,7 +96,7 @@ def _sample(platform: Platform) -> None:
     """Samples of the risk as they are after a month: a minute each for a day, and an hour each before."""
     now = int(platform.catalog.now() // 60)
     minutes = [*range(now - 30 * 1440, now - 1440, 60), *range(now - 1440, now)]
-    told = {"bytes": 1, "irrecoverable_bytes": 1, "recompute_seconds": 1.0}
+    told = {"bytes": 1, "unproven_bytes": 0, "irrecoverable_bytes": 1, "recompute_seconds": 1.0}
     rows = [{"minute": minute, "dag_id": dag_id, **told} for minute in minutes for dag_id in ("", "bench", "other")]
     with platform.catalog.writing() as connection:
         connection.execute(insert(schema.risk_sample), rows)
@@ -119,6 +119,12 @@ def client(platform: Platform) -> Iterator[Callable[[str], Any]]:
 
         def may_dag(self, dag_id: str) -> bool:
             return True
+
+        def why_no_change(self, dataset: Dataset) -> str:
+            return ""
+
+        def why_no_trigger(self, dag_id: str) -> str:
+            return ""
 
     async def everybody(*_: Any) -> None: ...
 

@@ -176,7 +176,7 @@ def _wipe_later(platform: Platform, trial: Trial) -> threading.Timer:
         for entry in root.iterdir():
             shutil.rmtree(entry, ignore_errors=True)
         trial.wiped_at = time.monotonic() - begun
-        trial.lost = len(risk.irrecoverable) + len(risk.recomputable)
+        trial.lost = len(risk.irrecoverable) + len(risk.unproven) + len(risk.recomputable)
         trial.lost_for_good = [str(ref) for ref in risk.irrecoverable]
 
     at = trial.conditions.wipe_at

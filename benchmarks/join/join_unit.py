@@ -43,7 +43,7 @@ class LoneUnit:
     def __init__(self, folder: Path, keys: int) -> None:
         left, right = (Relation(alias, {"k": "int", "v": "int"}) for alias in "lr")
         self.condition = Condition.of(left, right, "l.k = r.k", ["l.k", "l.v", "r.v AS w"])
-        self.step = JoinUnit("j", self.condition.as_json(), 1, "j.copies")
+        self.step = JoinUnit("j", self.condition.as_json(), "j.copies")
         self.versions = Versions(folder)
         self.before = Version(1, 0)
         self.keys = keys
@@ -64,8 +64,8 @@ class LoneUnit:
             tuples = self.condition.tuples(side, keys, seqs, batch)
             messages.append(Message(0, arrow_bytes(Sent(self.number, tuples, side, act).batch())))
         given = Input(
-            "join", 0, Round(1, self.number, float(self.number)), messages, ended=[Ended(0, self.number, 0, 0)],
-            source=self._copied,
+            "join", 0, Round(1, self.number, float(self.number)), messages,
+            ended=[Ended(0, self.number, 0, 0, units=1)], source=self._copied,
         )  # fmt: skip
         begun = time.monotonic()
         output = self.step(self.before.state, given)

@@ -10,7 +10,7 @@ from benchmarks.streams.broker import Place
 from services.jars import Jars
 from spark_jobs.streaming.kafka.cluster import Cluster
 from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.windows.expressions import Type
+from spark_jobs.streaming.windows.operations import Type
 
 if TYPE_CHECKING:  # a JVM is started only in the process that runs the peer
     from pyspark.sql import DataFrame, SparkSession

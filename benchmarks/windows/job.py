@@ -19,7 +19,7 @@ from spark_jobs.streaming.kafka.cluster import Cluster
 from spark_jobs.streaming.kafka.log import Kafka
 from spark_jobs.streaming.tracking.tracked import Delivery, Tracked
 from spark_jobs.streaming.windows.job import WindowsJob
-from spark_jobs.streaming.windows.stream import Form
+from spark_jobs.streaming.windows.layout import Form
 
 SIZE = 5_000  # rows in a message, the paper's best
 

@@ -22,13 +22,14 @@ from spark_jobs.streaming.inputs.flows import FIELDS, Flows, declared
 from spark_jobs.streaming.unitlog.letters import arrow_bytes
 from spark_jobs.streaming.unitlog.step import Input, Message, Round, State
 from spark_jobs.streaming.windows.adhoc import AdHoc, answer
+from spark_jobs.streaming.windows.layout import Form
 from spark_jobs.streaming.windows.map import Mapper
 from spark_jobs.streaming.windows.reduce import Reducer
 from spark_jobs.streaming.windows.registry import Registry
-from spark_jobs.streaming.windows.stream import Form
 
 _KEYS = ("timestamp", "sip", "type", "bytes", "packets")
 _ONE = {"flows": ONE}
+_CLOCK = 1_800_000_000.0  # of rounds: no row is ahead of it
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def _mapping(name: str, flows: Flows, form: Form, queries: Mapping[str, str]) ->
     state = [State()]
 
     def turn() -> None:
-        state[0] = step(state[0], Input("map", 0, Round(1, 1, 0.0, versions), messages)).state
+        state[0] = step(state[0], Input("map", 0, Round(1, 1, _CLOCK, versions), messages)).state
 
     return Case(name, form, flows.rows, turn)
 
@@ -140,9 +141,9 @@ def _reducing(few: Flows, many: Flows) -> Iterator[Case]:
     """Rounds of the reducer over one mapper's round; a row is a partial here."""
     for name, flows in (("10,000 groups", few), ("400,000 groups", many)):
         versions = _versions("arrow", _ONE)
-        output = Mapper("flows", 1)(State(), Input("map", 0, Round(1, 1, 0.0, versions), _messages(flows, "arrow")))
+        output = Mapper("flows", 1)(State(), Input("map", 0, Round(1, 1, _CLOCK, versions), _messages(flows, "arrow")))
         messages = [Message(offset, arrow_bytes(batch)) for offset, batch in enumerate(output.buffers[0])]
-        step, state = Reducer("flows", 1), [State()]
+        step, state = Reducer("flows", "flows"), [State()]
 
         def turn(
             step: Reducer = step,
@@ -150,7 +151,7 @@ def _reducing(few: Flows, many: Flows) -> Iterator[Case]:
             messages: list[Message] = messages,
             versions: Any = versions,
         ) -> None:
-            given = Input("reduce", 0, Round(1, 1, 0.0, versions), messages)
+            given = Input("reduce", 0, Round(1, 1, 0.0, versions), messages, upstream=frozenset([0]))
             state[0] = step(state[0], given).state
 
         yield Case(f"reducer: partials of {name}", "arrow", output.counts["groups"], turn)
@@ -158,9 +159,10 @@ def _reducing(few: Flows, many: Flows) -> Iterator[Case]:
 
 def _asking(flows: Flows) -> Case:
     versions = _versions("arrow", _ONE)
-    output = Mapper("flows", 1)(State(), Input("map", 0, Round(1, 1, 0.0, versions), _messages(flows, "arrow")))
+    output = Mapper("flows", 1)(State(), Input("map", 0, Round(1, 1, _CLOCK, versions), _messages(flows, "arrow")))
     messages = [Message(offset, arrow_bytes(batch)) for offset, batch in enumerate(output.buffers[0])]
-    state = Reducer("flows", 1)(State(), Input("reduce", 0, Round(1, 1, 0.0, versions), messages)).state
+    given = Input("reduce", 0, Round(1, 1, 0.0, versions), messages, upstream=frozenset([0]))
+    state = Reducer("flows", "flows")(State(), given).state
     asker = AdHoc(_registry("arrow", _ONE))
 
     def turn() -> None:

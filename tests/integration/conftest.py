@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from services.known import make_servers
-from services.servers.alluxio import ramdisk
 from services.settings import ServiceSettings
 from services.spare import beside
 from services.supervisor import Supervisor
+from tests.support.memory_folders import remove_memory_of
 from tests.support.servers import Running
 
 SMALL = {"alluxio_memory": 256 << 20, "alluxio_workers": 2, "spark_workers": 2}
@@ -28,7 +28,7 @@ def service_settings() -> Iterator[ServiceSettings]:
     settings = beside(home, **SMALL)
     yield settings
     shutil.rmtree(home, ignore_errors=True)
-    shutil.rmtree(ramdisk(settings), ignore_errors=True)
+    remove_memory_of(home)
 
 
 @pytest.fixture(scope="session")

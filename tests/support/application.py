@@ -9,14 +9,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psutil
 
 from services.demo.harm import lose
 from services.java import find_java
+from spark_jobs.streaming.errors import LogUnavailable
 from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.kafka.cluster import Cluster
+from spark_jobs.streaming.kafka.log import Kafka
+from spark_jobs.streaming.running import worker_daemon
 from spark_jobs.streaming.running.supervision import launch
 from spark_jobs.streaming.running.watching import Seen, look
 from tests.support.servers import Running
@@ -83,10 +87,12 @@ class Application:
         assert self._application.wait(60) == 0, self.log()
 
     def close(self) -> None:
-        """End whatever lives."""
+        """End whatever lives, and delete the job's topics: a broker that comes back reads all that it holds."""
         if self._application is not None and self._application.poll() is None:
             self.kill_all()
         shutil.rmtree(self.home, ignore_errors=True)
+        with suppress(LogUnavailable), closing(Kafka(Cluster(self.kafka.address), patience=20)) as log:
+            log.remove([topic for topic in log.all_topics() if topic.startswith(self.name)])
 
     def log(self) -> str:
         """The end of what the application has printed."""
@@ -100,7 +106,7 @@ class Application:
         driver = psutil.Process(self._application.pid)
         below = driver.children(recursive=True)
         jvms = [each for each in below if _command(each).partition(" ")[0].endswith("java")]
-        daemons = [each for each in below if "pyspark.daemon" in _command(each)]
+        daemons = [each for each in below if worker_daemon.MODULE in _command(each)]
         daemon_pids = {each.pid for each in daemons}
         workers = [each for each in daemons if _parent(each) in daemon_pids]
         return {"driver": [driver], "jvm": jvms, "worker": workers}[kind]

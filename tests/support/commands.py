@@ -11,3 +11,10 @@ def printed(app: typer.Typer, *arguments: str, code: int = 0) -> str:
     done = CliRunner().invoke(app, list(arguments))
     assert done.exit_code == code, done.output
     return done.output
+
+
+def failed(app: typer.Typer, *arguments: str) -> BaseException:
+    """What a command raises."""
+    done = CliRunner().invoke(app, list(arguments))
+    assert done.exception is not None and not isinstance(done.exception, SystemExit), done.output
+    return done.exception

@@ -83,7 +83,7 @@ class World:
         self.round = 0
 
     def _made(self) -> JoinUnit:
-        return JoinUnit("j", self.condition.as_json(), self.routers, COPIES, self.most_pairs, SMALL, self.keep)
+        return JoinUnit("j", self.condition.as_json(), COPIES, self.most_pairs, SMALL, self.keep)
 
     def route(
         self,
@@ -107,7 +107,7 @@ class World:
                 seq += len(given)
                 self._spread(logs, router, side, tuples, store, both)
             for unit in self.units:
-                logs[unit.number][router].append(Ended(router, self.round, 0, 0, clock))
+                logs[unit.number][router].append(Ended(router, self.round, 0, 0, clock, self.routers))
         for unit, parts in zip(self.units, logs, strict=True):
             in_turn = interleaved(parts) if interleaved else (each for part in parts for each in part)
             unit.log += in_turn

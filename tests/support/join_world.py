@@ -28,6 +28,7 @@ from spark_jobs.streaming.join.routing.controller import Control
 from spark_jobs.streaming.json_files import read_json, write_json
 from spark_jobs.streaming.parts import Part
 from spark_jobs.streaming.states.saved import Saved, told_needed_from
+from spark_jobs.streaming.sums import units_in
 from spark_jobs.streaming.unitlog.log import Order
 from spark_jobs.streaming.unitlog.planner import Content, Planner, read_history
 from spark_jobs.streaming.unitlog.recovery import recover
@@ -60,20 +61,15 @@ class JoinWorld:
         self, job: JoinJob, folder: Path, chance: random.Random, partitions: int = 2, most_pairs: int = 1_000_000
     ) -> None:
         self.chance = chance
-        self.log = MemoryLog(dict.fromkeys(job.sources, partitions))
-        self.job = job.counted(self.log)
-        units = len(self.log.extents(job.topic))
+        self.job = job
+        units = partitions * len(job.sources)
         self.log = MemoryLog({**dict.fromkeys(job.sources, partitions), **job.topics(units)})
         self.folder = JobFolder(folder / "job")
         self.states = folder / "states"
-        route, join = self.job.parts(units, self.states)
-        arguments = {**join.stage.arguments, "most_pairs": most_pairs}
+        self._most_pairs = most_pairs
         # Some runs lie on disk, or all of them, or none.
-        spill = {"spill": str(folder / "disk"), "spill_bytes": chance.choice([0, 2_000, 1 << 40])}
-        self.parts = (
-            replace(route, stage=replace(route.stage, **spill)),
-            replace(join, stage=replace(join.stage, arguments=arguments, **spill)),
-        )
+        self._spill = {"spill": str(folder / "disk"), "spill_bytes": chance.choice([0, 2_000, 1 << 40])}
+        self.parts = self._parts(units)
         self.rows = 0
         self.clock = 1.0
         self.looks = 0
@@ -82,6 +78,14 @@ class JoinWorld:
         self._coming: list[tuple[str, int, bytes]] = []  # messages that nobody has written yet
         self._late: list[Any] = []  # rounds of units that zombies have worked out, and not sent yet
         self.start()
+
+    def _parts(self, units: int) -> tuple[Part, Part]:
+        route, join = self.job.parts(units, self.states)
+        arguments = {**join.stage.arguments, "most_pairs": self._most_pairs}
+        return (
+            replace(route, stage=replace(route.stage, **self._spill)),
+            replace(join, stage=replace(join.stage, arguments=arguments, **self._spill)),
+        )
 
     def start(self) -> None:
         """A driver and workers without memory."""
@@ -237,8 +241,24 @@ class JoinWorld:
         elif what == "second driver":
             self.run(number % 4)
             self.take_over()
+        elif what == "partition":
+            self.run(number % 4)
+            self.grow(self.job.sources[number % len(self.job.sources)])
         else:
             self.run(1 + number // 10, number, what.removeprefix("lose "))
+
+    def grow(self, topic: str) -> None:
+        """One more partition, to which some of the messages go that are still to come; the application goes on."""
+        self.log.grow(topic)
+        many = len(self.log.topics[topic])
+        self._coming = [
+            (name, self.chance.randrange(many) if name == topic else unit, value) for name, unit, value in self._coming
+        ]
+        units = units_in([len(self.log.topics[source]) for source in self.job.sources])
+        while len(self.log.topics[self.job.dead]) < units:
+            self.log.grow(self.job.dead)
+        self.parts = self._parts(units)
+        self._start_again()
 
     def want_units(self, units: int) -> None:
         """As the command does."""
@@ -322,7 +342,7 @@ class JoinWorld:
             contents = planner.contents_of(plan)
             if self.chance.random() < 0.05:  # Spark takes the worker for dead, and it goes on
                 zombie = Units(stage, self.log)
-                self._late.append((zombie, zombie._stepped(plan, contents, unit)))
+                self._late.append((zombie, zombie.step.run(zombie._of(plan, contents, unit), {})))
             self.units[stage.name].run(plan, contents, unit)
             yield
         self.last[stage.name] = plan

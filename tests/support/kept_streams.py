@@ -74,7 +74,10 @@ def put_results(log: Log) -> None:
         stamp = Stamp(1, 0, number + 1, 0).header()
         letters.append(Letter("ticks.results", 0, lines, {**stamp, "query": b"kinds"}))
     for offset, content in ((3, "a line that no unit could count"), (650, HOSTILE)):
-        place = {"partition": b"1", "offset": str(offset).encode(), "reason": b"row 0: sent 5 times, never through"}
+        place = {
+            "topic": b"lines", "partition": b"1", "offset": str(offset).encode(),
+            "reason": b"row 0: sent 5 times, never through",
+        }  # fmt: skip
         letters.append(Letter("words.dead", 0, content.encode(), place))
     with log.sending() as sending:
         for letter in letters:
@@ -85,7 +88,7 @@ def hold_slices(declarations: Path, state: Path) -> None:
     """What the reducers of `ticks` hold after a round: rows of an hour, of which ad hoc queries are answered."""
     ran = Job(registry({"kinds": SQL}, stream(name="ticks", retain=3600.0)), reducers=4, stream_name="ticks")
     ran.round([csv(*((BEGAN + 9 * n, "x", KINDS[n % 3], n, n / 100) for n in range(400)))])
-    _, reducing = read_jobs(declarations)["ticks"].stages(1, state)
+    _, reducing = read_jobs(declarations)["ticks"].stages(state)
     for unit in range(4):
         Versions(Path(reducing.folder(unit))).save(Version(1, 0), ran.states["reduce", unit], (1, 1))
 

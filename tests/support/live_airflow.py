@@ -10,18 +10,25 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
+import pytest
+
 from persistence.platform import Platform, default_cache, open_platform
 from persistence.runner import NoRunner, Runner
 from persistence.settings import Settings
 from services.airflow_api import AirflowApi
 from services.known import make_servers
-from services.launching import tail
+from services.log_files import tail
 from services.ports import free_ports
+from services.server import Server
 from services.servers.airflow import USER, password
 from services.settings import ServiceSettings
 from services.supervisor import Supervisor
+from services.user_code import BUNDLES, DAGS_FOLDER, PYTHONPATH
 from spark_jobs.landing import land
 from tests.support.waiting import until
+
+PAUSED = ("maintenance", "persister")
+"""DAGs that run from the start elsewhere; here a test says when."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +38,17 @@ class Live:
     home: Path
     supervisor: Supervisor
     api: AirflowApi
-    environment: Mapping[str, str]
+    servers: Mapping[str, Server]
     platform: Platform
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What Airflow's processes have in their environment."""
+        return self.servers["airflow"].environment
+
+    def up(self, name: str) -> None:
+        """Start what does not run of a server, as it was started."""
+        self.supervisor.up([self.servers[name]], 240)
 
     @property
     def address(self) -> str:
@@ -64,21 +80,20 @@ def live_airflow(
     environment: Mapping[str, str] | None = None,
     runner: Runner | None = None,
 ) -> Iterator[Live]:
-    """All servers, until the context ends, with these days landed; `more_dags` is a folder beside the project's.
-
-    Airflow's own database is PostgreSQL: on a busy machine Airflow fails now and then on a SQLite that is locked.
-    """
+    """All servers, until the context ends, with these days landed; `more_dags` is a folder beside the project's."""
     ports = {f"{name}_port": free_ports() for name in ("airflow", "connect", "postgres")}
-    settings = ServiceSettings(home=home, airflow_database="postgres", **ports)
-    bundle = {"classpath": "airflow.dag_processing.bundles.local.LocalDagBundle"}
-    bundles = [{**bundle, "name": "dags-folder", "kwargs": {}}]
+    settings = ServiceSettings(home=home, **ports)
+    with pytest.MonkeyPatch.context() as patch:  # whoever starts them has this environment
+        for name, value in (environment or {}).items():
+            patch.setenv(name, value)
+        postgres, spark, plain = make_servers(["postgres", "spark-connect", "airflow"], settings)
+    bundles = json.loads(plain.environment[BUNDLES])
     if more_dags:
-        bundles.append({**bundle, "name": "tests", "kwargs": {"path": str(more_dags)}})
-    postgres, spark, plain = make_servers(["postgres", "spark-connect", "airflow"], settings)
+        bundles.append({**bundles[0], "name": "tests", "kwargs": {"path": str(more_dags)}})
     more = {
-        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
+        BUNDLES: json.dumps(bundles),
         "SPRINGLINE_STREAMS": str(home / "no-streams.toml"),  # a DAG less to be parsed again and again
-        **(environment or {}),
+        **{name: value for name, value in (environment or {}).items() if name not in (DAGS_FOLDER, PYTHONPATH)},
     }
     airflow = replace(plain, environment={**plain.environment, **more})
     supervisor = Supervisor(home, say=lambda text: None)
@@ -87,8 +102,10 @@ def live_airflow(
     platform = open_platform(Settings(home=home), runner=runner or NoRunner())
     land(days, home / "landing")
     try:
-        api.await_dags(dag_ids)
-        yield Live(home, supervisor, api, airflow.environment, platform)
+        api.await_dags((*dag_ids, *PAUSED))
+        for dag_id in PAUSED:
+            api.pause(dag_id, True)
+        yield Live(home, supervisor, api, {each.name: each for each in (postgres, spark, airflow)}, platform)
     finally:
         platform.close()
         api.close()

@@ -30,14 +30,30 @@ class MemoryLog:
         self.lows: dict[tuple[str, int], int] = defaultdict(int)
         self.dies_in: int | None = None  # calls
         self._next: dict[tuple[str, int], int] = defaultdict(int)
+        self._made: dict[str, int] = defaultdict(int)  # how often a topic was made anew
         self._owners: dict[str, object] = {}
+
+    def grow(self, topic: str) -> int:
+        """One more unit; its number."""
+        self.topics[topic].append([])
+        return len(self.topics[topic]) - 1
+
+    def replace(self, topic: str) -> None:
+        """Delete a topic, and make it anew with as many units."""
+        self._made[topic] += 1
+        for unit in range(len(self.topics[topic])):
+            self.topics[topic][unit] = []
+            self.lows[topic, unit] = self._next[topic, unit] = 0
 
     def put(self, topic: str, unit: int, value: bytes, at: float = 1.0) -> None:
         """A message from outside, appended at a time."""
         self._append(Letter(topic, unit, value), at)
 
     def extents(self, topic: str) -> dict[int, Extent]:
-        return together(self._extents(part) for part in topics_of(topic))
+        return together([self._extents(part) for part in topics_of(topic)], Extent(0, 0))
+
+    def ids(self, *topics: str) -> dict[str, str]:
+        return {part: f"{part} {self._made[part]}" for topic in topics for part in topics_of(topic)}
 
     def _extents(self, topic: str) -> dict[int, Extent]:
         return {
@@ -52,7 +68,9 @@ class MemoryLog:
 
     def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
         self._call()
-        topic, unit = place_of(topic, unit, lambda name: range(len(self.topics[name])))
+        topic, unit = place_of(topic, unit)
+        if start >= to:
+            return
         if start < self.lows[topic, unit]:
             raise MessagesGone(f"{topic}[{unit}]: the messages from offset {start} on are not there any more")
         yield from [message for message in self.topics[topic][unit] if start <= message.offset < to]
@@ -77,7 +95,11 @@ class MemoryLog:
         orders = [
             (stamp.incarnation, stamp.round)
             for topic, unit, sender in places
-            for stamp in (Stamp.decode(message.headers[HEADER]) for message in self.topics[topic][unit])
+            for stamp in (
+                Stamp.decode(message.headers[HEADER])
+                for message in self.topics[topic][unit]
+                if HEADER in message.headers
+            )
             if stamp.unit == sender
         ]
         if order > max(orders, default=(0, 0)):

@@ -46,6 +46,9 @@ class Staged(Backend):
     def exists(self, location: str) -> bool:
         return self.inner.exists(location)
 
+    def mark_root(self) -> None:
+        self.inner.mark_root()
+
     def files(self, location: str) -> tuple[File, ...]:
         self.at("files", location)
         return self.inner.files(location)
@@ -116,13 +119,12 @@ def stage(platform: Platform, at: At = nothing) -> tuple[Staged, Staged, StagedR
     cache, under, runner = Staged(platform.cache, at), Staged(platform.under, at), StagedRunner(platform.runner, at)
     parts: list[object] = [
         platform, platform.store, platform.store.sender, platform.persister.sender, platform.restorer,
-        platform.maintenance,
+        platform.restorer.verifier, platform.watch, platform.replacement, platform.maintenance,
     ]  # fmt: skip
     for part in parts:
         for name, staged in (("cache", cache), ("under", under), ("runner", runner)):
             if hasattr(part, name):
                 setattr(part, name, staged)
-    platform.replacement._cache = cache
     return cache, under, runner
 
 

@@ -168,5 +168,5 @@ class TrackedWorld:
 
     def _units(self, stage: Stage) -> Units:
         units = Units(stage, self.log)
-        units._step = self.wrap(stage, units._step)
+        units.step.step = self.wrap(stage, units.step.step)
         return units

@@ -27,8 +27,8 @@ SOON = 3_600.0  # no test's time reaches so far
 
 
 def stream(**settings: Any) -> Stream:
-    """A stream S of small flows."""
-    return Stream(**{"name": "S", "fields": FIELDS, "time": "time", **settings})
+    """A stream S of small flows; clocks begin with 0 here, so that all of its rows are ahead."""
+    return Stream(**{"name": "S", "fields": FIELDS, "time": "time", "ahead": None, **settings})
 
 
 def registry(queries: Mapping[str, str], of: Stream | None = None) -> Registry:
@@ -53,9 +53,20 @@ def ipc(batch: pa.RecordBatch | pa.Table) -> bytes:
 
 
 class Job:
-    """Runs rounds, every step twice: what it makes must be the same to the byte."""
+    """Runs rounds, every step twice: what it makes must be the same to the byte.
 
-    def __init__(self, registry: Registry, *, mappers: int = 1, reducers: int = 1, stream_name: str = "S") -> None:
+    Where it is not `placed`, mappers are not told which offsets they read.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        mappers: int = 1,
+        reducers: int = 1,
+        stream_name: str = "S",
+        placed: bool = True,
+    ) -> None:
         self.registry = registry
         self.reduced_by = registry  # the version that reducers know, which may differ for a while
         self.clock = 0.0
@@ -66,15 +77,17 @@ class Job:
         self.states = {("map", u): State() for u in range(mappers)} | {("reduce", u): State() for u in range(reducers)}
         self._steps: dict[str, Step] = {
             "map": Mapper(stream_name, reducers),
-            "reduce": Reducer(stream_name, mappers),
+            "reduce": Reducer(stream_name, "source"),
         }
         self._watermarks: dict[int, float] = {}
         self._idle: set[int] = set()
         self._clocks: dict[int, float] = {}
         self._left: Collection[int] = ()
+        self._busy = self._quiet = 0.0
         self._rounds: Counter[str] = Counter()
         self._offsets: Counter[int] = Counter()
         self._mappers = mappers
+        self._placed = placed
 
     def follow(self, registry: Registry) -> None:
         """Both stages know a registry from now on."""
@@ -92,6 +105,9 @@ class Job:
         """One round of mappers; in the units `left` there is more than it admits."""
         self.clock = self.clock + 1 if clock is None else clock
         self._left = left
+        comes = any(values)
+        self._quiet = self.clock - self._busy if comes else 0.0
+        self._busy = self.clock if comes else self._busy
         made = []
         for unit in range(self._mappers):
             mine = values[unit] if unit < len(values) else ()
@@ -115,7 +131,9 @@ class Job:
         for unit, batches in enumerate(self.buffers):
             messages = [Message(index, ipc(batch)) for index, batch in enumerate(batches)]
             self.buffers[unit] = []
-            self.results += self._run("reduce", unit, messages, self.reduced_by).results
+            output = self._run("reduce", unit, messages, self.reduced_by)
+            self.results += output.results
+            self.dead += output.dead
         self._rounds["reduce"] += 1
 
     def finish(self) -> None:
@@ -131,10 +149,15 @@ class Job:
 
     def _run(self, stage: str, unit: int, messages: Sequence[Message], registry: Registry) -> Output:
         versions = json.loads(json.dumps({"queries": registry.as_json()}))
-        now = Round(1, self._rounds[stage] + 1, self.clock, versions)
-        given = Input(stage, unit, now, messages, left=stage == "map" and unit in self._left)
+        now = Round(1, self._rounds[stage] + 1, self.clock, versions, self._quiet if stage == "map" else 0.0)
+        to = self._offsets[unit] if self._placed else 0
+        start = to - len(messages) if self._placed else 0
+        given = Input(stage, unit, now, messages, left=stage == "map" and unit in self._left, start=start, to=to)
         if stage == "reduce":
-            given = replace(given, watermarks=self._watermarks, idle=frozenset(self._idle), clocks=self._clocks)
+            given = replace(
+                given, watermarks=self._watermarks, idle=frozenset(self._idle), clocks=self._clocks,
+                upstream=frozenset(range(self._mappers)),
+            )  # fmt: skip
         state = self.states[stage, unit]
         output, again = self._steps[stage](state, given), self._steps[stage](state, given)
         assert in_bytes(output) == in_bytes(again)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,19 +25,26 @@ from persistence.cli import app
 from persistence.errors import InvalidPath, PersistenceError, UnknownDataset
 from persistence.explain import find
 from persistence.model import Origin, Ref, Strategy, checked_path
+from persistence.names import unseen_in
 from persistence.platform import Platform
 from persistence.sidecar import read
 from spark_jobs.errors import BadParameter
 from spark_jobs.operations import load_operations
 from spark_jobs.streaming.errors import BadJob
 from spark_jobs.streaming.jobs import read_jobs
+from spark_jobs.streaming.join.errors import BadRelation
+from spark_jobs.streaming.join.predicate import Relation
+from spark_jobs.streaming.windows.errors import BadQuery, BadStream
+from spark_jobs.streaming.windows.registry import Registry
+from spark_jobs.streaming.windows.stream import Field, Stream
 from spark_jobs.templates import fill
 from tests.support.lines import make
 
 OUTSIDE = [
     "", "/", "/etc/passwd", "..", "../a", "a/..", "a/../../b", "./a", "a/./b", "a//b", "a/", ".a", "_a", "a/.b", "a/_b",
     "a\0", "\0", "a\nb", "a\rb", "a\tb", "a\x1b[2J", "a\x7f", "a\x85b", "a\u2028b", "a\u2029b", "a\ud800", "a@1",
-    "a:b",
+    "a:b", "a\u202eb", "a\u2066b", "\u200ba", "a\u200d", "a\ufeff", "a\xadb", "a\u2060b", "a\ufe0f", "a\u3164",
+    "a\u034f", "a\U000e0041",
     "hdfs://host/a", "file:///etc", "a*", "a?b", "a[1]", "{a,b}", "a\\..\\b", "C:\\a", "x" * 201, "é" * 101,
     "a/" * 600 + "a",
 ]  # fmt: skip
@@ -65,6 +74,37 @@ def test_a_path_that_leads_out_is_no_dataset(path: str, platform: Platform) -> N
             ask()
         assert len(str(refused.value)) < 700 and "\n" not in str(refused.value)
     assert platform.catalog.find() == []
+
+
+def test_no_letter_that_nobody_sees_is_in_a_name() -> None:
+    """All that Unicode says are formats, but the signs of Arabic and others that stand before numbers and are seen."""
+    seen = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
+    for number in range(sys.maxunicode + 1):
+        letter = chr(number)
+        if unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") and number not in seen:
+            assert unseen_in(f"a{letter}b") == letter, hex(number)
+    for name in (*ODD, "نام", "हिन्दी", "ไทย", "👍"):
+        assert unseen_in(name) == ""
+
+
+@pytest.mark.parametrize("letter", ["\u202e", "\u200b", "\u3164", "\ufe0f"])
+def test_names_in_streams_follow_the_rule_of_paths(letter: str) -> None:
+    """Of streams, fields, queries, columns and sides of joins; a query of that name is none."""
+    name = f"a{letter}b"
+    fields = (Field("time", "float"), Field("n", "int"))
+    known = Registry.of([Stream("s", fields, "time")])
+    with pytest.raises(BadStream):
+        Stream("s", (*fields, Field(name, "int")), "time")
+    with pytest.raises(BadStream):
+        Stream(name, fields, "time")
+    with pytest.raises(BadQuery):
+        known.put(name, "SELECT count(*) AS n FROM s WINDOWING 5 s")
+    with pytest.raises(BadQuery):
+        known.put("q", f'SELECT count(*) AS "{name}" FROM s WINDOWING 5 s')
+    with pytest.raises(BadRelation):
+        Relation(name, {"n": "int"})
+    with pytest.raises(BadRelation):
+        Relation("l", {name: "int"})
 
 
 @pytest.mark.parametrize("text", ["a", "a@", "a@x", "a@-1", "a@1e3", "a@٣", "a@" + "9" * 30, "@1", "a@1@2"])
@@ -249,7 +289,7 @@ def test_files_outside_the_under_store_are_not_taken_in(location: str, platform:
 def test_a_sidecar_that_names_a_place_elsewhere_is_not_read(key: str, path: str, platform: Platform) -> None:
     """It lies in the under-store, where others may write."""
     made = make(platform, "a", lines=["x"])
-    told = sidecar.write(made, under_checksum="").decode()
+    told = sidecar.write(made, under_checksum="", under_bytes=0).decode()
     given = path.replace("\0", "\\u0000")
     wrong = (
         told.replace('"path": "a"', f'"path": "{given}"')

@@ -25,6 +25,7 @@ FILES = files_in((checkout() / "docs" / "howto.md").read_text(encoding="utf-8"))
 def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of Python with the files that the page shows."""
     for name, content in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     return tmp_path

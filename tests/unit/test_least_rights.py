@@ -7,19 +7,29 @@ import ipaddress
 import os
 import re
 import stat
+import sys
 from collections.abc import Iterator
+from contextlib import closing
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from persistence.errors import StorageUnavailable
+from persistence.model import Strategy
+from persistence.monitoring.alerts import Alerts
+from persistence.monitoring.metric import NoMeter
 from persistence.platform import default_cache, open_platform
 from persistence.profile import checkout
 from persistence.runner import NoRunner
 from persistence.settings import Settings
 from services.known import SERVERS, make_servers
+from services.server import Process, Server
 from services.settings import ServiceSettings
+from services.supervisor import Supervisor
+from spark_jobs.landing import land
 from spark_jobs.streaming.settings import StreamSettings
+from tests.support.lines import make
 
 CODE = ("persistence", "spark_jobs", "plugins", "services", "dags")
 ADDRESS = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
@@ -102,7 +112,7 @@ def test_what_holds_secrets_is_for_its_owner_alone(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     before = os.umask(0)
     try:
-        for server in make_servers(["airflow", "postgres"], ServiceSettings(home=tmp_path)):
+        for server in make_servers(["airflow", "postgres"], ServiceSettings(home=tmp_path, airflow_database="sqlite")):
             server.folder.mkdir(parents=True, exist_ok=True)
             server.prepare()
             assert stat.S_IMODE(server.folder.stat().st_mode) == 0o700, server.name
@@ -111,6 +121,54 @@ def test_what_holds_secrets_is_for_its_owner_alone(tmp_path: Path, monkeypatch: 
     secret = [path for path in tmp_path.rglob("*") if path.is_file() and path.parent.name != "conf"]
     assert len(secret) >= 5
     assert {path: oct(stat.S_IMODE(path.stat().st_mode)) for path in secret} == dict.fromkeys(secret, "0o600")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home in which each part of the platform has left something, whatever the mask of the process was."""
+    home = tmp_path / "home"
+    monkeypatch.setenv("SPRINGLINE_HOME", str(home))
+    monkeypatch.setattr("persistence.platform.default_cache", lambda home: home / "cache")
+    monkeypatch.setattr("spark_jobs.streaming.settings.default_cache", lambda home: home / "cache")
+    before = os.umask(0)
+    supervisor = Supervisor(home, say=lambda _: None)
+    try:
+        streams = StreamSettings(home=home)
+        streams.make_folders()
+        with closing(open_platform(Settings(under_bandwidth=1e9), runner=NoRunner())) as platform:
+            make(platform, "etl/a", lines=["x"], strategy=Strategy.CACHE_THROUGH)
+        folder = streams.folder("job")
+        folder.ask_to_stop()
+        folder.beat({"state": "stopped"})
+        land([date(2013, 1, 5)], home / "landing")
+        Alerts(home / "alerts", "persistence", actor="test").judge([], [], NoMeter(), 0.0)
+        sleeping = Process("main", (sys.executable, "-c", "import time; time.sleep(600)"))
+        supervisor.up([Server("small", "", home / "small", (sleeping,), {}, {}, lambda: "")], 10.0)
+        yield home
+    finally:
+        os.umask(before)
+        supervisor.down("small", 1.0)
+
+
+def test_what_lies_in_a_home_is_for_its_owner_alone(home: Path) -> None:
+    """Data, catalog, logs, records, states: the folders, and the files that lie in none."""
+    assert {"under", "landing", "log", "run", "alerts", "streams", "spill", "small", "cache", "catalog.db",
+            "link.state"} <= {each.name for each in home.iterdir()}  # fmt: skip
+    open_to_others = {each.name: oct(each.stat().st_mode) for each in home.iterdir() if each.stat().st_mode & 0o077}
+    assert open_to_others == {}
+
+
+def test_a_home_that_others_could_read_is_mended(home: Path) -> None:
+    """By whoever opens the platform next; a folder of one's own elsewhere keeps the rights that it has."""
+    own = home.parent / "own"
+    own.mkdir(mode=0o755)
+    for each in home.iterdir():
+        each.chmod(0o755 if each.is_dir() else 0o644)
+    open_platform(Settings(), runner=NoRunner()).close()
+    open_platform(Settings(under_uri=f"file://{own}"), runner=NoRunner()).close()
+    for name in ("under", "cache", "catalog.db"):
+        assert not (home / name).stat().st_mode & 0o077, name
+    assert stat.S_IMODE(own.stat().st_mode) == 0o755
 
 
 @pytest.fixture

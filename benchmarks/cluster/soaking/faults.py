@@ -16,6 +16,7 @@ from benchmarks.cluster.soaking.streams import JOBS, seen
 from benchmarks.cluster.soaking.world import World
 from services.demo.harm import wipe
 from services.errors import ServiceError
+from spark_jobs.streaming.running import worker_daemon
 
 _PAUSE = (5.0, 20.0)  # seconds for which something stands still, or is full
 
@@ -130,7 +131,7 @@ def _part_of(world: World, job: str, drawn: random.Random) -> tuple[str, psutil.
         driver = psutil.Process(pid) if pid else None
         below = driver.children(recursive=True) if driver else []
         jvms = [each for each in below if each.name() == "java"]
-        workers = [each for each in below if "pyspark.daemon" in " ".join(each.cmdline())]
+        workers = [each for each in below if worker_daemon.MODULE in " ".join(each.cmdline())]
     except psutil.Error:
         return "application", None
     kind = drawn.choice(["driver", "JVM", "worker"])

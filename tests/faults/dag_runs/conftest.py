@@ -1,5 +1,5 @@
 """The servers of the Airflow suite, for DAG runs that something goes wrong in."""
 
-from tests.airflow.conftest import _clean_up, live
+from tests.airflow.conftest import _clean_up, coffee, live
 
-__all__ = ["_clean_up", "live"]
+__all__ = ["_clean_up", "coffee", "live"]

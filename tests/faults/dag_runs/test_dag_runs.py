@@ -13,15 +13,13 @@ import pytest
 
 from persistence.model import Dataset
 from persistence.platform import default_cache
-from services.known import make_servers
-from services.settings import ServiceSettings
 from tests.support.digests import repeatable_digests
 from tests.support.waiting import until
 
 DAY = date(2013, 1, 5)
 
 
-def run(live, strategy: str, when: str, fault: Callable[[], None]) -> dict[str, Dataset]:
+def run(live, strategy: str, when: str, fault: Callable[[], None], patience: float = 400) -> dict[str, Dataset]:
     """A DAG run of the day, with a fault once its dataset `when` is committed; its datasets by name."""
     before = {each.ref for each in live.platform.catalog.find(prefix=f"etl/{DAY}/")}
     live.api.end_backfills("etl_lineage")
@@ -33,7 +31,7 @@ def run(live, strategy: str, when: str, fault: Callable[[], None]) -> dict[str, 
 
     until(is_made, seconds=180, every=0.1, why=lambda: live.tails("etl_lineage"))
     fault()
-    live.finish("etl_lineage", lambda: live.api.runs("etl_lineage", DAY, DAY).values(), patience=400)
+    live.finish("etl_lineage", lambda: live.api.runs("etl_lineage", DAY, DAY).values(), patience)
     made = live.platform.catalog.find(prefix=f"etl/{DAY}/", superseded=False)
     assert not before & {each.ref for each in made}
     return {each.ref.path.rpartition("/")[2]: each for each in made}
@@ -49,13 +47,12 @@ def without_fault(live) -> dict[str, str]:
 
 def test_a_run_ends_right_when_the_spark_connect_server_is_killed(live, without_fault):
     """kill -9 of the server and all that it started; somebody starts it again, the tasks find it."""
-    server = make_servers(["spark-connect"], _settings(live))
 
     def kill() -> None:
         for pid in live.supervisor.state("spark-connect").processes.values():
             os.killpg(pid, signal.SIGKILL)
         live.supervisor.down("spark-connect", 10)  # waits until all of it is gone
-        live.supervisor.up(server, 120)
+        live.up("spark-connect")
 
     assert repeatable_digests(run(live, "async_and_sync", "parse", kill)) == without_fault
 
@@ -89,7 +86,20 @@ def test_a_run_waits_for_an_under_store_that_refuses_writes(live, without_fault)
     assert all(each.persisted for each in made.values())
 
 
-def _settings(live) -> ServiceSettings:
-    """The settings under which the live servers were started."""
-    port = int(live.supervisor.state("spark-connect").address.rpartition(":")[2])
-    return ServiceSettings(home=live.home, connect_port=port)
+def test_a_run_goes_on_when_the_scheduler_is_killed_with_its_tasks(live, without_fault):
+    """The next scheduler notices that they are dead, and begins them anew, long before Airflow's five minutes."""
+    states: list[str] = []
+
+    def kill() -> None:
+        def is_at_work() -> bool:
+            runs = live.api.runs("etl_lineage", DAY, DAY)
+            states[:] = [task.state for run_id in runs for task in live.api.tasks("etl_lineage", run_id)]
+            return "running" in states
+
+        until(is_at_work, seconds=60, every=0.1, why=lambda: str(states))
+        live.supervisor.kill("airflow", "scheduler")
+        live.up("airflow")
+
+    assert repeatable_digests(run(live, "async_and_sync", "parse", kill, patience=240)) == without_fault
+    (run_id,) = live.api.runs("etl_lineage", DAY, DAY)
+    assert max(task.attempt for task in live.api.tasks("etl_lineage", run_id)) > 1

@@ -1,4 +1,4 @@
-"""Five million roots through stages that lose, double and delay tuples and acks, while processes are killed."""
+"""A million roots and a half through stages that lose, double and delay tuples and acks, while processes are killed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spark_jobs.streaming.unitlog.step import Message
 from tests.support.servers import Running
 from tests.support.word_job import WordJob
 
-LINES = 5_000_000
+LINES = 1_500_000
 IN_A_MESSAGE = 5_000
 WORDS = [f"w{number}" for number in range(1_000)]
 CHANCE = 0.0005  # of each of what can happen to a tuple or an ack
@@ -71,6 +71,8 @@ def test_each_lost_root_is_named_none_falsely_and_every_word_is_counted_once(
         fault()
     job.await_rounds(10)
     job.await_through(patience=400)
+    assert "all through" in job.run("tracking through")
+    assert "no record was given up" in job.run("tracking failed")
     job.await_counts(counts)
     job.stop()
     assert not job.failures()

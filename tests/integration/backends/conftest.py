@@ -10,6 +10,7 @@ import pytest
 
 from persistence.backends.alluxio import AlluxioBackend
 from persistence.backends.opening import open_backend
+from persistence.backends.root_mark import never
 from persistence.backends.spec import Backend
 from persistence.settings import Settings
 from tests.support.servers import Running
@@ -21,10 +22,10 @@ Open = Callable[..., Backend]
 def open_hdfs(hdfs: Running, tmp_path: Path) -> Iterator[Open]:
     """Opens a folder of HDFS that nobody else has, or one by name."""
 
-    def open_(folder: str = "", **settings: object) -> Backend:
+    def open_(folder: str = "", *, in_use: Callable[[], bool] = never, **settings: object) -> Backend:
         told = {"home": tmp_path, "hdfs_http": f"http://127.0.0.1:{hdfs.settings.hdfs_http_port}", **settings}
         uri = f"{hdfs.address}/{folder or uuid.uuid4().hex}"
-        return open_backend(uri, "under", Settings(**told))  # type: ignore[arg-type]
+        return open_backend(uri, "under", Settings(**told), in_use=in_use)  # type: ignore[arg-type]
 
     yield open_
 

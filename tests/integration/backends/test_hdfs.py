@@ -12,18 +12,20 @@ import pytest
 
 from persistence.backends.hdfs import HdfsBackend
 from persistence.backends.opening import open_backend
+from persistence.backends.root_mark import NAME
 from persistence.backends.spec import Backend
 from persistence.errors import StorageFull, StorageUnavailable
 from persistence.settings import Settings
 from services.spare import beside
-from tests.conformance.backend_suite import BackendSuite, content_of, send, sent
+from tests.conformance.backend_suite import content_of, send, sent
+from tests.conformance.under_store_suite import UnderStoreSuite
 from tests.support.hdfs_admin import dfsadmin, safe_mode
 from tests.support.servers import Running
 
 Open = Callable[..., HdfsBackend]
 
 
-class TestHdfs(BackendSuite):
+class TestHdfs(UnderStoreSuite):
     """A folder of HDFS as an under-store."""
 
     @pytest.fixture
@@ -40,8 +42,24 @@ class TestHdfs(BackendSuite):
         nobody = {"hdfs_http": f"http://127.0.0.1:{free.hdfs_http_port}"}
         return open_backend(f"hdfs://127.0.0.1:{free.hdfs_port}/x", "under", Settings(home=tmp_path, **nobody))  # type: ignore[arg-type]
 
+    def in_use(self, backend: Backend) -> Backend:
+        return self.open_hdfs(self.path_of(backend).strip("/"), in_use=lambda: True)
+
+    def empty(self, backend: Backend) -> None:
+        folder = f"{self.rest}{self.path_of(backend)}"
+        httpx.delete(folder, params={"op": "DELETE", "recursive": "true"}, timeout=30).raise_for_status()
+        httpx.put(folder, params={"op": "MKDIRS"}, timeout=30).raise_for_status()
+
+    def put_mark(self, backend: Backend) -> None:
+        self.write_as_engine(backend.uri("x").removesuffix("/x"), NAME, b"")
+
+    def path_of(self, backend: Backend) -> str:
+        """The path of the root."""
+        return urlsplit(backend.uri("x")).path.removesuffix("/x")
+
     @pytest.fixture(autouse=True)
-    def _webhdfs(self, hdfs: Running) -> None:
+    def _webhdfs(self, hdfs: Running, open_hdfs: Open) -> None:
+        self.open_hdfs = open_hdfs
         self.rest = f"http://127.0.0.1:{hdfs.settings.hdfs_http_port}/webhdfs/v1"
 
     def write_as_engine(self, uri: str, name: str, content: bytes) -> None:

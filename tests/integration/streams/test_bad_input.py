@@ -16,10 +16,13 @@ SOME = next(FLOWS.messages("csv", size=1)).decode().rstrip("\n")
 
 
 def test_what_cannot_be_used_is_a_dead_letter_and_the_stream_goes_on(make_job: Callable[..., StreamJob]) -> None:
-    """Bytes that are no CSV, a row cut short, times of 1970 and 9999, another schema: each with its reason."""
+    """Bytes that are no CSV, a row cut short, times of 1970 and 9999, another schema: each with its reason.
+
+    A partition that is added is read too, within the same application. A topic that is made anew stops the job.
+    """
     time, *rest = SOME.split(",")
     bad = [
-        (b"\xff\xfe\x00\x01" * 20, "not CSV: byte 0 is not UTF-8"),
+        (b"\xff\xfe\x00\x01" * 20, "row 1: not UTF-8, at byte 0"),
         (",".join([time, *rest[:2]]).encode(), "row 1: 3 fields instead of 25"),
         (",".join(["12.5", *rest]).encode(), OUTSIDE),
         (",".join(["253370764800", *rest]).encode(), OUTSIDE),
@@ -32,9 +35,21 @@ def test_what_cannot_be_used_is_a_dead_letter_and_the_stream_goes_on(make_job: C
     job.await_rows(FLOWS.rows)
     seen = job.await_(lambda seen: seen.state == "running", patience=30)
     assert seen.stages["map"]["counts"]["dead"] == len(bad)
+    assert job.results() == expected(FLOWS)
+    later = [str(float(SOME.split(",")[0]) + seconds) for seconds in (60, 120)]
+    job.add_partition()
+    for time in later:
+        job.put(",".join([time, *rest]).encode() + b"\n", unit=2)
+    job.await_rows(FLOWS.rows + 1)
     job.stop()
     assert job.dead_letters() == Counter(reason for _, reason in bad)
-    assert job.results() == expected(FLOWS)
+    added = job.results() - expected(FLOWS)
+    # The later window closes by the clock, where the stream was idle for long enough before it was stopped.
+    assert 1 <= added.total() <= len(later) and not expected(FLOWS) - job.results()
+    job.make_topic_anew(FLOWS)
+    job.start()
+    seen = job.await_(lambda seen: seen.state == "failed", patience=60, again=False)
+    assert f"{job.name} was deleted and made anew after round" in seen.error and "streams forget" in seen.error
 
 
 def test_a_topic_that_is_not_there_is_told_by_its_name(kafka: Running, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_what_the_fault_of_the_demo_takes_comes_back_and_is_seen_to(
         lose(words.state / "words")
         assert wipe(platform.cache) >= 2
         assert damage.look(fed=False) == {"cache": "nobody has noticed its loss yet", "stream words": "it is dead"}
-        with pytest.raises(ServiceError, match="not healed after 0 s:\n  cache: nobody"):
+        with pytest.raises(ServiceError, match="not healed, and no further for 0 s:\n  cache: nobody"):
             damage.give_up(0)
         recover(platform)
         assert platform.catalog.get(alone.ref).in_cache and not platform.catalog.get(persisted.ref).in_cache

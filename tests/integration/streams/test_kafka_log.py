@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
+from contextlib import suppress
 
 import pytest
 from confluent_kafka import Producer
@@ -15,6 +17,7 @@ from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.unitlog.stamps import Stamp
 from tests.support.servers import Running
 from tests.support.stream_job import read_committed
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -48,14 +51,15 @@ def test_what_was_sent_is_fetched_with_headers_and_times(log: Kafka, topic: str)
 
 
 def test_topics_may_be_read_as_one(log: Kafka, topic: str) -> None:
-    """Units are those of the first topic, then those of the next one."""
+    """Even units are those of the first topic, odd ones those of the other; one that is not there is empty."""
     other = f"t-{uuid.uuid4().hex}"
     log.create({other: 2})
     sent(log, topic, b"a")
     sent(log, other, b"b", b"c")
     name = sum_of([topic, other])
-    assert {unit: extent.high for unit, extent in log.extents(name).items()} == {0: 1, 1: 2, 2: 0}
-    assert log.offsets_at(name, 0.0) == {0: 0, 1: 0, 2: 0}
+    assert {unit: extent.high for unit, extent in log.extents(name).items()} == {0: 1, 1: 2, 2: 0, 3: 0}
+    assert log.offsets_at(name, 0.0) == {0: 0, 1: 0, 2: 0, 3: 0}
+    assert log.units(name) == 4
     assert [bytes(m.value) for m in log.fetch(name, 0, 0, 1)] == [b"a"]
     assert [bytes(m.value) for m in log.fetch(name, 1, 0, 2)] == [b"b", b"c"]
     assert [bytes(m.value) for m in log.follow(name, 1, 1, 5.0)] == [b"c"]
@@ -159,3 +163,21 @@ def test_a_broker_that_does_not_answer_is_named() -> None:
     """After the patience that was asked for."""
     with pytest.raises(LogUnavailable, match=r"127\.0\.0\.1:1"):
         Kafka(Cluster("127.0.0.1:1"), patience=2).extents("any")
+
+
+def test_a_topic_that_is_made_anew_has_another_id_and_one_that_grows_keeps_it(log: Kafka, topic: str) -> None:
+    """So is one told from the other, whatever offsets it holds."""
+    first = log.ids(topic)
+    log.grow(topic, 3)
+    log.grow(topic, 2)  # it has more
+    assert log.units(topic) == 3 and log.ids(topic) == first
+    log.remove([topic])
+    log.create({topic: 1})
+
+    def known_ids() -> Mapping[str, str]:
+        with suppress(NoTopic):  # a broker knows of it a moment later
+            return log.ids(topic)
+        return {}
+
+    ids = until(known_ids, seconds=10)
+    assert ids.keys() == {topic} and ids != first

@@ -91,5 +91,5 @@ def test_a_wrong_query_is_told_with_its_place_and_changes_nothing(environment: d
     sql = "SELECT nothing, count(*) AS n FROM flights GROUP BY nothing WINDOWING 60 s"
     command = [sys.executable, "-m", "spark_jobs", "streams", "register", "flights", "bad", sql]
     done = subprocess.run(command, env=environment, cwd=checkout(), capture_output=True, text=True)
-    assert done.returncode == 1 and "'bad'" in done.stderr and "nothing" in done.stderr
+    assert done.returncode == 2 and "'bad'" in done.stderr and "nothing" in done.stderr
     assert "bad" not in run(environment, "python -m spark_jobs streams queries flights")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from persistence.errors import BadRules
-from persistence.monitoring.alerts import Alerts, standing_in_all
+from persistence.monitoring.alerts import Alerts, standing_in_all, states_in
 from persistence.monitoring.metric import Reading, by_name
 from persistence.monitoring.metrics import ALERT, BROKEN_RATIO, METRICS, RISK_BYTES
 from persistence.monitoring.rules import Rule, Severity, judge, read_rules
@@ -102,7 +102,7 @@ def test_beginning_and_end_are_logged_once_and_metered(tmp_path: Path, caplog: p
     caplog.set_level(logging.INFO, "springline.alerts")
     meter = Kept()
     for now, value in ((0, 200), (60, 200), (61, 200), (75, 0), (76, 0)):
-        Alerts(tmp_path, "persistence").judge([RISK], risk(value), meter, now)
+        Alerts(tmp_path, "persistence", actor="test").judge([RISK], risk(value), meter, now)
     told = [(record.levelname, record.getMessage()) for record in caplog.records]
     assert told == [
         ("ERROR", "alert begins: risk: too much is at risk (200)"),
@@ -114,10 +114,10 @@ def test_beginning_and_end_are_logged_once_and_metered(tmp_path: Path, caplog: p
 def test_what_stands_is_listed_over_all_files(tmp_path: Path) -> None:
     """The oldest first, also what is only about to become an alert."""
     lag = Rule("lag", LAG_SECONDS, True, 1, 0, Severity.WARNING, "behind")
-    Alerts(tmp_path, "persistence").judge([RISK], risk(200), Kept(), 10)
+    Alerts(tmp_path, "persistence", actor="test").judge([RISK], risk(200), Kept(), 10)
     behind = [Reading(LAG_SECONDS, 5, {"job": "flights", "stage": "map"})]
-    Alerts(tmp_path, "stream-flights").judge([lag], behind, Kept(), 5)
-    found = standing_in_all(tmp_path)
+    Alerts(tmp_path, "stream-flights", actor="test").judge([lag], behind, Kept(), 5)
+    found = standing_in_all(states_in(tmp_path))
     assert [(each.key, each.told) for each in found] == [("lag job=flights stage=map", True), ("risk", False)]
 
 
@@ -128,10 +128,10 @@ def test_a_damaged_file_of_what_stands_is_begun_anew(
     """With a warning that names it; the next look finds it whole."""
     file = tmp_path / "persistence.json"
     file.write_text(content)
-    Alerts(tmp_path, "persistence").judge([RISK], risk(200), Kept(), 0)
+    Alerts(tmp_path, "persistence", actor="test").judge([RISK], risk(200), Kept(), 0)
     (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert warning.startswith(f"{file} is damaged")
-    assert [each.rule for each in standing_in_all(tmp_path)] == ["risk"]
+    assert [each.rule for each in standing_in_all(states_in(tmp_path))] == ["risk"]
 
 
 # ---- reading the rules
@@ -158,7 +158,8 @@ def test_the_rules_that_are_shipped_can_be_used() -> None:
         (("above = 100", "above = 1\nfor = -5"), "for = -5: give seconds, 0 or more"),
         (('"critical"', '"bad"'), "severity = 'bad': it is one of critical, warning, info"),
         (('words = "too much"', ""), 'words is missing; give words = "…"'),
-        (("above = 100", "abov = 100"), "'abov' means nothing; there are above, below"),
+        (("above = 100", "abov = 100"), "'abov' means nothing; did you mean above"),
+        (("above = 100", "zzz = 100"), "'zzz' means nothing; there are above, below"),
         (("above = 100", "above = 1\nwhere = { job = 'x' }"), r"where = .*bytes has the tags \(none\)"),
     ],
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from persistence.explain import explain
-from persistence.model import Cache, Dataset, Method, Origin, Phase, Ref
+from persistence.model import Cache, Dataset, Method, Operation, Origin, Phase, Ref
 from persistence.platform import Platform
 from springline_airflow.lineage.folding import MOST_UNFOLDED, Fold, folded, suitable
 from springline_airflow.lineage.graph import Edge, Graph, Kind, Node, Return, draw, with_operations
@@ -71,6 +71,17 @@ def test_what_is_needed_leads_back_to_what_is_persisted() -> None:
     nodes = drawn(persisted("a", by=None), made("b", "a"), evicted("c", "b"), made("d", "c", "a"))
     assert {key: node.needs for key, node in nodes.items()} == {"a": (), "b": (), "c": ("b",), "d": ("c",)}
     assert [next(iter(node.returns)) for node in nodes.values()] == [Return.KEPT, Return.RUN, Return.RUN, Return.RUN]
+
+
+def test_what_only_a_declaration_brings_back_is_drawn_apart() -> None:
+    """It has a chain as well; what comes from it leans on the same declaration."""
+    fresh = Operation("fresh", "v1", idempotent=True)
+    known = lineage(persisted("a", by=None), made("b", "a", by="fresh"), made("c", "b"), made("d", "a"), fresh=fresh)
+    nodes = {node.key: node for node in draw(known).nodes}
+    assert {key: next(iter(node.returns)) for key, node in nodes.items()} == {
+        "a": Return.KEPT, "b": Return.UNPROVEN, "c": Return.UNPROVEN, "d": Return.RUN,
+    }  # fmt: skip
+    assert nodes["c"].needs == ("b",)
 
 
 def test_what_nothing_brings_back_says_why_and_needs_nothing() -> None:

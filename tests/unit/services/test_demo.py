@@ -14,6 +14,7 @@ from services.airflow_api import AirflowApi, AirflowRefused, TaskState
 from services.demo.failure import errors_in, log_of, told_failure
 from services.demo.progress import RunProgress
 from services.demo.streams import drop_states_of_before
+from services.demo.waiting import Patience
 from spark_jobs.streaming.settings import StreamSettings
 
 
@@ -139,9 +140,9 @@ def test_a_backfill_that_is_over_before_it_is_cancelled_is_no_error(status):
 
 def test_a_dag_that_cannot_be_imported_is_told_with_its_error():
     """Waiting longer would not help."""
-    errors = {"import_errors": [{"filename": "etl.py", "stack_trace": "NameError: x"}]}
+    errors = {"import_errors": [{"filename": "etl.py", "stack_trace": "Traceback\n  File x\nNameError: x\n"}]}
     airflow = Airflow(httpx.Response(404), httpx.Response(200, json=errors))
-    with pytest.raises(AirflowRefused, match=r"etl\.py:\nNameError: x"):
+    with pytest.raises(AirflowRefused, match=r"etl\.py: NameError: x\n"):
         make_api(airflow).await_dags(("etl",))
 
 
@@ -155,3 +156,10 @@ def test_states_that_a_removed_home_left_in_memory_are_removed_too(tmp_path, mon
         (settings.state_folder / job / "map").mkdir(parents=True)
     drop_states_of_before(settings, ["known", "forgotten", "never"])
     assert {path.name for path in settings.state_folder.iterdir()} == {"known", "another"}
+
+
+def test_patience_is_for_what_gets_no_further():
+    """A busy machine is slow, and no fault."""
+    now = iter([0.0, 50.0, 100.0, 150.0, 170.0])
+    patience = Patience(60.0, lambda: next(now))
+    assert [patience.is_over(far) for far in (1, 2, 2, 2)] == [False, False, False, True]

@@ -177,7 +177,7 @@ def test_what_is_kept_is_in_a_volume_that_is_declared():
 
 def test_airflow_has_the_same_settings_as_without_containers(tmp_path):
     """What is set there is set here, but for how the key of the tokens is handed over."""
-    without: Server = airflow(ServiceSettings(home=tmp_path, airflow_database="postgres"))
+    without: Server = airflow(ServiceSettings(home=tmp_path))
     wanted = {key for key in without.environment if key.startswith("AIRFLOW_")} - {"AIRFLOW_HOME"}
     given = read()["services"]["airflow-scheduler"]["environment"].keys()
     assert wanted - given == {"AIRFLOW__API_AUTH__JWT_SECRET_CMD"}

@@ -19,12 +19,12 @@ import pytest
 from services.errors import BadRecord, DataThere, NotReady, OtherSettings, PortTaken, UnknownServer
 from services.known import make_servers
 from services.ports import free_ports, is_free
-from services.processes import end, leads, left_over, members
+from services.processes import Ended, end, leads, left_over, members
 from services.record import Record, Records, Started
 from services.server import Once, Process, Server
 from services.servers.airflow import password
 from services.settings import ServiceSettings
-from services.supervisor import Supervisor
+from services.supervisor import Ending, Supervisor
 
 # A server with a child in a process group of its own, as Airflow's running tasks and Spark's workers have.
 SERVING = """
@@ -80,7 +80,7 @@ def test_a_server_is_ended_with_all_that_it_started(supervisor, tmp_path):
     processes = members(record)
     assert len(processes) == 2
     assert supervisor.state("small").running
-    assert supervisor.down("small", 10.0)
+    assert supervisor.down("small", 10.0) is Ending.ENDED
     assert not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
     assert supervisor.state("small").words == "stopped"
     assert is_free(server.ports["SPRINGLINE_SMALL_PORT"])
@@ -107,7 +107,7 @@ def test_a_server_that_ignores_the_request_is_killed(supervisor, tmp_path):
         ready=lambda: "" if mark.exists() else "no mark yet",
     )
     supervisor.up([server], patience=60)
-    assert supervisor.down("small", 0.2)
+    assert supervisor.down("small", 0.2) is Ending.KILLED
     assert supervisor.state("small").words == "stopped"
 
 
@@ -119,7 +119,7 @@ def test_a_process_that_bears_a_used_id_again_is_left_alone(tmp_path):
         record = Record("small", "token", str(tmp_path), "", {}, (started,))
         assert not leads(started)
         assert members(record) == ()
-        assert end(record, 0.0) == ()
+        assert end(record, 0.0) == Ended()
         assert stranger.poll() is None
     finally:
         stranger.kill()
@@ -280,7 +280,7 @@ def test_airflow_listens_on_this_machine_only(tmp_path):
 
 def test_the_password_is_made_once_and_is_for_its_owner_only(tmp_path):
     """The files of the first start are kept: the password, the key that signs the tokens, the database."""
-    (server,) = make_servers(["airflow"], ServiceSettings(home=tmp_path))
+    (server,) = make_servers(["airflow"], ServiceSettings(home=tmp_path, airflow_database="sqlite"))
     server.folder.mkdir(parents=True)
     server.prepare()
     first = {file: file.read_bytes() for file in server.folder.iterdir()}

@@ -8,8 +8,9 @@ import sys
 import tracemalloc
 from pathlib import Path
 
-from services import launching
-from services.launching import fresh, spawn, tail
+from services import log_files
+from services.launching import spawn
+from services.log_files import fresh, tail
 from services.server import Process, Server
 
 
@@ -43,7 +44,7 @@ def test_the_end_of_a_small_log_is_all_of_it(tmp_path: Path) -> None:
 
 def test_of_the_log_of_an_earlier_start_the_end_is_kept(tmp_path: Path, monkeypatch) -> None:
     """A small one is kept whole."""
-    monkeypatch.setattr(launching, "KEPT_BYTES", 10)
+    monkeypatch.setattr(log_files, "KEPT_BYTES", 10)
     log, earlier = tmp_path / "a.log", tmp_path / "a.log.1"
     log.write_text("0123456789")
     assert fresh(log) == log and not log.exists() and earlier.read_text() == "0123456789"

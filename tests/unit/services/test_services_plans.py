@@ -11,11 +11,12 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from pydantic_settings import SettingsError
 
 from persistence.profile import checkout
 from services.errors import DataThere
 from services.jars import Jars
-from services.known import SERVERS, make_servers
+from services.known import SERVERS, make_servers, servers_to_start
 from services.launching import run_once
 from services.server import Server
 from services.servers.alluxio import ramdisk
@@ -146,6 +147,18 @@ def test_the_password_of_postgresql_is_made_once_and_is_in_no_address(tmp_path, 
     assert str(password_file(settings)) in url(settings, "airflow")
 
 
+def test_a_cluster_whose_home_was_removed_gives_it_its_password_again(tmp_path, monkeypatch):
+    """It may lie outside the home, and would let nobody in with a new one."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    server, file = made("postgres", tmp_path), password_file(ServiceSettings(home=tmp_path))
+    server.folder.mkdir(parents=True, exist_ok=True)
+    server.prepare()
+    before = file.read_text()
+    file.unlink()
+    server.prepare()
+    assert file.read_text() == before and stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
 @pytest.mark.parametrize(("name", "folder"), [("postgres", "data"), ("hdfs", "namenode"), ("alluxio", "journal")])
 def test_data_that_are_there_are_left_alone_by_what_prepares_a_first_start(name, folder, tmp_path, monkeypatch):
     """Only a command that was cut short is known to have left half of them."""
@@ -189,19 +202,43 @@ def test_postgresql_is_found_on_the_path_else_debians_newest(tmp_path):
     assert find_programs(str(tmp_path / "links"), tmp_path / "debian") == tmp_path / "debian" / "15" / "bin"
 
 
-def test_airflow_on_postgresql_waits_for_it_and_uses_one_driver(tmp_path):
-    """Its asynchronous half would ask for another one; on SQLite it waits for nobody."""
-    plain = made("airflow", tmp_path)
-    assert plain.after == ()
+def test_airflow_keeps_its_state_in_the_postgresql_beside_it_and_uses_one_driver(tmp_path):
+    """Its asynchronous half would ask for another one; on SQLite, where that is chosen, it needs nobody."""
+    plain = made("airflow", tmp_path, airflow_database="sqlite")
+    assert plain.needs == ()
     assert plain.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"].startswith("sqlite:///")
-    server = made("airflow", tmp_path, airflow_database="postgres")
-    assert server.after == ("postgres",)
+    server = made("airflow", tmp_path)
+    assert server.needs == ("postgres",)
     assert server.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == url(ServiceSettings(home=tmp_path), "airflow")
     assert (
         server.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC"]
         == server.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]
     )
     assert server.once[0].stamp != plain.once[0].stamp
+
+
+@pytest.mark.parametrize(
+    ("database", "names", "started"),
+    [
+        ("postgres", ["kafka", "airflow"], ["kafka", "postgres", "airflow"]),
+        ("postgres", ["airflow", "postgres"], ["postgres", "airflow"]),
+        ("postgres", ["postgres", "kafka", "airflow"], ["postgres", "kafka", "airflow"]),
+        ("sqlite", ["kafka", "airflow"], ["kafka", "airflow"]),
+        ("postgresql+psycopg://a@b/c", ["airflow"], ["airflow"]),
+    ],
+)
+def test_what_a_server_needs_is_started_before_it(tmp_path, database, names, started):
+    """Whether it was named or not; one that lies elsewhere is not started."""
+    servers = servers_to_start(names, ServiceSettings(home=tmp_path, airflow_database=database))
+    assert [server.name for server in servers] == started
+
+
+def test_a_database_of_airflow_that_is_none_is_refused(tmp_path):
+    """In a line with what it may be; the home may stand in an address."""
+    with pytest.raises(SettingsError, match="SPRINGLINE_AIRFLOW_DATABASE: give postgres, sqlite, or"):
+        ServiceSettings(home=tmp_path, airflow_database="postgre")
+    server = made("airflow", tmp_path, airflow_database="postgresql+psycopg://a@b/c?passfile={home}/pass")
+    assert server.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"].endswith(f"passfile={tmp_path}/pass")
 
 
 def test_spark_connect_on_a_standalone_spark_waits_for_it(tmp_path):
@@ -214,7 +251,7 @@ def test_spark_connect_on_a_standalone_spark_waits_for_it(tmp_path):
 
 def test_readers_of_airflows_sqlite_do_not_hold_up_its_writers(tmp_path: Path):
     """The file is made with a write-ahead log before Airflow first opens it; one that is there keeps what it holds."""
-    (server,) = make_servers(["airflow"], ServiceSettings(home=tmp_path))
+    server = made("airflow", tmp_path, airflow_database="sqlite")
     server.folder.mkdir(parents=True)
     server.prepare()
     with closing(sqlite3.connect(server.folder / "airflow.db")) as database:

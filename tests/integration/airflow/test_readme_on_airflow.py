@@ -1,0 +1,138 @@
+"""What the README starts, in a copy of the checkout: the demo, other days, and the end of all."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from persistence.profile import checkout
+from services.airflow_api import AirflowApi
+from services.servers.airflow import USER, password
+from services.settings import ServiceSettings
+from services.spare import beside
+from tests.support.memory_folders import remove_memory_of
+from tests.support.waiting import until
+
+README = (checkout() / "README.md").read_text(encoding="utf-8")
+OTHER_DAYS = README.partition("## Run other days")[2].partition("\n## ")[0]
+
+
+@pytest.fixture(scope="module")
+def copy() -> Iterator[Path]:
+    """The files of the checkout in another folder; its Python and jars are those that are here already."""
+    folder = Path(tempfile.mkdtemp(prefix="springline-readme-", dir="/tmp"))
+    folder.chmod(0o711)  # PostgreSQL runs as another user where root starts it
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=checkout(), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    for name in filter(None, listed.stdout.split("\0")):
+        if (source := checkout() / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, folder / name)
+    (folder / ".venv").symlink_to(Path(sys.prefix))
+    yield folder
+    remove_memory_of(folder / "var")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def settings(copy: Path) -> ServiceSettings:
+    """Ports that are nobody else's."""
+    return beside(copy / "var")
+
+
+@pytest.fixture(scope="module")
+def environment(copy: Path, settings: ServiceSettings) -> dict[str, str]:
+    """That of a person who has activated the environment; only the ports are others than the README's."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPRINGLINE_", "AIRFLOW"))}
+    ports = {f"SPRINGLINE_{name.upper()}": str(getattr(settings, name)) for name in ServiceSettings.model_fields
+             if name.endswith("_port")}  # fmt: skip
+    return {
+        **kept,
+        **ports,
+        "PATH": f"{copy / '.venv' / 'bin'}:{os.environ['PATH']}",
+        "SPRINGLINE_JARS": str(ServiceSettings().jars_folder),
+        "SPRINGLINE_KAFKA": f"127.0.0.1:{settings.kafka_port}",
+    }
+
+
+def shown(text: str) -> list[str]:
+    """The blocks of shell in a part of the README."""
+    return re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def run(script: str, copy: Path, environment: dict[str, str], seconds: float) -> str:
+    """What a block prints; its last command is to end well."""
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=copy, env=environment, capture_output=True, text=True, timeout=seconds
+    )
+    assert done.returncode == 0, f"{script}\n{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def states(api: AirflowApi) -> dict[str, str]:
+    """The DAG runs of the other days."""
+    return api.runs("etl_lineage", date(2013, 1, 8), date(2013, 1, 10))
+
+
+def backfilled(api: AirflowApi) -> bool:
+    """Whether each of the other days has a DAG run that ended well."""
+    assert "failed" not in states(api).values(), states(api)
+    return list(states(api).values()) == ["success"] * 3
+
+
+def begun_by(answer: str) -> dict[str, Any] | None:
+    """The backfill that Airflow has made, if it has."""
+    made: dict[str, Any] = json.loads(answer)
+    return made if "dag_run_conf" in made else None
+
+
+def ours(copy: Path) -> list[psutil.Process]:
+    """The processes that work in the copy."""
+    here = str(copy)
+    everything = psutil.process_iter(["cmdline", "cwd"])
+    return [each for each in everything if here in " ".join([*(each.info["cmdline"] or ()), each.info["cwd"] or ""])]
+
+
+@pytest.mark.timeout(2_400)  # all that the README starts, beside other tests
+def test_what_the_readme_starts_runs_as_it_stands(
+    copy: Path, settings: ServiceSettings, environment: dict[str, str]
+) -> None:
+    """In its order, but for what has tests of its own: the fault, the cluster, and `make test`."""
+    demo, fault, tests = shown(README)[0].splitlines()
+    assert fault.startswith("make demo-fault ") and tests.startswith("make test ")
+    land, by_command, by_rest = shown(OTHER_DAYS)
+    try:
+        assert "`make stop` ends all." in run(demo, copy, environment, 1_500)
+        address = f"http://127.0.0.1:{settings.airflow_port}"
+        api = AirflowApi(address, USER, password(settings.home))
+        assert "2013-01-10/flights.csv: " in run(land, copy, environment, 60)
+        run(by_command, copy, environment, 120)
+        until(lambda: backfilled(api), seconds=400, every=1, why=lambda: f"the days ran: {states(api)}")
+        ask_token, use_token = by_rest.replace("http://127.0.0.1:8080", address).split("TOKEN=…", 1)
+        ask_token = ask_token.replace("the one that the demo told", password(settings.home))
+        token = json.loads(run(ask_token, copy, environment, 60))["access_token"]
+        begin = f"TOKEN={token} {use_token}"
+        # Airflow counts the backfill before as one that runs for a moment after its last run.
+        begun = until(lambda: begun_by(run(begin, copy, environment, 60)), every=1, why=lambda: "it is refused")
+        assert begun["dag_id"] == "etl_lineage" and begun["dag_run_conf"] == {"strategy": "async_store"}
+        api.end_backfills("etl_lineage")
+    finally:
+        stopped = subprocess.run(
+            ["make", "stop"], cwd=copy, env=environment, capture_output=True, text=True, timeout=400
+        )
+    assert stopped.returncode == 0, stopped.stdout + stopped.stderr
+    until(lambda: not ours(copy), why=lambda: f"left behind: {ours(copy)}")

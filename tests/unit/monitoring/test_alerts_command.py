@@ -1,0 +1,117 @@
+"""`persistence alerts`: it checks the rules first, tells what stands, and which rules were judged when and by whom."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from persistence import cli
+from persistence.monitoring.alerts import Alerts
+from persistence.monitoring.metric import NoMeter, Reading, by_name
+from persistence.monitoring.metrics import METRICS, RISK_BYTES
+from persistence.monitoring.rules import read_rules
+from persistence.monitoring.settings import MonitoringSettings
+
+RULES = """
+[risk]
+metric = "persistence.risk.bytes"
+above = 100
+severity = "critical"
+words = "too much"
+
+[lag]
+metric = "streams.lag.seconds"
+above = 60
+severity = "warning"
+words = "behind"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of rules, of a home where nobody has judged yet."""
+    path = tmp_path / "rules.toml"
+    path.write_text(RULES)
+    for name, value in (("HOME", tmp_path), ("ALERTS", path)):
+        monkeypatch.setenv(f"SPRINGLINE_{name}", str(value))
+    monkeypatch.setenv("COLUMNS", "200")
+    return path
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """The exit status of the command."""
+    monkeypatch.setattr(sys, "argv", ["persistence", "alerts", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return int(ended.value.code or 0)
+
+
+def judged(file: Path, risk: float) -> None:
+    """The rules about persistence, once."""
+    alerts = Alerts(MonitoringSettings().alerts_folder, "persistence", actor="task alert of the DAG maintenance")
+    alerts.judge(read_rules(file, by_name(METRICS)), [Reading(RISK_BYTES, risk)], NoMeter(), 1_700_000_000.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        (("risk.bytes", "risk.bites"), r"'risk': .*'persistence.risk.bites'; did you mean persistence.risk.bytes\?"),
+        (("lag.seconds", "lag.secnds"), r"rule 'lag': .*'streams.lag.secnds'; did you mean streams.lag.seconds\?"),
+        (("streams.lag", "stream.lag"), r"rule 'lag': .*'stream.lag.seconds'; did you mean streams.lag.seconds\?"),
+        (("above = 60", "abov = 60"), "rule 'lag': 'abov' means nothing; did you mean above"),
+        (("[risk]", "[risk"), "it is not TOML"),
+    ],
+)  # fmt: skip
+def test_a_rule_that_is_wrong_is_refused_before_anything_is_told(
+    file: Path,
+    change: tuple[str, str],
+    refused: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of datasets or of streams: with the file, the rule, the unknown name, and the nearest one."""
+    file.write_text(RULES.replace(*change))
+    assert run(monkeypatch) == 2
+    told = capsys.readouterr()
+    assert told.out == "" and told.err.startswith(f"persistence: {file}: ") and re.search(refused, told.err)
+
+
+def test_rules_that_nobody_has_judged_are_told_as_such(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That no alert stands would be no news."""
+    assert run(monkeypatch) == 0
+    told = capsys.readouterr().out
+    assert "No alert stands" not in told and "No rule was judged yet" in told
+    assert re.search(r"risk +persistence.risk.bytes above 100 +never; the DAG maintenance judges it", told)
+    assert re.search(r"lag +streams.lag.seconds above 60 +never; the DAG of each stream judges it", told)
+
+
+def test_rules_are_told_with_who_has_judged_them_last_and_when(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside those that nobody has judged."""
+    judged(file, 0)
+    assert run(monkeypatch) == 0
+    told = capsys.readouterr().out
+    assert "No alert stands, of the 1 of 2 rules that were judged." in told
+    assert re.search(r"risk .* 2023-11-1\d .*, by the task alert of the DAG maintenance", told)
+    assert run(monkeypatch, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    by = [{"at": 1_700_000_000.0, "actor": "task alert of the DAG maintenance"}]
+    assert [(rule["rule"], rule["judged"]) for rule in told["rules"]] == [("risk", by), ("lag", [])]
+    assert told["standing"] == [] and told["file"] == str(file)
+
+
+def test_what_stands_is_told_first(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its severity and what it means."""
+    judged(file, 200)
+    assert run(monkeypatch) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"risk +critical .* 200 +too much", told) and "No alert" not in told

@@ -1,0 +1,120 @@
+"""A demo that fails ends with a few lines: what failed, what its log says, where that is, what to do; exit status 1."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from persistence.errors import CatalogUnavailable
+from services.airflow_api import TaskState
+from services.demo.failure import log_of, told_failure
+from services.demo.terminal import main
+from services.demo.workflow import check_servers
+from services.errors import NotReady, ServiceError
+from services.processes import start_time
+from services.record import Record, Records, Started
+from services.supervisor import Supervisor
+
+TRACE = "".join(f"  File 'scheduler.py', line {line}, in run\n" for line in range(200))
+STALE = "sqlalchemy.orm.exc.StaleDataError: UPDATE statement on table 'dag_run' expected to update 1 row(s)"
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> list[Path]:
+    """The logs of Airflow's parts, each with a long traceback, and something harmless after it."""
+    folder = tmp_path / "log" / "airflow"
+    folder.mkdir(parents=True)
+    for part in ("api-server", "scheduler", "dag-processor", "triggerer"):
+        (folder / f"{part}.log").write_text(f"Traceback (most recent call last):\n{TRACE}{STALE}\n[info] bye\n")
+    return sorted(folder.glob("*.log"))
+
+
+def ended(capsys: pytest.CaptureFixture[str], error: Exception) -> list[str]:
+    """The lines of a demo that ends with an error."""
+
+    def run(console: Console) -> None:
+        raise error
+
+    with pytest.raises(SystemExit) as raised:
+        main(run)
+    assert raised.value.code == 1
+    return capsys.readouterr().out.strip().splitlines()
+
+
+def test_a_server_that_is_not_ready_is_told_with_the_error_of_each_log(
+    logs: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not with the ends of all logs, as its own command line does."""
+    error = NotReady("airflow: not ready in time: not healthy: scheduler", logs)
+    assert len(str(error).splitlines()) > 120
+    told = ended(capsys, error)
+    assert told[0] == "airflow: not ready in time: not healthy: scheduler"
+    assert sum(STALE in line for line in told) == 4 and sum(line.startswith("    log: ") for line in told) == 4
+    assert len(told) < 15
+
+
+def test_a_server_that_has_ended_is_told_with_the_process_that_has(
+    logs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others go on, and say nothing."""
+    alive = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    try:
+        born = start_time(alive.pid) or 0.0
+        processes = tuple(
+            Started(log.stem, alive.pid, born - 100 * (log.stem == "scheduler"), str(log)) for log in logs
+        )
+        Records(tmp_path / "run").save(Record("airflow", "token", str(tmp_path), "", {}, processes))
+        with pytest.raises(ServiceError) as raised:
+            check_servers(Supervisor(tmp_path))
+    finally:
+        alive.kill()
+        alive.wait()
+    told = ended(capsys, raised.value)
+    assert told[0] == "airflow is partly running; ended: scheduler"
+    assert STALE in told[1] and told[2].endswith("scheduler.log") and "make stop" in " ".join(told[3:])
+    assert len(told) < 8
+
+
+def test_tasks_that_failed_are_told_in_a_few_lines(tmp_path: Path) -> None:
+    """Though an error of Spark is a page, and all tasks of three runs fail of it."""
+    tasks = [TaskState(f"run{day}", f"2013-01-0{day}", task, "failed", 1) for day in (5, 6, 7) for task in ("a", "b")]
+    for task in tasks:
+        log = log_of("etl", task, tmp_path)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        detail = [{"exc_type": "SparkError", "exc_value": "it is away\n" + "at org.apache.spark\n" * 200}]
+        log.write_text(json.dumps({"level": "error", "event": "failed", "error_detail": detail}))
+    told = told_failure("etl", tasks, tmp_path)
+    assert "SparkError: it is away\n" in told and "org.apache" not in told
+    assert "3 more tasks failed" in told and len(told.splitlines()) < 15
+
+
+@pytest.mark.parametrize(
+    "error", [CatalogUnavailable("the catalog at x does not answer: refused; is it running?"), OSError(28, "No space")]
+)
+def test_no_error_ends_in_a_traceback(
+    error: Exception, tmp_path: Path, capsys: pytest.CaptureFixture[str], tell: Callable[[], str]
+) -> None:
+    """One of ours is its own sentence; one that nobody has foreseen has its traceback in a log that is named."""
+    told = ended(capsys, error)
+    assert "Traceback" not in " ".join(told) and len(told) < 5
+    if isinstance(error, OSError):
+        assert told[0] == "The demo itself failed: OSError: [Errno 28] No space"
+        assert "Traceback" in tell()
+    else:
+        assert told == [str(error)]
+
+
+@pytest.fixture
+def tell(tmp_path: Path) -> Callable[[], str]:
+    """Reads the log of what was not foreseen."""
+    return lambda: (tmp_path / "log" / "demo" / "error.log").read_text()

@@ -1,0 +1,141 @@
+"""`make stop`: what is slow to stop, or cannot be looked at, keeps nothing else running, and the exit status tells."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from persistence.platform import default_cache
+from services.server import Process, Server
+from services.settings import ServiceSettings
+from services.stop import Home, Outcome, in_turn, stop_all_profiles, stop_home
+from services.supervisor import Supervisor
+from spark_jobs.streaming.folder import JobFolder
+from spark_jobs.streaming.running.process_family import is_alive
+from spark_jobs.streaming.settings import StreamSettings
+from tests.support.plain_application import start_application
+
+SLEEP = (sys.executable, "-c", "import time; time.sleep(600)")
+STUBBORN = (
+    sys.executable,
+    "-c",
+    "import pathlib, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    "pathlib.Path(sys.argv[1]).touch(); time.sleep(600)",
+)
+
+
+def home_at(path: Path) -> Home:
+    """A home whose servers get little time to end."""
+    return Home(ServiceSettings(home=path, stop_patience=0.5), StreamSettings(home=path))
+
+
+def start(home: Path, name: str, *command: str) -> psutil.Process:
+    """Start a server of one process, which serves once it has made the file `mark`, where it is given that."""
+    mark = home / name / "mark"
+    words = (*command, str(mark)) if command == STUBBORN else command
+    server = Server(
+        name, "", home / name, (Process("main", words),), {}, {},
+        ready=lambda: "" if command != STUBBORN or mark.exists() else "no mark",
+    )  # fmt: skip
+    supervisor = Supervisor(home, say=lambda _: None)
+    supervisor.up([server], 60)
+    return psutil.Process(supervisor.state(name).processes["main"])
+
+
+@pytest.fixture(autouse=True)
+def _ended(tmp_path: Path) -> Iterator[None]:
+    yield
+    for record in tmp_path.rglob("run/*.json"):
+        if record.stem != "damaged":
+            Supervisor(record.parent.parent, say=lambda _: None).down(record.stem, 0.0)
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[list[psutil.Process]]:
+    """The processes of a stream that neither comes to rest nor obeys SIGTERM."""
+    process, processes = start_application(JobFolder(tmp_path / "streams" / "slow"), "nothing")
+    yield processes
+    process.kill()
+    process.wait()
+
+
+def test_a_stream_that_is_slow_to_stop_leaves_nothing_running(
+    tmp_path: Path, slow: list[psutil.Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is ended by force, once Airflow is gone, which would start it again; the servers after it."""
+    monkeypatch.setattr("spark_jobs.streaming.running.stop.TERMINATE_SECONDS", 0.0)
+    servers = [start(tmp_path, name, *SLEEP) for name in ("kafka", "airflow")]
+    said: list[str] = []
+    assert stop_home(home_at(tmp_path), 0.0, said.append) is Outcome.FORCED
+    assert not any(is_alive(process) for process in (*slow, *servers))
+    told = [line.split(";")[0] for line in said]
+    assert told == ["airflow: ended", "slow: does not end", "slow: does not end", "kafka: ended"]
+
+
+def test_a_stop_in_which_all_end_by_themselves_went_well(tmp_path: Path) -> None:
+    """A folder of the cache in which nothing is goes too; one that holds something is told."""
+    cache = default_cache(tmp_path)
+    (cache / ".streams").mkdir(parents=True)
+    process, _ = start_application(JobFolder(tmp_path / "streams" / "quick"), "the request")
+    start(tmp_path, "kafka", *SLEEP)
+    said: list[str] = []
+    try:
+        assert stop_home(home_at(tmp_path), 60.0, said.append) is Outcome.ENDED
+        assert said == ["quick: stopped", "kafka: ended"] and not cache.exists()
+        cache.mkdir()
+        (cache / "block").write_bytes(bytes(1000))
+        assert stop_home(home_at(tmp_path), 60.0, said.append) is Outcome.ENDED
+        assert said[2:] == [f"in memory for the next start: the cache, 1 kB in {cache}; `rm -r` gives them up"]
+        assert (cache / "block").exists()
+    finally:
+        (cache / "block").unlink(missing_ok=True)
+        cache.rmdir()
+        process.kill()
+        process.wait()
+
+
+def test_a_server_that_cannot_be_looked_at_keeps_no_other(tmp_path: Path) -> None:
+    """Its record is damaged: that is told, and the others end."""
+    other, stubborn = start(tmp_path, "spark", *SLEEP), start(tmp_path, "kafka", *STUBBORN)
+    (tmp_path / "run" / "damaged.json").write_text("{")
+    said: list[str] = []
+    assert stop_home(home_at(tmp_path), 0.0, said.append) is Outcome.LEFT
+    assert not is_alive(other) and not is_alive(stubborn)
+    told = "\n".join(said)
+    assert "damaged.json is damaged" in told and "kafka: killed: it had not ended after 0.5 s" in told
+
+
+def test_what_no_record_tells_of_is_ended_too(tmp_path: Path) -> None:
+    """Its record was removed while it ran."""
+    process = start(tmp_path, "kafka", *SLEEP)
+    (tmp_path / "run" / "kafka.json").unlink()
+    said: list[str] = []
+    assert stop_home(home_at(tmp_path), 0.0, said.append) is Outcome.FORCED
+    assert not is_alive(process)
+    assert said == [f"processes that no record tells of: SIGTERM to process groups {process.pid}"]
+
+
+def test_a_profile_that_cannot_be_read_keeps_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named; what runs with the others ends."""
+    profiles = tmp_path / "profiles"
+    profiles.mkdir()
+    (profiles / "bad.env").write_text("SPRINGLINE_HDFS_DATANODES=two\n")
+    (profiles / "good.env").write_text(f"SPRINGLINE_HOME={tmp_path / 'good'}\n")
+    (tmp_path / "good").mkdir()
+    process = start(tmp_path / "good", "kafka", *SLEEP)
+    monkeypatch.setattr("services.settings.checkout", lambda: tmp_path)
+    monkeypatch.setattr("persistence.profile.checkout", lambda: tmp_path)
+    said: list[str] = []
+    assert stop_all_profiles(0.0, said.append, profiles) is Outcome.LEFT
+    assert not is_alive(process)
+    assert said[0].startswith("what runs with the profile bad is not known: SPRINGLINE_HDFS_DATANODES: ")
+    assert said[1:] == ["kafka: ended"]
+
+
+def test_servers_end_before_those_that_they_need() -> None:
+    """Airflow before PostgreSQL; a name that no server has any more goes last."""
+    assert in_turn(["postgres", "airflow", "old", "kafka"]) == ["airflow", "kafka", "postgres", "old"]

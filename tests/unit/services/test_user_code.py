@@ -1,0 +1,81 @@
+"""A user's own DAGs and modules are found beside the project's, by Airflow's and Python's own variables."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from persistence.profile import checkout
+from services.errors import ServiceError
+from services.known import make_servers
+from services.settings import ServiceSettings
+from services.user_code import BUNDLES, DAGS_FOLDER, dag_settings, python_path
+
+
+@pytest.fixture
+def airflow(tmp_path, monkeypatch):
+    """Gives Airflow's environment as it is under these variables of the user."""
+    for name in (BUNDLES, DAGS_FOLDER, "PYTHONPATH"):
+        monkeypatch.delenv(name, raising=False)
+
+    def environment(**variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        (server,) = make_servers(["airflow"], ServiceSettings(home=tmp_path))
+        return server.environment
+
+    return environment
+
+
+def bundles(environment):
+    """By the bundle's name, its arguments."""
+    return {each["name"]: each["kwargs"] for each in json.loads(environment[BUNDLES])}
+
+
+def test_a_user_s_modules_are_on_the_path_of_airflow_s_processes(airflow, tmp_path, monkeypatch):
+    """After the project's, each once and absolute; what is empty would mean the folder that a process runs in."""
+    monkeypatch.chdir(tmp_path)
+    path = airflow(PYTHONPATH=f":mine::{tmp_path}/mine:/elsewhere:")["PYTHONPATH"].split(":")
+    assert path == [str(checkout()), f"{checkout()}/plugins", f"{tmp_path}/mine", "/elsewhere"]
+
+
+def test_without_a_path_of_the_user_s_the_project_s_is_all(tmp_path):
+    """No empty entry at its end."""
+    assert python_path({}, (tmp_path,)) == str(tmp_path)
+
+
+def test_a_user_s_folder_of_dags_is_read_beside_the_project_s(airflow, tmp_path):
+    """Airflow's own variable names it."""
+    environment = airflow(**{DAGS_FOLDER: str(tmp_path)})
+    assert environment[DAGS_FOLDER] == str(tmp_path)
+    assert bundles(environment)["dags-folder"] == {}
+    assert bundles(environment)["springline"]["path"].endswith("/dags")
+
+
+def test_bundles_of_the_user_s_are_read_beside_the_project_s(airflow):
+    """So are those that Airflow's own list names."""
+    theirs = [{"name": "git", "classpath": "airflow.providers.git.bundles.git.GitDagBundle", "kwargs": {"subdir": "d"}}]
+    found = bundles(airflow(**{BUNDLES: json.dumps(theirs)}))
+    assert list(found) == ["springline", "git"] and found["git"] == {"subdir": "d"}
+
+
+def test_the_project_s_folder_is_read_once(airflow, tmp_path):
+    """Also where the user names that very folder, or no folder."""
+    (folder,) = bundles(airflow()).values()
+    assert bundles(airflow(**{DAGS_FOLDER: folder["path"]})) == {"springline": folder}
+
+
+@pytest.mark.parametrize("listed", ["[", "{}", '["git"]'])
+def test_a_list_of_bundles_that_is_none_is_refused(tmp_path, listed):
+    """With the name of the variable."""
+    with pytest.raises(ServiceError, match=rf"{BUNDLES} is no .*unset it"):
+        dag_settings({BUNDLES: listed}, tmp_path)
+
+
+def test_a_folder_of_dags_that_is_not_there_is_told_before_airflow_starts(tmp_path, monkeypatch):
+    """Airflow itself would read nothing, and go on."""
+    monkeypatch.setenv(DAGS_FOLDER, str(tmp_path / "dogs"))
+    (server,) = make_servers(["airflow"], ServiceSettings(home=tmp_path))
+    with pytest.raises(ServiceError, match=rf"{DAGS_FOLDER}=.*/dogs: no folder is there; make it"):
+        server.prepare()

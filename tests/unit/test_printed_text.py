@@ -1,0 +1,133 @@
+"""What is printed: text from outside steers no terminal and hides nothing, whichever command prints it."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.table import Table
+from rich.text import Text
+from typer.testing import CliRunner
+
+from persistence.cli import app
+from persistence.model import Strategy
+from persistence.monitoring.logs import JsonLines, TextLines
+from persistence.platform import Platform
+from persistence.redacting import traceback_without_secrets
+from persistence.terminal import Terminal, console, print_json
+from persistence.terminal import print as shown
+from persistence.visible_text import visible
+from tests.support.lines import make
+
+ROOT = Path(__file__).resolve().parents[2]
+STEERING = "\x1b[2J\x1b]0;owned\x07 \x9b31m \r\x08 \u202egnirts\u2066 \u200b \x7f"
+SPELLED = r"\x1b[2J\x1b]0;owned\x07 \x9b31m \r\x08 \u202egnirts\u2066 \u200b \x7f"
+
+
+def table() -> Table:
+    """A table with a cell from outside."""
+    found = Table("a")
+    found.add_row(STEERING)
+    return found
+
+
+@pytest.mark.parametrize(
+    "tell",
+    [
+        lambda: shown(STEERING),
+        lambda: shown("x", STEERING, sep=": ", flush=True),
+        lambda: shown(STEERING, file=sys.stderr),
+        lambda: console().print(STEERING, markup=False),
+        lambda: console().print(table()),
+        lambda: Terminal(width=200).print(Text(STEERING)),
+    ],
+)
+def test_what_would_steer_a_terminal_is_spelled_out(
+    tell: Callable[[], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Text that is printed, and text in tables; lines and tabs stay."""
+    tell()
+    out, err = capsys.readouterr()
+    without_bells = SPELLED.replace(r"\x07", "").replace(r"\r\x08", "")  # which Rich drops from a text of its own
+    assert {SPELLED, without_bells} & {line.strip("│ ") for line in (out + err).replace("x: ", "").splitlines()}
+    assert all(letter.isprintable() or letter == "\n" for letter in out + err)
+    assert visible("a\tb\nc") == "a\tb\nc" and visible(visible(STEERING)) == SPELLED
+
+
+def test_colours_of_our_own_stay() -> None:
+    """Only text is spelled out."""
+    told = io.StringIO()
+    Terminal(file=told, force_terminal=True, color_system="standard").print("[red]x[/red]")
+    assert told.getvalue() == "\x1b[31mx\x1b[0m\n"
+
+
+def test_json_is_the_same_value_without_letters_that_steer(capsys: pytest.CaptureFixture[str]) -> None:
+    """Other scripts stay as they are."""
+    print_json({"größe 表": STEERING, "moved": "\U000e0041"})
+    told = capsys.readouterr().out
+    assert json.loads(told) == {"größe 表": STEERING, "moved": "\U000e0041"} and "größe 表" in told
+    assert all(letter.isprintable() or letter == "\n" for letter in told)
+
+
+@pytest.mark.parametrize("form", [TextLines(), JsonLines()])
+def test_a_line_of_a_log_steers_no_terminal(form: logging.Formatter) -> None:
+    """Text or JSON, the traceback too."""
+    try:
+        raise ValueError(STEERING)
+    except ValueError:
+        record = logging.LogRecord("springline", logging.INFO, "", 0, "told: %s", (STEERING,), sys.exc_info())
+    told = form.format(record)
+    assert all(letter.isprintable() or letter == "\n" for letter in told)
+
+
+def test_a_traceback_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of an error that nobody foresaw."""
+    with pytest.raises(SystemExit), traceback_without_secrets():
+        raise RuntimeError(STEERING)
+    assert SPELLED in (told := capsys.readouterr().err)
+    assert all(letter.isprintable() or letter == "\n" for letter in told)
+
+
+def test_explain_spells_out_an_error_of_a_store(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the catalog keeps it, in its words and its history."""
+    made = make(platform, "etl/a", lines=["x"], strategy=Strategy.ASYNC_STORE)
+    platform.catalog.amend(made.ref, event="failed", why=f"the store said: {STEERING}", error=STEERING)
+    monkeypatch.setenv("SPRINGLINE_HOME", str(platform.settings.home))
+    monkeypatch.setenv("SPRINGLINE_CACHE_URI", platform.settings.cache_uri)
+    for asked in (["explain", "etl/a"], ["explain", "etl/a", "--json"], ["status", "--json"]):
+        done = CliRunner().invoke(app, asked)
+        assert done.exit_code == 0, done.output
+        assert all(letter.isprintable() or letter == "\n" for letter in done.output), asked
+
+
+def modules() -> list[Path]:
+    """Those that may print."""
+    folders = ("persistence", "spark_jobs", "services", "plugins")
+    return [path for folder in folders for path in (ROOT / folder).rglob("*.py") if path.name != "terminal.py"]
+
+
+def test_every_command_prints_by_what_spells_out() -> None:
+    """None by Python's own `print` or `echo`, and none by a console of its own: one that is added is seen here."""
+    wrong = []
+    for path in modules():
+        tree = ast.parse(path.read_text())
+        imported = {
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module == "persistence.terminal"
+            for alias in node.names
+        }
+        for node in ast.walk(tree):
+            names = {"print", "echo"} if isinstance(node, ast.Name) else {"Console"}
+            named = node.func if isinstance(node, ast.Call) else node
+            own = isinstance(named, ast.Name) and named.id in names - imported
+            echoes = isinstance(node, ast.Attribute) and node.attr in ("echo", "secho")
+            if own or echoes:
+                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}")  # type: ignore[attr-defined]
+    assert not wrong
