@@ -35,6 +35,7 @@ _TRANSACTION_SECONDS = 120  # after which a broker ends one by itself: after the
 _DESCRIBED_SECONDS = 10.0  # for one answer about a topic
 _TOPIC_SECONDS = 1.0  # after which a topic's id and the number of its partitions are asked again
 _LOWS_SECONDS = 1.0  # after which the first offsets are asked again: they move by deletion alone
+_MOMENT_SECONDS = 0.02  # until brokers are asked again whether they know a topic
 _EMPTY = Extent(0, 0)  # of a partition that is not there yet
 _TAIL = 64  # offsets from the end in which the last message of a writer is looked for first
 
@@ -79,8 +80,8 @@ class Kafka:
     def create(self, topics: Mapping[str, int], *, dated_here: bool = False, kept_seconds: float | None = None) -> None:
         """Create those topics that are missing, each with so many units; their messages stay until they are deleted.
 
-        With `kept_seconds`, they are let go after about twice that. With `dated_here`, a message has the broker's time,
-        whatever clock its writer has. Raises `LogUnavailable`.
+        When it returns, a broker knows them. With `kept_seconds`, messages are let go after about twice that. With
+        `dated_here`, a message has the broker's time, whatever clock its writer has. Raises `LogUnavailable`.
         """
         if not topics:
             return
@@ -99,6 +100,7 @@ class Kafka:
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise LogUnavailable(f"{name}: could not be created at {self._cluster.servers}: {error}") from error
+        self._await_topics(topics, there=True)
 
     def grow(self, topic: str, units: int) -> None:
         """Let a topic have so many units, where it has fewer; raises `NoTopic`, `LogUnavailable`."""
@@ -135,6 +137,34 @@ class Kafka:
             except KafkaException as error:
                 if error.args[0].code() not in NOT_THERE:
                     raise self._unavailable(name, error) from error
+        self._await_topics(names, there=False)
+
+    def _await_topics(self, topics: Iterable[str], *, there: bool) -> None:
+        """Wait until a broker knows these topics, or no longer does: it hears of it a moment after the controller."""
+        left, until = set(topics), time.monotonic() + self._patience
+        while left := left - self._known_to_be(there, left):
+            if time.monotonic() > until:
+                raise LogUnavailable(
+                    f"{', '.join(sorted(left))}: after {self._patience:g} s, Kafka at {self._cluster.servers} "
+                    f"{'does not know of it' if there else 'still knows of it'}"
+                )
+            time.sleep(_MOMENT_SECONDS)
+
+    def _known_to_be(self, there: bool, topics: Iterable[str]) -> set[str]:
+        """Those of the topics about which a broker answers just now that they are there, or are not."""
+        asked = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=_DESCRIBED_SECONDS)
+        known = set()
+        for name, told in asked.items():
+            try:
+                told.result()
+                answer = True
+            except KafkaException as error:
+                if error.args[0].code() not in NOT_THERE:
+                    continue
+                answer = False
+            if answer == there:
+                known.add(name)
+        return known
 
     def extents(self, topic: str) -> Mapping[int, Extent]:
         try:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from contextlib import suppress
 
 import pytest
 from confluent_kafka import Producer
@@ -17,7 +15,6 @@ from spark_jobs.streaming.unitlog.log import Letter
 from spark_jobs.streaming.unitlog.stamps import Stamp
 from tests.support.servers import Running
 from tests.support.stream_job import read_committed
-from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -173,11 +170,5 @@ def test_a_topic_that_is_made_anew_has_another_id_and_one_that_grows_keeps_it(lo
     assert log.units(topic) == 3 and log.ids(topic) == first
     log.remove([topic])
     log.create({topic: 1})
-
-    def known_ids() -> Mapping[str, str]:
-        with suppress(NoTopic):  # a broker knows of it a moment later
-            return log.ids(topic)
-        return {}
-
-    ids = until(known_ids, seconds=10)
+    ids = log.ids(topic)
     assert ids.keys() == {topic} and ids != first
