@@ -15,11 +15,12 @@ WITH_JAVA = JAVA_HOME="$$($(PY) -m services java)"
 # What the tests need; benchmarks fetch theirs when they run.
 JARS := kafka hdfs alluxio spark alluxio-hdfs
 PYTEST = $(WITH_JAVA) $(PY) -m pytest
-QUICK := tests/unit tests/property tests/conformance
-# A file's tests stay together, since some share what takes long to make.
-PARALLEL := -n auto --maxprocesses 4 --dist loadfile
-# Those on real servers wait about as much as they work; files in their order, since the longest hold the fewest tests.
-IN_PAIRS := -n 2 --dist loadfile --no-loadscope-reorder
+QUICK := tests/property tests/unit tests/conformance
+# A file's tests stay together, since some share what takes long to make; files in their order, since the longest hold
+# the fewest tests.
+BY_FILE := --dist loadfile --no-loadscope-reorder
+PARALLEL := -n auto --maxprocesses 4 $(BY_FILE)
+IN_PAIRS := -n 2 $(BY_FILE)
 
 .PHONY: help setup fetch requirements demo demo-fault stop check format test test-unit test-spark test-airflow test-integration test-servers test-e2e faults fuzz bench docs pictures
 

@@ -41,7 +41,7 @@ class ThrottledWorld(TrackedWorld):
         grant(Path(self.parts[0].stage.state), granted, self.clock + seconds)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(GRANTS)
 def test_nothing_is_lost_or_doubled_under_any_rates(
     grants: list[tuple[dict[str, float], float, int | None]],

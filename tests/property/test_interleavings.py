@@ -268,7 +268,7 @@ class World:
 
 
 @given(schedule=st.lists(MOVES, min_size=30, max_size=80), by_operation=st.booleans())
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 def test_however_they_interleave_each_generation_is_persisted_once_and_nothing_half_is_left(
     template: Path, schedule: list[tuple[str, int, int]], by_operation: bool
 ) -> None:

@@ -189,7 +189,7 @@ class World:
 
 
 @pytest.mark.parametrize("strategy", sorted(STRATEGIES))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     reach=st.sampled_from([EQUAL, EQUAL, BAND, LESS]),
     itself=st.booleans(),

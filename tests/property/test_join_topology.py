@@ -81,7 +81,7 @@ def world_of(folder: str, on: str, strategy: str, chance: random.Random, *, itse
     return world, Counter((one[0], two[0]) for one in left for two in right if JOINS[on](one, two))
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     seed=st.integers(0, 1 << 20),
     strategy=st.sampled_from(["heavy-split", "heavy-split", *STRATEGIES]),

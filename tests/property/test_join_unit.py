@@ -154,7 +154,7 @@ def rounds_of(
     return data.draw(st.lists(st.lists(one, min_size=routers, max_size=routers), min_size=1, max_size=most))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.data(), st.sampled_from(PREDICATES), st.integers(1, 3), st.integers(1, 3), st.sampled_from([1, 3, 10**6]))
 def test_each_pair_comes_out_once_whatever_happens_on_the_way(
     data: st.DataObject, where: str, routers: int, units: int, most: int
@@ -182,7 +182,7 @@ def test_a_stream_joins_itself(data: st.DataObject, where: str) -> None:
     assert world.pairs == expected(one, two, {Side.LEFT: every, Side.RIGHT: every}, where)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.data(), st.sampled_from(["l.a = r.b", "l.a < r.b", "abs(l.a - r.b) <= 1"]), st.integers(1, 2),
     st.integers(1, 3), st.sampled_from([3, 10**6]), st.sampled_from([0.1, 60.0, 3600.0]),

@@ -43,7 +43,7 @@ def world(folder: Path, delivery: Delivery, leaks: Leaks) -> TrackedWorld:
     return TrackedWorld(job, folder, wrap=wrap)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**32), EVENTS, st.sampled_from([0.0, 0.05, 0.2]))
 def test_each_word_is_counted_once_whatever_is_lost_doubled_or_late(
     seed: int, events: list[tuple[str, int]], chance: float

@@ -278,7 +278,7 @@ def test_a_run_without_faults_counts_every_row_once() -> None:
 
 
 @given(FAULTS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_no_result_is_lost_or_doubled_whatever_dies(faults: list[tuple[str, int]]) -> None:
     """Workers and drivers that die at any call, lost states, cut logs, no checkpoint, a second driver, going back.
 
@@ -292,7 +292,7 @@ def test_no_result_is_lost_or_doubled_whatever_dies(faults: list[tuple[str, int]
 
 
 @given(FAULTS, st.lists(st.tuples(st.just("poison"), st.integers(0, 9)), min_size=1, max_size=3), st.randoms())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_a_message_that_no_round_gets_over_is_put_aside_once_and_nothing_else(
     faults: list[tuple[str, int]], poisons: list[tuple[str, int]], chance: random.Random
 ) -> None:
@@ -306,7 +306,7 @@ def test_a_message_that_no_round_gets_over_is_put_aside_once_and_nothing_else(
 
 
 @given(FAULTS, st.integers(0, 5), st.integers(1, 2))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_each_row_of_a_partition_that_is_added_is_counted_once_or_told_to_be_late(
     faults: list[tuple[str, int]], at: int, partitions: int
 ) -> None:

