@@ -87,10 +87,10 @@ test-integration: $(READY)  ## the ones on real servers: PostgreSQL, Kafka, ZooK
 	@$(PY) -m services jars $(JARS)
 	@$(PYTEST) $(IN_PAIRS) tests/integration
 
-test-e2e: $(READY)  ## the ones that work on Airflow's pages with Chromium; pictures of them go to var/e2e
+test-e2e: $(READY)  ## what the README starts, then Airflow's pages with Chromium; pictures of them go to var/e2e
 	@$(PY) -m services chromium >/dev/null
 	@$(PY) -m services jars kafka
-	@$(PYTEST) tests/e2e
+	@$(PYTEST) tests/recipes tests/e2e
 
 test-servers: $(READY)  ## test-integration and faults at once, so that nobody waits for the longest test of each
 	@$(PY) -m services jars $(JARS)

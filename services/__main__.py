@@ -49,7 +49,7 @@ def stop(
 ) -> None:
     """End every stream and every server that was started here, of every profile.
 
-    Exit status 1: something had to be killed; 2: something is left, or could not be looked at.
+    What does not end by itself is killed, and told. Exit status 1: something is left, or could not be looked at.
     """
     said: list[str] = []
 
@@ -60,7 +60,7 @@ def stop(
     outcome = stop_all_profiles(patience, say)
     if not said:
         print("nothing runs")
-    raise typer.Exit(outcome)
+    raise typer.Exit(outcome is Outcome.LEFT)
 
 
 @app.command()

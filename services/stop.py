@@ -35,10 +35,10 @@ _LEFT_OVER_SECONDS = 10.0  # from SIGTERM until SIGKILL, for processes that no r
 
 
 class Outcome(IntEnum):
-    """How well a stop went: the exit status of the command."""
+    """How well a stop went, the worse the greater."""
 
     ENDED = 0
-    FORCED = 1  # something had to be killed
+    FORCED = 1  # something had to be killed, as a task of Airflow that takes longer
     LEFT = 2  # something is left, or could not be looked at
 
 
