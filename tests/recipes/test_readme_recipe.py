@@ -108,7 +108,7 @@ def ours(copy: Path) -> list[psutil.Process]:
     return [each for each in everything if here in " ".join([*(each.info["cmdline"] or ()), each.info["cwd"] or ""])]
 
 
-@pytest.mark.timeout(1_200)  # all that the README starts
+@pytest.mark.timeout(1_800)  # all that the README starts
 def test_what_the_readme_starts_runs_as_it_stands(
     copy: Path, settings: ServiceSettings, environment: dict[str, str]
 ) -> None:
@@ -117,7 +117,7 @@ def test_what_the_readme_starts_runs_as_it_stands(
     assert fault.startswith("make demo-fault ") and tests.startswith("make test ")
     land, by_command, by_rest = shown(OTHER_DAYS)
     try:
-        assert "`make stop` ends all." in run(demo, copy, environment, 800)
+        assert "`make stop` ends all." in run(demo, copy, environment, 1_000)
         address = f"http://127.0.0.1:{settings.airflow_port}"
         api = AirflowApi(address, USER, password(settings.home))
         assert "2013-01-10/flights.csv: " in run(land, copy, environment, 60)
