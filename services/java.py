@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,16 +35,21 @@ class Java(java.Java):
 
 def find_java(environment: Mapping[str, str], home: Path) -> Java:
     """The Java that was found; raises `NoJava`."""
-    try:
+    with _missing_java_told():
         found = java.find_java(environment, home)
-    except errors.NoJava as error:
-        raise NoJava(str(error)) from error
     return Java(found.home, found.version, found.words)
 
 
 def spark_home() -> Path:
     """The folder of PySpark: its jars, Apache Ivy and ZooKeeper among them, and its scripts; raises `NoJava`."""
-    try:
+    with _missing_java_told():
         return java.spark_home()
+
+
+@contextmanager
+def _missing_java_told() -> Iterator[None]:
+    """What Spark jobs raise about Java is an error of the services here."""
+    try:
+        yield
     except errors.NoJava as error:
         raise NoJava(str(error)) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from persistence.catalog import Catalog
 from persistence.lineage import Lineage
-from persistence.model import Cache, Origin, Phase, Side
+from persistence.model import Cache, Origin, Phase, Ref, Side
 from persistence.recovery import at_risk, exposed_in
 from persistence.risk_samples import shares_of
 from tests.support.lineages import lineages
@@ -43,6 +43,19 @@ def recorded(draw: st.DrawFn) -> Lineage:
     ))  # fmt: skip
 
 
+def reasons(
+    catalog: Catalog, exposed: Iterable[int], others: Mapping[int, Sequence[int]], why: Callable[[Lineage, Ref], str]
+) -> dict[Ref, set[str]]:
+    """Of each generation, the reasons that the generations of its row in `others` give."""
+    found = {}
+    for key in exposed:
+        keys = list(dict.fromkeys((key, *others[key])))
+        alone = catalog.alone(keys)
+        refs = dict(zip(keys, alone.datasets, strict=True))
+        found[refs[key]] = {why(alone, refs[other]) for other in others[key]}
+    return found
+
+
 @given(recorded())
 def test_the_shares_of_all_dags_add_up_to_the_risk(catalog: Catalog, known: Lineage) -> None:
     """Bytes, those that are unproven or gone for good, and the seconds of all that is run again."""
@@ -65,12 +78,7 @@ def test_the_doubts_are_those_of_the_lineage(catalog: Catalog, known: Lineage) -
     lost = (replace(known.datasets[ref], cache=Cache.LOST) for ref in exposed)
     expected = known.changed(*lost).unproven(exposed)
     loss = catalog.loss_of_cache()
-    told = {}
-    for key in loss.exposed:
-        keys = list(dict.fromkeys((key, *loss.doubts[key])))
-        alone = catalog.alone(keys)
-        refs = dict(zip(keys, alone.datasets, strict=True))
-        told[refs[key]] = {alone.why_not_proven(refs[doubt]) for doubt in loss.doubts[key]}
+    told = reasons(catalog, loss.exposed, loss.doubts, Lineage.why_not_proven)
     assert told == {ref: set(expected.get(ref, ())) for ref in exposed}
 
 
@@ -81,10 +89,5 @@ def test_the_causes_are_those_of_the_lineage(catalog: Catalog, known: Lineage) -
     exposed = [dataset.ref for dataset in exposed_in(known)]
     _, expected = known.chains(exposed, without=frozenset(exposed))
     loss = catalog.loss_of_cache()
-    told = {}
-    for key in loss.exposed:
-        keys = list(dict.fromkeys((key, *loss.causes[key])))
-        alone = catalog.alone(keys)
-        refs = dict(zip(keys, alone.datasets, strict=True))
-        told[refs[key]] = {alone.why_not_repeatable(refs[cause]) for cause in loss.causes[key]}
+    told = reasons(catalog, loss.exposed, loss.causes, Lineage.why_not_repeatable)
     assert told == {ref: set(expected.get(ref, ())) for ref in exposed}
