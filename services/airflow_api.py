@@ -106,11 +106,22 @@ class AirflowApi:
 
     def end_backfills(self, dag_id: str) -> None:
         """Cancel the backfills of a DAG that have not ended; one that ends or is taken back meanwhile is no error."""
-        for found in self._call("GET", "/api/v2/backfills", params={"dag_id": dag_id})["backfills"]:
-            if found["completed_at"] is None:
-                answer = self._patiently("PUT", f"/api/v2/backfills/{found['id']}/cancel")
-                if answer.status_code not in _OVER:
-                    _checked(answer)
+        for backfill in self._running_backfills(dag_id):
+            answer = self._patiently("PUT", f"/api/v2/backfills/{backfill}/cancel")
+            if answer.status_code not in _OVER:
+                _checked(answer)
+
+    def await_backfills(self, dag_id: str, patience: float = 300) -> None:
+        """Wait until Airflow counts no backfill of a DAG as one that runs: it refuses another as long as it does.
+
+        The scheduler looks for backfills that have ended every half a minute. Raises `AirflowRefused` where one still
+        runs after `patience` seconds.
+        """
+        until = time.monotonic() + patience
+        while running := self._running_backfills(dag_id):
+            if time.monotonic() > until:
+                raise AirflowRefused(f"backfill {running[0]} of {dag_id} has not ended after {patience:.0f} s")
+            self._pause(1.0)
 
     def runs(self, dag_id: str, first: date, last: date) -> dict[str, str]:
         """By run id, the state of the DAG runs of these days."""
@@ -141,6 +152,10 @@ class AirflowApi:
         """What a task left."""
         path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
         return self._call("GET", path, params={"deserialize": "false", "stringify": "false"})["value"]
+
+    def _running_backfills(self, dag_id: str) -> list[int]:
+        listed = self._call("GET", "/api/v2/backfills", params={"dag_id": dag_id})["backfills"]
+        return [backfill["id"] for backfill in listed if backfill["completed_at"] is None]
 
     def _found(self, path: str) -> bool:
         return self._answer("GET", path).status_code == 200

@@ -88,6 +88,7 @@ def run(console: Console) -> None:
             console.print(f"  {say_lineage(platform)}", highlight=False)
     finally:
         platform.close()
+    api.await_backfills(DAG_ID)
     console.print(
         f"\nThe runs took {say_seconds(ran)}, their results were there {say_seconds(first)} after the beginning; "
         f"everything took {say_seconds(time.monotonic() - begun)}.\n\n{say_where(address, settings.home)}",

@@ -21,6 +21,7 @@ from services.demo.progress import RunProgress
 from services.demo.terminal import main, say
 from services.demo.waiting import comes_true
 from services.demo.workflow import (
+    DAG_ID,
     DAYS,
     FILES,
     MAINTENANCE,
@@ -127,6 +128,7 @@ def _through(console: Console, platform: Platform, api: AirflowApi, check: Check
         api.pause(PERSISTER, False)
     say(console, f"{next(steps)}  The persister goes on")
     await_queue(platform, console, check)
+    api.await_backfills(DAG_ID)
     say(console, f"{next(steps)}  What was lost, and how it came back")
     return healing
 

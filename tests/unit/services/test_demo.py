@@ -138,6 +138,18 @@ def test_a_backfill_that_is_over_before_it_is_cancelled_is_no_error(status):
     assert airflow.asked[-1] == ("PUT", "/api/v2/backfills/6/cancel") and not airflow.answers
 
 
+def test_a_backfill_is_awaited_until_airflow_counts_it_as_ended():
+    """Another one is refused before, though all runs of the first have ended."""
+    listed = [{"backfills": [{"id": 6, "completed_at": at}, {"id": 5, "completed_at": "2026-01-01"}]}
+              for at in (None, None, "2026-01-02")]  # fmt: skip
+    airflow = Airflow(*(httpx.Response(200, json=each) for each in listed))
+    make_api(airflow).await_backfills("etl")
+    assert not airflow.answers
+    airflow = Airflow(httpx.Response(200, json=listed[0]))
+    with pytest.raises(AirflowRefused, match="backfill 6 of etl has not ended after 0 s"):
+        make_api(airflow).await_backfills("etl", patience=0)
+
+
 def test_a_dag_that_cannot_be_imported_is_told_with_its_error():
     """Waiting longer would not help."""
     errors = {"import_errors": [{"filename": "etl.py", "stack_trace": "Traceback\n  File x\nNameError: x\n"}]}
