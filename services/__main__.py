@@ -19,7 +19,7 @@ from services.java import find_java
 from services.known import SERVERS, known, make_servers, servers_to_start
 from services.log_files import tail
 from services.settings import ServiceSettings
-from services.stop import Outcome, end_servers, in_turn, stop_all_profiles
+from services.stop import end_servers, in_turn, stop_all_profiles
 from services.supervisor import State, Supervisor
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Starts and ends the real servers.")
@@ -39,8 +39,8 @@ def down(names: Names = None) -> None:
     settings = ServiceSettings()
     supervisor = Supervisor(settings.home)
     chosen = known(names or []) or in_turn(supervisor.recorded())
-    outcome = end_servers(supervisor, chosen, settings.stop_patience, print)
-    raise typer.Exit(outcome is Outcome.LEFT)
+    ended = end_servers(supervisor, chosen, settings.stop_patience, print)
+    raise typer.Exit(not ended)
 
 
 @app.command()
@@ -57,10 +57,10 @@ def stop(
         said.append(line)
         print(redacted(line), flush=True)
 
-    outcome = stop_all_profiles(patience, say)
+    ended = stop_all_profiles(patience, say)
     if not said:
         print("nothing runs")
-    raise typer.Exit(outcome is Outcome.LEFT)
+    raise typer.Exit(not ended)
 
 
 @app.command()

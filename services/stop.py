@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import IntEnum
 from pathlib import Path
 
 from pydantic_settings import SettingsError
@@ -34,14 +33,6 @@ _MEMORY = Path("/dev/shm")
 _LEFT_OVER_SECONDS = 10.0  # from SIGTERM until SIGKILL, for processes that no record tells of
 
 
-class Outcome(IntEnum):
-    """How well a stop went, the worse the greater."""
-
-    ENDED = 0
-    FORCED = 1  # something had to be killed, as a task of Airflow that takes longer
-    LEFT = 2  # something is left, or could not be looked at
-
-
 @dataclass(frozen=True)
 class Home:
     """A home in which streams and servers may run, as its settings describe it."""
@@ -55,64 +46,63 @@ class Home:
         return self.services.home
 
 
-def stop_all_profiles(patience: float, say: Say, profiles: Path | None = None) -> Outcome:
-    """Stop every stream and every server of every profile, and without one; streams have so many seconds together."""
+def stop_all_profiles(patience: float, say: Say, profiles: Path | None = None) -> bool:
+    """Stop every stream and every server of every profile, and without one; streams have so many seconds together.
+
+    Returns whether nothing is left that could be looked at and ended, by force where it had to be.
+    """
     files = (profiles or checkout() / "profiles").glob("*.env")
     homes: dict[Path, Home] = {}
-    outcome = Outcome.ENDED
+    ended = True
     for profile in ("", os.environ.get(_PROFILE, ""), *sorted(str(file) for file in files)):
         try:
             with _chosen(profile):
                 home = Home(ServiceSettings(), StreamSettings())
         except SettingsError as error:
             say(f"what runs with the profile {Path(profile).stem or '(none)'} is not known: {error}")
-            outcome = Outcome.LEFT
+            ended = False
         else:
             homes.setdefault(home.path, home)
     for home in homes.values():
         try:
-            outcome = max(outcome, stop_home(home, patience, say))
+            ended &= stop_home(home, patience, say)
         except Exception as error:
             say(f"{home.path}: {type(error).__name__}: {error}")
-            outcome = Outcome.LEFT
-    return outcome
+            ended = False
+    return ended
 
 
-def stop_home(home: Home, patience: float, say: Say) -> Outcome:
-    """Stop what runs in one home.
+def stop_home(home: Home, patience: float, say: Say) -> bool:
+    """Stop what runs in one home; whether nothing is left.
 
     A stream that is slow is ended by force only once Airflow has ended: its DAG would start it again.
     """
     supervisor = Supervisor(home.path, say)
     servers = in_turn(supervisor.recorded())
     stop_all(home.streams.folders(), patience, say)
-    outcome = end_servers(supervisor, [name for name in servers if name == "airflow"], home.services.stop_patience, say)
-    if slow := living(home.streams.folders()):
-        left = end_by_force(slow, say)
-        for folder in left:
-            say(f"{folder.path.name}: could not be ended; its log: {folder.log_file}")
-        outcome = max(outcome, Outcome.LEFT if left else Outcome.FORCED)
+    ended = end_servers(supervisor, [name for name in servers if name == "airflow"], home.services.stop_patience, say)
+    for folder in end_by_force(living(home.streams.folders()), say):
+        say(f"{folder.path.name}: could not be ended; its log: {folder.log_file}")
+        ended = False
     others = [name for name in servers if name != "airflow"]
-    outcome = max(outcome, end_servers(supervisor, others, home.services.stop_patience, say))
-    outcome = max(outcome, _end_left_over(supervisor, say))
+    ended &= end_servers(supervisor, others, home.services.stop_patience, say)
+    ended &= _end_left_over(supervisor, say)
     _tell_memory(home.services, say)
-    return outcome
+    return ended
 
 
-def end_servers(supervisor: Supervisor, names: Sequence[str], patience: float, say: Say) -> Outcome:
-    """End servers one after the other, each after so many seconds by force; what cannot be ended is told."""
-    outcome = Outcome.ENDED
+def end_servers(supervisor: Supervisor, names: Sequence[str], patience: float, say: Say) -> bool:
+    """End servers one after the other, each after so many seconds by force; whether all have ended. Each is told."""
+    ended = True
     for name in names:
         try:
             ending = supervisor.down(name, patience)
         except (ServiceError, OSError) as error:
             say(f"{name}: {error}")
-            outcome = Outcome.LEFT
-            continue
-        if ending is Ending.KILLED:
-            outcome = max(outcome, Outcome.FORCED)
-        say(f"{name}: {_ENDINGS[ending].format(patience=patience)}")
-    return outcome
+            ended = False
+        else:
+            say(f"{name}: {_ENDINGS[ending].format(patience=patience)}")
+    return ended
 
 
 _ENDINGS = {
@@ -128,14 +118,14 @@ def in_turn(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: turns.get(name, len(turns)))
 
 
-def _end_left_over(supervisor: Supervisor, say: Say) -> Outcome:
+def _end_left_over(supervisor: Supervisor, say: Say) -> bool:
     """End what was started here and no record tells of any more, as when the home was removed meanwhile."""
     try:
         left = supervisor.left_over()
     except ServiceError:
-        return Outcome.LEFT  # of a damaged record; it was told
+        return False  # a record is damaged; it was told
     if not left:
-        return Outcome.ENDED
+        return True
     for number in (signal.SIGTERM, signal.SIGKILL):
         groups = " ".join(map(str, sorted(groups_of(left))))
         say(f"processes that no record tells of: {number.name} to process groups {groups}")
@@ -144,9 +134,9 @@ def _end_left_over(supervisor: Supervisor, say: Say) -> Outcome:
         while (left := tuple(each for each in left if is_alive(each))) and time.monotonic() < until:
             time.sleep(0.1)
         if not left:
-            return Outcome.FORCED
+            return True
     say(f"could not be ended: processes {', '.join(str(process.pid) for process in left)}")
-    return Outcome.LEFT
+    return False
 
 
 def _tell_memory(settings: ServiceSettings, say: Say) -> None:

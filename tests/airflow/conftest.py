@@ -8,7 +8,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,9 +17,7 @@ from persistence.platform import Platform, open_platform
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.json_files import write_json
 from spark_jobs.streaming.tracking.tracked import LOW
-from tests.support.coffee_bar import CoffeeBar, coffee_bar
 from tests.support.lines import LinesRunner
-from tests.support.live_airflow import Live, live_airflow
 from tests.support.memory_folders import remove_memory_of
 from tests.support.pairs import EXPLAINED, PAIRS
 
@@ -45,22 +42,6 @@ def _clean_up():
     yield
     shutil.rmtree(HOME, ignore_errors=True)
     remove_memory_of(HOME)
-
-
-@pytest.fixture(scope="session")
-def coffee() -> CoffeeBar:
-    """A folder of a user's own with operations and a DAG."""
-    return coffee_bar(HOME / "coffee")
-
-
-@pytest.fixture(scope="session")
-def live(coffee: CoffeeBar) -> Iterator[Live]:
-    """Airflow and Spark Connect, started on free ports as `make demo` starts them, by a user with code of their own."""
-    days = [date(2013, 1, 5), date(2013, 1, 6)]
-    dags = Path(__file__).parent / "live_dags"
-    dag_ids = ("etl_lineage", "trying", "busy", "coffee_daily")
-    with live_airflow(HOME / "live", days, dag_ids=dag_ids, more_dags=dags, environment=coffee.environment) as found:
-        yield found
 
 
 @pytest.fixture

@@ -187,7 +187,7 @@ def test_the_map_names_every_package_and_every_suite():
     told |= {row[0].strip("`") for row in rows_below(ARCHITECTURE, "## The folders")}
     tracked = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
     folders = {f"{Path(line).parent.as_posix()}/" for line in tracked.splitlines() if "/" in line}
-    inner = {"tests/", "tests/support/", "persistence/migrations/versions/", "tests/airflow/live_dags/"}
+    inner = {"tests/", "tests/support/", "persistence/migrations/versions/", "tests/airflow/live/dags/"}
     assert {folder for folder in folders - inner if not folder.startswith("tests/unit/")} <= {*told, "tests/unit/"}
 
 

@@ -7,6 +7,7 @@ row.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,8 +21,13 @@ from spark_jobs.streaming.windows.stream import Stream
 from spark_jobs.streaming.windows.tables import Codes, Flags, Ints, NumberTable, PairTable, TextTable, Words
 
 _Table = TypeVar("_Table", TextTable, NumberTable)
-_BOOLS = pa.array([None, False, True])
 _BOOL_HASHES = np.array([3, 1, 2], np.uint64)
+
+
+@cache
+def _bools() -> pa.Array:
+    """The value of each code of a condition; pyarrow imports pandas where it makes the first array of a list."""
+    return pa.array([None, False, True])
 
 
 class Coder:
@@ -101,7 +107,7 @@ class Coder:
     def values(self, expression: Expression) -> pa.Array:
         """The value of each code."""
         if expression.type == "bool":
-            return _BOOLS
+            return _bools()
         table = self._tables.get(expression.sql)
         if isinstance(table, TextTable):
             return table.texts()

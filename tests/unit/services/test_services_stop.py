@@ -12,7 +12,7 @@ import pytest
 from persistence.platform import default_cache
 from services.server import Process, Server
 from services.settings import ServiceSettings
-from services.stop import Home, Outcome, in_turn, stop_all_profiles, stop_home
+from services.stop import Home, in_turn, stop_all_profiles, stop_home
 from services.supervisor import Supervisor
 from spark_jobs.streaming.folder import JobFolder
 from spark_jobs.streaming.running.process_family import is_alive
@@ -70,7 +70,7 @@ def test_a_stream_that_is_slow_to_stop_leaves_nothing_running(
     monkeypatch.setattr("spark_jobs.streaming.running.stop.TERMINATE_SECONDS", 0.0)
     servers = [start(tmp_path, name, *SLEEP) for name in ("kafka", "airflow")]
     said: list[str] = []
-    assert stop_home(home_at(tmp_path), 0.0, said.append) is Outcome.FORCED
+    assert stop_home(home_at(tmp_path), 0.0, said.append)
     assert not any(is_alive(process) for process in (*slow, *servers))
     told = [line.split(";")[0] for line in said]
     assert told == ["airflow: ended", "slow: does not end", "slow: does not end", "kafka: ended"]
@@ -84,11 +84,11 @@ def test_a_stop_in_which_all_end_by_themselves_went_well(tmp_path: Path) -> None
     start(tmp_path, "kafka", *SLEEP)
     said: list[str] = []
     try:
-        assert stop_home(home_at(tmp_path), 60.0, said.append) is Outcome.ENDED
+        assert stop_home(home_at(tmp_path), 60.0, said.append)
         assert said == ["quick: stopped", "kafka: ended"] and not cache.exists()
         cache.mkdir()
         (cache / "block").write_bytes(bytes(1000))
-        assert stop_home(home_at(tmp_path), 60.0, said.append) is Outcome.ENDED
+        assert stop_home(home_at(tmp_path), 60.0, said.append)
         assert said[2:] == [f"in memory for the next start: the cache, 1 kB in {cache}; `rm -r` gives them up"]
         assert (cache / "block").exists()
     finally:
@@ -103,7 +103,7 @@ def test_a_server_that_cannot_be_looked_at_keeps_no_other(tmp_path: Path) -> Non
     other, stubborn = start(tmp_path, "spark", *SLEEP), start(tmp_path, "kafka", *STUBBORN)
     (tmp_path / "run" / "damaged.json").write_text("{")
     said: list[str] = []
-    assert stop_home(home_at(tmp_path), 0.0, said.append) is Outcome.LEFT
+    assert not stop_home(home_at(tmp_path), 0.0, said.append)
     assert not is_alive(other) and not is_alive(stubborn)
     told = "\n".join(said)
     assert "damaged.json is damaged" in told and "kafka: killed: it had not ended after 0.5 s" in told
@@ -114,7 +114,7 @@ def test_what_no_record_tells_of_is_ended_too(tmp_path: Path) -> None:
     process = start(tmp_path, "kafka", *SLEEP)
     (tmp_path / "run" / "kafka.json").unlink()
     said: list[str] = []
-    assert stop_home(home_at(tmp_path), 0.0, said.append) is Outcome.FORCED
+    assert stop_home(home_at(tmp_path), 0.0, said.append)
     assert not is_alive(process)
     assert said == [f"processes that no record tells of: SIGTERM to process groups {process.pid}"]
 
@@ -130,7 +130,7 @@ def test_a_profile_that_cannot_be_read_keeps_no_other(tmp_path: Path, monkeypatc
     monkeypatch.setattr("services.settings.checkout", lambda: tmp_path)
     monkeypatch.setattr("persistence.profile.checkout", lambda: tmp_path)
     said: list[str] = []
-    assert stop_all_profiles(0.0, said.append, profiles) is Outcome.LEFT
+    assert not stop_all_profiles(0.0, said.append, profiles)
     assert not is_alive(process)
     assert said[0].startswith("what runs with the profile bad is not known: SPRINGLINE_HDFS_DATANODES: ")
     assert said[1:] == ["kafka: ended"]

@@ -1,0 +1,42 @@
+"""A whole Airflow beside a Spark Connect server, as a user with code of their own starts them."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from tests.support.coffee_bar import CoffeeBar, coffee_bar
+from tests.support.live_airflow import Live, live_airflow
+from tests.support.memory_folders import remove_memory_of
+
+
+@pytest.fixture(scope="session")
+def home() -> Iterator[Path]:
+    """Where the servers and the user's code live."""
+    folder = Path(tempfile.mkdtemp(prefix="springline-airflow-live-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+    remove_memory_of(folder)
+
+
+@pytest.fixture(scope="session")
+def coffee(home: Path) -> CoffeeBar:
+    """A folder of a user's own with operations and a DAG."""
+    return coffee_bar(home / "coffee")
+
+
+@pytest.fixture(scope="session")
+def live(home: Path, coffee: CoffeeBar) -> Iterator[Live]:
+    """Airflow and Spark Connect, started on free ports as `make demo` starts them."""
+    days = [date(2013, 1, 5), date(2013, 1, 6)]
+    dag_ids = ("etl_lineage", "trying", "busy", "coffee_daily")
+    more_dags = Path(__file__).parent / "dags"
+    with live_airflow(
+        home / "live", days, dag_ids=dag_ids, more_dags=more_dags, environment=coffee.environment
+    ) as found:
+        yield found
