@@ -24,6 +24,7 @@ OPERATIONS = ("shout", "join", "salt", "load", "none")
 WEIGHTS = {"write": 8, "persist": 2, "evict": 3, "read": 2, "recover": 2, "lose one": 2, "wipe": 2, "retire": 1}
 KINDS = [kind for kind, weight in WEIGHTS.items() for _ in range(weight)]
 EVENTS = st.tuples(st.sampled_from(KINDS), st.integers(0, 9), st.integers(0, 4), st.integers(0, 4))
+SMALL = 700  # bytes of a cache in which hardly anything fits
 _memory = Path("/dev/shm")
 
 
@@ -68,6 +69,7 @@ class History:
     def happen(self, kind: str, which: int, one: int, two: int) -> None:
         """Let one thing happen."""
         path = PATHS[which % len(PATHS)]
+        self.room_may_be_made()
         if kind == "write":
             self.write(path, OPERATIONS[which % len(OPERATIONS)], [PATHS[one], PATHS[two]])
         elif kind == "persist":
@@ -106,8 +108,13 @@ class History:
             params = {"n": str(self.loads)}
             make(self.platform, path, operation, known[:wanted], strategy=self.strategy, params=params)
 
+    def room_may_be_made(self) -> None:
+        """A write, or what is brought back, may make room; only what cache_only wrote may be gone for good thereby."""
+        if self.strategy is Strategy.CACHE_ONLY and self.platform.settings.cache_capacity <= SMALL:
+            self.note_what_a_loss_may_take(self.committed())
+
     def evict(self, size: int) -> None:
-        """Make room; only what cache_only wrote may be gone for good thereby."""
+        """Make room by hand; again only what cache_only wrote may be gone for good thereby."""
         if self.strategy is Strategy.CACHE_ONLY:
             self.note_what_a_loss_may_take(self.committed())
         for victim in self.platform.replacement.plan(size).victims:
@@ -115,6 +122,7 @@ class History:
 
     def read(self, dataset: Dataset) -> None:
         """What may not be gone is read as it was written; what may be gone at least not otherwise."""
+        self.room_may_be_made()
         try:
             with self.platform.store.read(dataset.ref.path, generation=dataset.ref.generation) as reading:
                 assert digest_of(read_lines(reading.uri)) == dataset.digest
@@ -145,7 +153,7 @@ class History:
 @pytest.mark.parametrize("strategy", list(Strategy))
 @given(
     events=st.lists(EVENTS, min_size=10, max_size=40),
-    capacity=st.sampled_from([1 << 30, 700]),
+    capacity=st.sampled_from([1 << 30, SMALL]),
     persisted_in_the_end=st.booleans(),
 )
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
