@@ -14,7 +14,7 @@ from rich.console import Console
 
 from benchmarks.everything import run_all
 from benchmarks.report import RESULTS, keep, show
-from persistence.profile import checkout
+from springline.persistence.profile import project_folder
 
 BENCHMARKS = {  # by folder, what each measures
     "datasets": {
@@ -74,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 160)
     if chosen.name == ALL:
-        into = chosen.into or checkout() / "var" / "benchmarks"  # quick ones are not for the documents
+        into = chosen.into or project_folder() / "var" / "benchmarks"  # quick ones are not for the documents
         into.mkdir(parents=True, exist_ok=True)
         return 0 if run_all(sorted(NAMES), into, console) else 1
     folder = next(folder for folder, names in BENCHMARKS.items() if chosen.name in names)

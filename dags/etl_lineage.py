@@ -4,11 +4,11 @@ from datetime import datetime
 
 from airflow.sdk import DAG, Param
 
-from persistence.model import Strategy
-from spark_jobs.operations import load_operations
-from springline_airflow.retrying import PATIENT
-from springline_airflow.timetables import DailyUntil
-from springline_airflow.wiring import dataset_tasks
+from springline.airflow.retrying import PATIENT
+from springline.airflow.timetables import DailyUntil
+from springline.airflow.wiring import dataset_tasks
+from springline.persistence.model import Strategy
+from springline.spark_jobs.operations import load_operations
 
 with DAG(
     "etl_lineage",

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from airflow.sdk import DAG
 
-from springline_airflow.persisting import MaintenanceOperator
-from springline_airflow.pools import FIRST, UPKEEP
+from springline.airflow.persisting import MaintenanceOperator
+from springline.airflow.pools import FIRST, UPKEEP
 
 with DAG(
     "maintenance",

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from airflow.sdk import DAG
 
-from springline_airflow.persisting import PersisterOperator
-from springline_airflow.pools import FIRST, PERSISTER
+from springline.airflow.persisting import PersisterOperator
+from springline.airflow.pools import FIRST, PERSISTER
 
 with DAG(
     "persister",

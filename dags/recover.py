@@ -8,9 +8,9 @@ from datetime import datetime
 
 from airflow.sdk import DAG, Param
 
-from springline_airflow.pools import FIRST, UPKEEP
-from springline_airflow.recovering import DAG_ID, RecoverOperator
-from springline_airflow.retrying import PATIENT
+from springline.airflow.pools import FIRST, UPKEEP
+from springline.airflow.recovering import DAG_ID, RecoverOperator
+from springline.airflow.retrying import PATIENT
 
 with DAG(
     DAG_ID,

@@ -8,11 +8,11 @@ from datetime import datetime
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param
 
-from persistence.model import Strategy
-from spark_jobs.streaming.jobs import windows_jobs
-from spark_jobs.streaming.settings import StreamSettings
-from springline_airflow.ranges import StreamRangeOperator
-from springline_airflow.retrying import PATIENT
+from springline.airflow.ranges import StreamRangeOperator
+from springline.airflow.retrying import PATIENT
+from springline.persistence.model import Strategy
+from springline.spark_jobs.streaming.jobs import windows_jobs
+from springline.spark_jobs.streaming.settings import StreamSettings
 
 for name, job in windows_jobs(StreamSettings().declarations).items():
     with DAG(

@@ -4,11 +4,11 @@ from datetime import datetime, timedelta
 
 from airflow.sdk import DAG, Param
 
-from spark_jobs.streaming.jobs import read_jobs
-from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.windows.job import WindowsJob
-from springline_airflow.pools import FIRST, UPKEEP
-from springline_airflow.streams import StreamOperator, dag_of
+from springline.airflow.pools import FIRST, UPKEEP
+from springline.airflow.streams import StreamOperator, dag_of
+from springline.spark_jobs.streaming.jobs import read_jobs
+from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.windows.job import WindowsJob
 
 for name, job in read_jobs(StreamSettings().declarations).items():
     with DAG(

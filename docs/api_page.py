@@ -14,7 +14,7 @@ from typing import Any
 from docs.marked import folded, table, told_columns
 
 _ROOT = Path(__file__).resolve().parent.parent
-_ASK = "import json, springline_airflow.api.app as api; print(json.dumps(api.make_app().openapi()))"
+_ASK = "import json, springline.airflow.api.app as api; print(json.dumps(api.make_app().openapi()))"
 _INTRO = """\
 # API
 
@@ -46,7 +46,7 @@ def openapi_of_the_api() -> Schema:
     with TemporaryDirectory(prefix="springline-docs-") as home:
         done = subprocess.run(
             [sys.executable, "-c", _ASK],
-            env={**os.environ, "AIRFLOW_HOME": home, "PYTHONPATH": f"{_ROOT}:{_ROOT / 'plugins'}"},
+            env={**os.environ, "AIRFLOW_HOME": home, "PYTHONPATH": str(_ROOT / "src")},
             cwd=_ROOT,
             stdout=subprocess.PIPE,
             text=True,

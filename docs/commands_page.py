@@ -12,14 +12,14 @@ import typer
 
 from benchmarks.__main__ import NAMES
 from docs.marked import folded, table, told_columns
-from persistence.cli import app as persistence
-from services.__main__ import app as services
-from spark_jobs.cli import app as spark_jobs
+from springline.persistence.cli import app as persistence
+from springline.services.__main__ import app as services
+from springline.spark_jobs.cli import app as spark_jobs
 
 _PROGRAMS = (
-    ("python -m persistence", "Datasets", persistence),
-    ("python -m spark_jobs", "Operations and streams", spark_jobs),
-    ("python -m services", "Servers of this machine", services),
+    ("python -m springline.persistence", "Datasets", persistence),
+    ("python -m springline.spark_jobs", "Operations and streams", spark_jobs),
+    ("python -m springline.services", "Servers of this machine", services),
 )
 _INTRO = """\
 # Commands

@@ -72,7 +72,7 @@ def outputs_of(text: str, folder: Path, environment: Mapping[str, str], *, secon
         env={
             **kept,
             "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
-            "PYTHONPATH": f"{folder}:{_ROOT}",
+            "PYTHONPATH": f"{folder}:{_ROOT / 'src'}",
             **environment,
         },
         capture_output=True,

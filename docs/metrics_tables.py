@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from docs.marked import table
-from persistence.monitoring.metrics import METRICS as PERSISTENCE
-from spark_jobs.streaming.running.metrics import METRICS as STREAMS
+from springline.persistence.monitoring.metrics import METRICS as PERSISTENCE
+from springline.spark_jobs.streaming.running.metrics import METRICS as STREAMS
 
 _LAYERS = {"persistence": PERSISTENCE, "streams": STREAMS}
 

@@ -1,5 +1,5 @@
-"""`python -m persistence`: see `persistence.cli`."""
+"""`python -m springline.persistence`: see `springline.persistence.cli`."""
 
-from persistence.cli import main
+from springline.persistence.cli import main
 
 main()

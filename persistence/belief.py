@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, and_, func, not_, select
 
-from persistence import schema
-from persistence.schema import generation
-from persistence.wording import counted, say_bytes
+from springline.persistence import schema
+from springline.persistence.schema import generation
+from springline.persistence.wording import counted, say_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from persistence.errors import RefusedTransition
-from persistence.history import Costs
-from persistence.lineage import Lineage
-from persistence.model import Cache, Dataset, Phase, Ref, Under
-from persistence.platform import Platform
-from persistence.recovery import plan_recovery
-from persistence.replacement import evicted_by_hand
-from persistence.wording import say_bytes, say_seconds
+from springline.persistence.errors import RefusedTransition
+from springline.persistence.history import Costs
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Cache, Dataset, Phase, Ref, Under
+from springline.persistence.platform import Platform
+from springline.persistence.recovery import plan_recovery
+from springline.persistence.replacement import evicted_by_hand
+from springline.persistence.wording import say_bytes, say_seconds
 
 
 class Wish(StrEnum):

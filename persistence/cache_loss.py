@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, not_, or_, select
 
-from persistence import schema
-from persistence.history import Costs
-from persistence.lineage import postorder
-from persistence.model import Side
-from persistence.records import sliced
-from persistence.schema import generation, operation, source
+from springline.persistence import schema
+from springline.persistence.history import Costs
+from springline.persistence.lineage import postorder
+from springline.persistence.model import Side
+from springline.persistence.records import sliced
+from springline.persistence.schema import generation, operation, source
 
 _MOST_CAUSES = 10  # that are told of one generation
 _upstream = generation.alias("upstream")

@@ -10,10 +10,10 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, func, insert, select, update
 
-from persistence import schema
-from persistence.errors import RefusedTransition
-from persistence.generations import Generations
-from persistence.model import (
+from springline.persistence import schema
+from springline.persistence.errors import RefusedTransition
+from springline.persistence.generations import Generations
+from springline.persistence.model import (
     Cache,
     Call,
     Dataset,
@@ -25,15 +25,15 @@ from persistence.model import (
     Under,
     checked_path,
 )
-from persistence.neighbourhood import children_of, operations_of
-from persistence.places import cache_place
-from persistence.records import insert_of, key_of, load, sliced
-from persistence.redacting import redacted
-from persistence.risk_samples import RiskSamples
-from persistence.runs import Runs
-from persistence.schema import commit_counter, db_now, generation, operation, source
-from persistence.schema import transition as transitions
-from persistence.transitions import START, Event, State, after
+from springline.persistence.neighbourhood import children_of, operations_of
+from springline.persistence.places import cache_place
+from springline.persistence.records import insert_of, key_of, load, sliced
+from springline.persistence.redacting import redacted
+from springline.persistence.risk_samples import RiskSamples
+from springline.persistence.runs import Runs
+from springline.persistence.schema import commit_counter, db_now, generation, operation, source
+from springline.persistence.schema import transition as transitions
+from springline.persistence.transitions import START, Event, State, after
 
 logger = logging.getLogger("springline.catalog")
 

@@ -11,14 +11,14 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, func, not_, or_, select, update
 from sqlalchemy.exc import OperationalError
 
-from persistence import schema
-from persistence.catalog import Catalog
-from persistence.errors import CatalogUnavailable, RefusedTransition
-from persistence.model import Dataset, Method, Ref
-from persistence.records import key_of, keys_of, load, sliced
-from persistence.redacting import redacted
-from persistence.schema import db_now, generation
-from persistence.transitions import Event
+from springline.persistence import schema
+from springline.persistence.catalog import Catalog
+from springline.persistence.errors import CatalogUnavailable, RefusedTransition
+from springline.persistence.model import Dataset, Method, Ref
+from springline.persistence.records import key_of, keys_of, load, sliced
+from springline.persistence.redacting import redacted
+from springline.persistence.schema import db_now, generation
+from springline.persistence.transitions import Event
 
 _LONGEST_PAUSE = 60.0
 

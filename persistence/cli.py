@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
-from persistence.commands.acting import adopt, evict, persist, pin, rebuild, recover, retire
-from persistence.commands.alerts import alerts
-from persistence.commands.arguments import refuse
-from persistence.commands.looking import at_risk, explain, plan, status
-from persistence.commands.proofs import prove
-from persistence.errors import PersistenceError
-from persistence.redacting import redacted, traceback_without_secrets
-from persistence.settings import Settings
-from persistence.terminal import print
+from springline.persistence.commands.acting import adopt, evict, persist, pin, rebuild, recover, retire
+from springline.persistence.commands.alerts import alerts
+from springline.persistence.commands.arguments import refuse
+from springline.persistence.commands.looking import at_risk, explain, plan, status
+from springline.persistence.commands.proofs import prove
+from springline.persistence.errors import PersistenceError
+from springline.persistence.redacting import redacted, traceback_without_secrets
+from springline.persistence.settings import Settings
+from springline.persistence.terminal import print
 
 app = typer.Typer(
     help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None

@@ -17,11 +17,11 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, select, te
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
-from persistence.errors import CatalogTooNew, CatalogUnavailable, Misuse
-from persistence.private import private_file
-from persistence.redacting import redacted
-from persistence.schema import db_now
-from persistence.wording import say_seconds
+from springline.persistence.errors import CatalogTooNew, CatalogUnavailable, Misuse
+from springline.persistence.private import private_file
+from springline.persistence.redacting import redacted
+from springline.persistence.schema import db_now
+from springline.persistence.wording import say_seconds
 
 logger = logging.getLogger("springline.catalog")
 
@@ -70,7 +70,7 @@ class Database:
 
 
 def open_database(url: str, *, patience: float = 0.0) -> Engine:
-    """An engine on a database whose tables are those of `persistence.schema`.
+    """An engine on a database whose tables are those of `springline.persistence.schema`.
 
     A server that is away is waited for, up to `patience` seconds.
     SQLite runs in WAL mode; a connection with the execution option `writes` takes its write

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import exp2
 
-from persistence.lineage import Lineage
-from persistence.model import Dataset, Phase, Ref, Strategy, Under
-from persistence.wording import say_bytes, say_list, say_seconds
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Dataset, Phase, Ref, Strategy, Under
+from springline.persistence.wording import say_bytes, say_list, say_seconds
 
 _HALF_LIFE = 3600.0  # seconds in which a read comes to count half, for lrfu
 

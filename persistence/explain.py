@@ -5,14 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from persistence.errors import NeverWritten
-from persistence.lineage import Lineage
-from persistence.model import Cache, Dataset, Idempotence, Moment, Operation, Phase, Ref, Status, checked_path
-from persistence.platform import Platform
-from persistence.priority import Score, in_turn
-from persistence.recovery import RecoveryPlan, plan_recovery
-from persistence.transfer import TransferPlan, decide
-from persistence.wording import say_bytes, say_list, say_seconds
+from springline.persistence.errors import NeverWritten
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import (
+    Cache,
+    Dataset,
+    Idempotence,
+    Moment,
+    Operation,
+    Phase,
+    Ref,
+    Status,
+    checked_path,
+)
+from springline.persistence.platform import Platform
+from springline.persistence.priority import Score, in_turn
+from springline.persistence.recovery import RecoveryPlan, plan_recovery
+from springline.persistence.transfer import TransferPlan, decide
+from springline.persistence.wording import say_bytes, say_list, say_seconds
 
 _FIRST = 200  # of the queue, by stored score
 
@@ -203,7 +213,7 @@ def _proof(platform: Platform, operation: Operation) -> str:
     """Whether an operation is going to be proven; names no dataset: it may be others' that are made again for it."""
     if operation.idempotence is not Idempotence.DECLARED:
         return ""
-    by_hand = f"`python -m persistence prove {operation.name}` does it now."
+    by_hand = f"`python -m springline.persistence prove {operation.name}` does it now."
     if not platform.prover.enabled:
         return f"Operations are not proven of themselves (SPRINGLINE_PROVE); {by_hand}"
     if any((plan.operation, plan.version) == (operation.name, operation.version) for plan in platform.prover.plan()):

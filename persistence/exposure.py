@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from persistence.history import Costs
-from persistence.lineage import Lineage
-from persistence.model import Cache, Idempotence, Moment, Phase, Ref, Under
-from persistence.recovery import Risk, at_risk
+from springline.persistence.history import Costs
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Cache, Idempotence, Moment, Phase, Ref, Under
+from springline.persistence.recovery import Risk, at_risk
 
 # What a loss of the cache makes of a generation; the lesser counts, of a generation and of what it is made from.
 _GONE, _UNPROVEN, _RECOMPUTABLE, _AT_HAND = range(4)

@@ -7,18 +7,18 @@ from typing import Any, TypedDict, Unpack
 
 from sqlalchemy import Select, and_, func, select
 
-from persistence import schema
-from persistence.belief import Belief, belief_from
-from persistence.cache_loss import CacheLoss, loss_from
-from persistence.database import Database
-from persistence.errors import NeverWritten, UnknownDataset
-from persistence.lineage import Lineage
-from persistence.model import Cache, Dataset, Moment, Origin, Phase, Ref, Under, checked_path
-from persistence.neighbourhood import lineage_from, operations_of
-from persistence.records import key_of, keys_of, load, sliced
-from persistence.runs import run_is
-from persistence.schema import dag_run, generation, source
-from persistence.schema import transition as transitions
+from springline.persistence import schema
+from springline.persistence.belief import Belief, belief_from
+from springline.persistence.cache_loss import CacheLoss, loss_from
+from springline.persistence.database import Database
+from springline.persistence.errors import NeverWritten, UnknownDataset
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Cache, Dataset, Moment, Origin, Phase, Ref, Under, checked_path
+from springline.persistence.neighbourhood import lineage_from, operations_of
+from springline.persistence.records import key_of, keys_of, load, sliced
+from springline.persistence.runs import run_is
+from springline.persistence.schema import dag_run, generation, source
+from springline.persistence.schema import transition as transitions
 
 
 class Fits(TypedDict, total=False):

@@ -12,9 +12,9 @@ from functools import cached_property
 from itertools import combinations
 from statistics import median
 
-from persistence.lineage import Lineage
-from persistence.model import Ref, Side
-from persistence.wording import say_seconds
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Ref, Side
+from springline.persistence.wording import say_seconds
 
 _NEWEST = 60  # measurements looked at: pairs grow with the square
 _ENOUGH = 4  # measurements of different sizes that make a line

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
-from persistence.errors import CyclicLineage
-from persistence.model import Cache, Dataset, Idempotence, Operation, Phase, Ref
+from springline.persistence.errors import CyclicLineage
+from springline.persistence.model import Cache, Dataset, Idempotence, Operation, Phase, Ref
 
 Node = TypeVar("Node", bound=Hashable)
 

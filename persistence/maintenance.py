@@ -7,18 +7,24 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, and_, or_, select
 
-from persistence import schema
-from persistence.backends.spec import Backend
-from persistence.catalog import Catalog
-from persistence.errors import InvalidPath, RefusedTransition, StorageUnavailable, UnderStoreAway, UnknownDataset
-from persistence.model import Cache, Dataset, Phase, Ref, Strategy, Under, checked_path
-from persistence.places import Place, place_of, sweep_under
-from persistence.rebuilding import Rebuilt, rebuild
-from persistence.records import key_of, load
-from persistence.restoring import Restorer
-from persistence.schema import dag_run, db_now, generation, reader, source
-from persistence.transitions import Event
-from persistence.verification import why_away
+from springline.persistence import schema
+from springline.persistence.backends.spec import Backend
+from springline.persistence.catalog import Catalog
+from springline.persistence.errors import (
+    InvalidPath,
+    RefusedTransition,
+    StorageUnavailable,
+    UnderStoreAway,
+    UnknownDataset,
+)
+from springline.persistence.model import Cache, Dataset, Phase, Ref, Strategy, Under, checked_path
+from springline.persistence.places import Place, place_of, sweep_under
+from springline.persistence.rebuilding import Rebuilt, rebuild
+from springline.persistence.records import key_of, load
+from springline.persistence.restoring import Restorer
+from springline.persistence.schema import dag_run, db_now, generation, reader, source
+from springline.persistence.transitions import Event
+from springline.persistence.verification import why_away
 
 _WAKES_WITHIN = 7 * 24 * 3600.0  # seconds in which a worker that was thought dead is looked for
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, insert, select
 
-from persistence.database import Database
-from persistence.history import Costs, Measurement
-from persistence.lineage import Lineage
-from persistence.model import Side
-from persistence.schema import db_now, measurement
+from springline.persistence.database import Database
+from springline.persistence.history import Costs, Measurement
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Side
+from springline.persistence.schema import db_now, measurement
 
 _HISTORY = 40  # measurements that a prediction looks back on
 

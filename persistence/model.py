@@ -12,8 +12,8 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from persistence.errors import InvalidPath
-from persistence.names import unseen_in
+from springline.persistence.errors import InvalidPath
+from springline.persistence.names import unseen_in
 
 
 class Phase(StrEnum):

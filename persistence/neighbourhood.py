@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from sqlalchemy import ColumnElement, Connection, select
 
-from persistence import schema
-from persistence.lineage import Lineage
-from persistence.model import Dataset, Operation, Under
-from persistence.records import load, sliced
-from persistence.schema import generation, operation, source
+from springline.persistence import schema
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Dataset, Operation, Under
+from springline.persistence.records import load, sliced
+from springline.persistence.schema import generation, operation, source
 
 _MOST = 20_000  # generations that one decision looks at
 

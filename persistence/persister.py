@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from persistence.catalog import Catalog
-from persistence.claims import Claims, Lease, LeaseLost
-from persistence.errors import (
+from springline.persistence.catalog import Catalog
+from springline.persistence.claims import Claims, Lease, LeaseLost
+from springline.persistence.errors import (
     CatalogUnavailable,
     DamagedCopy,
     Gone,
@@ -22,12 +22,12 @@ from persistence.errors import (
     StorageFull,
     StorageUnavailable,
 )
-from persistence.lineage import Lineage
-from persistence.model import Dataset, Method, Ref
-from persistence.priority import Policy, Score, in_turn
-from persistence.restoring import Restorer
-from persistence.sending import CacheDamaged, OutputDiffers, Sender
-from persistence.transfer import TransferPlan, decide
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Dataset, Method, Ref
+from springline.persistence.priority import Policy, Score, in_turn
+from springline.persistence.restoring import Restorer
+from springline.persistence.sending import CacheDamaged, OutputDiffers, Sender
+from springline.persistence.transfer import TransferPlan, decide
 
 _PAGE = 24  # candidates by stored score whose score is worked out again at each claim
 _TRIES = 3  # of one generation before a worker that gets nothing else done takes a rest

@@ -14,10 +14,10 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from persistence import sidecar
-from persistence.backends.spec import Backend
-from persistence.errors import PersistenceError
-from persistence.model import Dataset, Ref
+from springline.persistence import sidecar
+from springline.persistence.backends.spec import Backend
+from springline.persistence.errors import PersistenceError
+from springline.persistence.model import Dataset, Ref
 
 _NAME = re.compile(r"(?P<half>\.?)@(?P<generation>\d+)(?:-(?P<token>\w+))?")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from persistence.history import Costs, Measurement
-from persistence.lineage import Lineage
-from persistence.model import Ref
-from persistence.priority import Policy, Score, in_turn
-from persistence.recovery import RecoveryPlan, exposed_in, plan_recovery
-from persistence.transfer import TransferPlan, decide
+from springline.persistence.history import Costs, Measurement
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Ref
+from springline.persistence.priority import Policy, Score, in_turn
+from springline.persistence.recovery import RecoveryPlan, exposed_in, plan_recovery
+from springline.persistence.transfer import TransferPlan, decide
 
 
 @dataclass(frozen=True)

@@ -7,29 +7,29 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from persistence.backends.opening import open_backend
-from persistence.backends.spec import Backend
-from persistence.catalog import Catalog
-from persistence.claims import Claims
-from persistence.errors import StorageUnavailable
-from persistence.maintenance import Maintenance
-from persistence.monitoring.metric import Meter
-from persistence.monitoring.metrics import counting
-from persistence.monitoring.openlineage_sending import Lineage, open_lineage
-from persistence.monitoring.settings import MonitoringSettings
-from persistence.monitoring.telemetry import open_meter
-from persistence.persister import Persister
-from persistence.priority import Policy, make_policy
-from persistence.proof import Bounds
-from persistence.proof_claims import ProofClaims
-from persistence.prover import Prover
-from persistence.replacement import Replacement
-from persistence.restoring import Restorer
-from persistence.runner import Runner, load_runner
-from persistence.sending import Pace, Sender
-from persistence.settings import Settings
-from persistence.store import Store
-from persistence.verification import UnderStoreWatch, Verifier
+from springline.persistence.backends.opening import open_backend
+from springline.persistence.backends.spec import Backend
+from springline.persistence.catalog import Catalog
+from springline.persistence.claims import Claims
+from springline.persistence.errors import StorageUnavailable
+from springline.persistence.maintenance import Maintenance
+from springline.persistence.monitoring.metric import Meter
+from springline.persistence.monitoring.metrics import counting
+from springline.persistence.monitoring.openlineage_sending import Lineage, open_lineage
+from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.persistence.monitoring.telemetry import open_meter
+from springline.persistence.persister import Persister
+from springline.persistence.priority import Policy, make_policy
+from springline.persistence.proof import Bounds
+from springline.persistence.proof_claims import ProofClaims
+from springline.persistence.prover import Prover
+from springline.persistence.replacement import Replacement
+from springline.persistence.restoring import Restorer
+from springline.persistence.runner import Runner, load_runner
+from springline.persistence.sending import Pace, Sender
+from springline.persistence.settings import Settings
+from springline.persistence.store import Store
+from springline.persistence.verification import UnderStoreWatch, Verifier
 
 
 @dataclass

@@ -13,11 +13,11 @@ from hashlib import blake2b
 from math import expm1
 from typing import Literal, Protocol, get_args
 
-from persistence.history import Costs
-from persistence.lineage import Lineage
-from persistence.model import Idempotence, Phase, Ref
-from persistence.transfer import decide
-from persistence.wording import say_bytes, say_list, say_seconds
+from springline.persistence.history import Costs
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Idempotence, Phase, Ref
+from springline.persistence.transfer import decide
+from springline.persistence.wording import say_bytes, say_list, say_seconds
 
 PolicyName = Literal["paper", "value-density", "fifo", "hash-order", "edge", "lrc"]
 POLICIES: tuple[str, ...] = get_args(PolicyName)

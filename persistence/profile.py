@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +21,8 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from persistence.wording import parse_bytes, parse_json_object, say_near
+import springline
+from springline.persistence.wording import parse_bytes, parse_json_object, say_near
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -31,11 +31,11 @@ PREFIX = "SPRINGLINE_"
 
 # Each module that declares settings, those that are quick to import first.
 MODULES = (
-    "persistence.settings",
-    "persistence.monitoring.settings",
-    "spark_jobs.settings",
-    "services.settings",
-    "spark_jobs.streaming.settings",
+    "springline.persistence.settings",
+    "springline.persistence.monitoring.settings",
+    "springline.spark_jobs.settings",
+    "springline.services.settings",
+    "springline.spark_jobs.streaming.settings",
 )
 # Variables of ours that no class of settings reads.
 _OTHERS = frozenset({"PROFILE", "SERVICE_TOKEN", "WORKER_PYTHON"})
@@ -58,12 +58,21 @@ def profile_file(chosen: str, profiles: Path) -> Path:
 def _chosen_profile() -> Path | None:
     """The file that SPRINGLINE_PROFILE chooses, if it chooses one; raises `SettingsError`."""
     chosen = os.environ.get(f"{PREFIX}PROFILE", "")
-    return profile_file(chosen, checkout() / "profiles") if chosen else None
+    return profile_file(chosen, project_folder() / "profiles") if chosen else None
 
 
-def checkout() -> Path:
-    """The folder that holds the packages, the profiles, and by default the home."""
-    return Path(__file__).resolve().parent.parent
+def project_folder() -> Path:
+    """The folder that holds the profiles, the declarations and the home, where no setting says otherwise.
+
+    It is the checkout; where Springline was installed as a package, it is `~/springline`.
+    """
+    here = Path(__file__).resolve().parent.parent
+    return here if (here / "pyproject.toml").is_file() else Path.home() / "springline"
+
+
+def import_root() -> Path:
+    """The folder that `springline` was imported from: what a process that is started needs on its PYTHONPATH."""
+    return Path(springline.__file__).absolute().parent.parent
 
 
 def _split(value: object) -> object:
@@ -94,8 +103,6 @@ def unknown_settings(given: frozenset[str]) -> dict[str, str]:
     for module in MODULES:
         if given <= known:
             return {}
-        if find_spec(module.partition(".")[0]) is None:
-            continue  # this part is not installed
         declared = vars(import_module(module)).values()
         for each in declared:
             if isinstance(each, type) and issubclass(each, ProfiledSettings):
@@ -121,7 +128,7 @@ class ProfiledSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", hide_input_in_errors=True)
 
     home: Path = Field(
-        default_factory=lambda: checkout() / "var", description="Folder for everything that the platform makes"
+        default_factory=lambda: project_folder() / "var", description="Folder for everything that the platform makes"
     )
 
     def __init__(self, **chosen: Any) -> None:
@@ -137,8 +144,8 @@ class ProfiledSettings(BaseSettings):
     @field_validator("home")
     @classmethod
     def _absolute(cls, value: Path) -> Path:
-        """A relative one lies in the checkout, wherever the process was started."""
-        return (checkout() / value.expanduser()).resolve()
+        """A relative one lies in the folder of the project, wherever the process was started."""
+        return (project_folder() / value.expanduser()).resolve()
 
     @classmethod
     def settings_customise_sources(

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from persistence.history import Costs, Prediction
-from persistence.lineage import Lineage
-from persistence.model import Dataset, Idempotence, Operation, Phase, Ref
-from persistence.wording import say_bytes, say_list, say_seconds
+from springline.persistence.history import Costs, Prediction
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Dataset, Idempotence, Operation, Phase, Ref
+from springline.persistence.wording import say_bytes, say_list, say_seconds
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, and_, func, or_, select, update
 
-from persistence import schema
-from persistence.catalog import Catalog
-from persistence.lineage import Lineage
-from persistence.neighbourhood import lineage_from
-from persistence.records import insert_of
-from persistence.redacting import redacted
-from persistence.schema import db_now, generation, operation, proof
+from springline.persistence import schema
+from springline.persistence.catalog import Catalog
+from springline.persistence.lineage import Lineage
+from springline.persistence.neighbourhood import lineage_from
+from springline.persistence.records import insert_of
+from springline.persistence.redacting import redacted
+from springline.persistence.schema import db_now, generation, operation, proof
 
 _OUTPUTS = 20  # of an operation that are looked at: so many of the largest, so many of the dearest
 _FIRST_PAUSE = 60.0

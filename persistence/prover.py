@@ -15,19 +15,19 @@ from enum import StrEnum
 from sqlalchemy import and_, func, select
 from sqlalchemy.exc import OperationalError
 
-from persistence.backends.spec import Backend
-from persistence.catalog import Catalog
-from persistence.claims import Claims
-from persistence.errors import CatalogUnavailable, Gone, PersistenceError, StorageUnavailable
-from persistence.model import Dataset, Ref
-from persistence.places import half_of, restored_place
-from persistence.proof import Bounds, ProofPlan, plan_proofs
-from persistence.proof_claims import ProofClaims, ProofLease
-from persistence.replacement import Replacement
-from persistence.restoring import Restorer
-from persistence.runner import Interruptible, Runner
-from persistence.schema import being_written, db_now, generation
-from persistence.wording import counted, say_seconds
+from springline.persistence.backends.spec import Backend
+from springline.persistence.catalog import Catalog
+from springline.persistence.claims import Claims
+from springline.persistence.errors import CatalogUnavailable, Gone, PersistenceError, StorageUnavailable
+from springline.persistence.model import Dataset, Ref
+from springline.persistence.places import half_of, restored_place
+from springline.persistence.proof import Bounds, ProofPlan, plan_proofs
+from springline.persistence.proof_claims import ProofClaims, ProofLease
+from springline.persistence.replacement import Replacement
+from springline.persistence.restoring import Restorer
+from springline.persistence.runner import Interruptible, Runner
+from springline.persistence.schema import being_written, db_now, generation
+from springline.persistence.wording import counted, say_seconds
 
 logger = logging.getLogger("springline.prover")
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from sqlalchemy import Connection, insert
 
-from persistence import sidecar
-from persistence.backends.spec import Backend
-from persistence.catalog import Catalog
-from persistence.errors import Misuse, PersistenceError
-from persistence.model import Cache, Dataset, Phase, Ref, Under
-from persistence.places import Place, cache_place, place_of
-from persistence.schema import commit_counter, generation, source
-from persistence.transitions import State
+from springline.persistence import sidecar
+from springline.persistence.backends.spec import Backend
+from springline.persistence.catalog import Catalog
+from springline.persistence.errors import Misuse, PersistenceError
+from springline.persistence.model import Cache, Dataset, Phase, Ref, Under
+from springline.persistence.places import Place, cache_place, place_of
+from springline.persistence.schema import commit_counter, generation, source
+from springline.persistence.transitions import State
 
 _KEPT = State(Phase.COMMITTED, Cache.EVICTED, Under.PRESENT)
 _GONE = State(Phase.RETIRED, Cache.EVICTED, Under.NONE)

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, and_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from persistence.errors import UnknownDataset
-from persistence.model import Cache, Call, Dataset, Method, Origin, Phase, Ref, Strategy, Under
-from persistence.schema import generation, source
+from springline.persistence.errors import UnknownDataset
+from springline.persistence.model import Cache, Call, Dataset, Method, Origin, Phase, Ref, Strategy, Under
+from springline.persistence.schema import generation, source
 
 _T = TypeVar("_T")
 _upstream = generation.alias("upstream")
@@ -111,7 +111,7 @@ def key_of(connection: Connection, ref: Ref) -> int:
         select(generation.c.id).where(generation.c.path == ref.path, generation.c.generation == ref.generation)
     )
     if found is None:
-        raise UnknownDataset(f"{ref} is not in the catalog; `python -m persistence status` lists what is")
+        raise UnknownDataset(f"{ref} is not in the catalog; `python -m springline.persistence status` lists what is")
     return int(found)
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from persistence.history import Costs, Prediction
-from persistence.lineage import Lineage
-from persistence.model import Cache, Dataset, Phase, Ref
-from persistence.wording import say_list
+from springline.persistence.history import Costs, Prediction
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Cache, Dataset, Phase, Ref
+from springline.persistence.wording import say_list
 
 
 @dataclass(frozen=True)

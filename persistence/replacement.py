@@ -8,15 +8,15 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
-from persistence.backends.spec import Backend
-from persistence.catalog import Catalog
-from persistence.errors import DamagedCopy, RefusedTransition, UnderStoreAway
-from persistence.eviction import EvictionPlan, Victim, plan_eviction
-from persistence.model import Cache, Dataset, Phase, Ref, Strategy, Under
-from persistence.records import key_of, load
-from persistence.schema import db_now, generation, operation, reader, source
-from persistence.transitions import Event
-from persistence.verification import Verifier, why_away
+from springline.persistence.backends.spec import Backend
+from springline.persistence.catalog import Catalog
+from springline.persistence.errors import DamagedCopy, RefusedTransition, UnderStoreAway
+from springline.persistence.eviction import EvictionPlan, Victim, plan_eviction
+from springline.persistence.model import Cache, Dataset, Phase, Ref, Strategy, Under
+from springline.persistence.records import key_of, load
+from springline.persistence.schema import db_now, generation, operation, reader, source
+from springline.persistence.transitions import Event
+from springline.persistence.verification import Verifier, why_away
 
 logger = logging.getLogger("springline.replacement")
 

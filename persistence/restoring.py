@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 
-from persistence.backends.spec import Backend, Manifest
-from persistence.catalog import Catalog
-from persistence.claims import Claims
-from persistence.errors import (
+from springline.persistence.backends.spec import Backend, Manifest
+from springline.persistence.catalog import Catalog
+from springline.persistence.claims import Claims
+from springline.persistence.errors import (
     DamagedCopy,
     Gone,
     Irrecoverable,
@@ -21,15 +21,15 @@ from persistence.errors import (
     StorageFull,
     StorageUnavailable,
 )
-from persistence.model import Dataset, Ref, Side
-from persistence.places import half_of, remove_all, restored_place
-from persistence.recovery import RecoveryPlan, Step, plan_recovery
-from persistence.replacement import Replacement
-from persistence.runner import Runner
-from persistence.sending import OutputDiffers, copy
-from persistence.transitions import Event
-from persistence.verification import Verifier
-from persistence.wording import say_list
+from springline.persistence.model import Dataset, Ref, Side
+from springline.persistence.places import half_of, remove_all, restored_place
+from springline.persistence.recovery import RecoveryPlan, Step, plan_recovery
+from springline.persistence.replacement import Replacement
+from springline.persistence.runner import Runner
+from springline.persistence.sending import OutputDiffers, copy
+from springline.persistence.transitions import Event
+from springline.persistence.verification import Verifier
+from springline.persistence.wording import say_list
 
 _MOST_SURPRISES = 5
 _LOOK_SECONDS = 0.2  # between two looks at bytes that are on their way

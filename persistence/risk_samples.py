@@ -8,11 +8,11 @@ from math import ceil
 
 from sqlalchemy import case, delete, func, insert, select
 
-from persistence.cache_loss import CacheLoss, loss_from
-from persistence.history import Costs
-from persistence.measurements import Measurements
-from persistence.records import insert_of, sliced
-from persistence.schema import risk_sample
+from springline.persistence.cache_loss import CacheLoss, loss_from
+from springline.persistence.history import Costs
+from springline.persistence.measurements import Measurements
+from springline.persistence.records import insert_of, sliced
+from springline.persistence.schema import risk_sample
 
 _DAY = 24 * 60  # minutes
 _MONTH = 30 * _DAY

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Protocol, runtime_checkable
 
-from persistence.errors import Misuse, OperationFailed
-from persistence.model import Call, Operation, Written
+from springline.persistence.errors import Misuse, OperationFailed
+from springline.persistence.model import Call, Operation, Written
 
 
 class Runner(Protocol):
-    """Runs registered operations; `spark_jobs.runner` is one."""
+    """Runs registered operations; `springline.spark_jobs.runner` is one."""
 
     def operations(self) -> Mapping[str, Operation]:
         """The registered operations at the version whose code is here, by name."""

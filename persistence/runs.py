@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import and_, func, insert, or_, select, update
 
-from persistence.database import Database
-from persistence.model import Dataset, Origin, Ref
-from persistence.records import insert_of, key_of, load
-from persistence.schema import commit_counter, dag_run, db_now, generation, reader
+from springline.persistence.database import Database
+from springline.persistence.model import Dataset, Origin, Ref
+from springline.persistence.records import insert_of, key_of, load
+from springline.persistence.schema import commit_counter, dag_run, db_now, generation, reader
 
 
 class Runs(Database):

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 import xxhash
 
-from persistence import sidecar
-from persistence.backends.spec import Backend, File, Manifest
-from persistence.catalog import Catalog
-from persistence.claims import Claims, Lease, LeaseLost
-from persistence.errors import DamagedCopy, Gone, PersistenceError, StorageUnavailable
-from persistence.model import Dataset, Method, Side
-from persistence.places import half_of, sweep_under, under_place
-from persistence.runner import Runner
+from springline.persistence import sidecar
+from springline.persistence.backends.spec import Backend, File, Manifest
+from springline.persistence.catalog import Catalog
+from springline.persistence.claims import Claims, Lease, LeaseLost
+from springline.persistence.errors import DamagedCopy, Gone, PersistenceError, StorageUnavailable
+from springline.persistence.model import Dataset, Method, Side
+from springline.persistence.places import half_of, sweep_under, under_place
+from springline.persistence.runner import Runner
 
 _ASK_SECONDS = 0.05  # how often a worker that sends asks whether it is to give way
 
@@ -221,7 +221,7 @@ class Sender:
         except FileExistsError as error:
             raise StorageUnavailable(
                 f"{final} is in the under-store already, and the catalog does not know it; was the catalog lost? "
-                "`python -m persistence rebuild` fills an empty one again"
+                "`python -m springline.persistence rebuild` fills an empty one again"
             ) from error
         try:
             return self.claims.settle(lease, method=method, location=final, checksum=checksum, actual_seconds=seconds)

@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
 
-from persistence.priority import POLICIES
-from persistence.profile import Bandwidth, Bytes, ProfiledSettings
+from springline.persistence.priority import POLICIES
+from springline.persistence.profile import Bandwidth, Bytes, ProfiledSettings
 
 
 def _numbers(value: object) -> object:

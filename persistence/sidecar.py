@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from persistence.errors import InvalidPath, PersistenceError
-from persistence.model import Call, Dataset, Origin, Ref, Strategy
+from springline.persistence.errors import InvalidPath, PersistenceError
+from springline.persistence.model import Call, Dataset, Origin, Ref, Strategy
 
 NAME = "_springline.json"
 _FORM = 1

@@ -11,11 +11,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from persistence import sidecar
-from persistence.backends.spec import Backend, Manifest
-from persistence.catalog import Catalog
-from persistence.claims import Claims, LeaseLost
-from persistence.errors import (
+from springline.persistence import sidecar
+from springline.persistence.backends.spec import Backend, Manifest
+from springline.persistence.catalog import Catalog
+from springline.persistence.claims import Claims, LeaseLost
+from springline.persistence.errors import (
     DamagedCopy,
     Irrecoverable,
     PersistenceError,
@@ -23,15 +23,15 @@ from persistence.errors import (
     StorageUnavailable,
     UnknownDataset,
 )
-from persistence.model import Call, Dataset, Method, Operation, Origin, Phase, Ref, Side, Strategy, Written
-from persistence.places import half_of, under_place
-from persistence.priority import Policy
-from persistence.redacting import redacted
-from persistence.replacement import Replacement
-from persistence.restoring import Restorer
-from persistence.schema import db_now
-from persistence.sending import CacheDamaged, Sender
-from persistence.transitions import Event
+from springline.persistence.model import Call, Dataset, Method, Operation, Origin, Phase, Ref, Side, Strategy, Written
+from springline.persistence.places import half_of, under_place
+from springline.persistence.priority import Policy
+from springline.persistence.redacting import redacted
+from springline.persistence.replacement import Replacement
+from springline.persistence.restoring import Restorer
+from springline.persistence.schema import db_now
+from springline.persistence.sending import CacheDamaged, Sender
+from springline.persistence.transitions import Event
 
 logger = logging.getLogger("springline.store")
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from rich.table import Table
 
-from persistence.belief import say_belief
-from persistence.exposure import worst_exposure
-from persistence.model import Dataset, Method, Ref, Status
-from persistence.platform import Platform
-from persistence.recovery import Risk, Step
-from persistence.transitions import Event
-from persistence.wording import counted, say_bytes, say_list, say_seconds
+from springline.persistence.belief import say_belief
+from springline.persistence.exposure import worst_exposure
+from springline.persistence.model import Dataset, Method, Ref, Status
+from springline.persistence.platform import Platform
+from springline.persistence.recovery import Risk, Step
+from springline.persistence.transitions import Event
+from springline.persistence.wording import counted, say_bytes, say_list, say_seconds
 
 
 def dataset_table(datasets: Sequence[Dataset], states: dict[Ref, Status], *, away: bool = False) -> Table:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from persistence.history import Costs, Prediction
-from persistence.lineage import Lineage
-from persistence.model import Dataset, Method, Ref, Side
-from persistence.wording import say_bytes, say_list, say_seconds
+from springline.persistence.history import Costs, Prediction
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Dataset, Method, Ref, Side
+from springline.persistence.wording import say_bytes, say_list, say_seconds
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
 
-from persistence.errors import RefusedTransition
-from persistence.model import Cache, Phase, Under
+from springline.persistence.errors import RefusedTransition
+from springline.persistence.model import Cache, Phase, Under
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from persistence import sidecar
-from persistence.backends.spec import Backend
-from persistence.catalog import Catalog
-from persistence.errors import DamagedCopy, PersistenceError, RefusedTransition, StorageUnavailable, UnderStoreAway
-from persistence.model import Dataset
-from persistence.transitions import Event
+from springline.persistence import sidecar
+from springline.persistence.backends.spec import Backend
+from springline.persistence.catalog import Catalog
+from springline.persistence.errors import (
+    DamagedCopy,
+    PersistenceError,
+    RefusedTransition,
+    StorageUnavailable,
+    UnderStoreAway,
+)
+from springline.persistence.model import Dataset
+from springline.persistence.transitions import Event
 
 _AWAY = "the under-store does not answer:"
 _GONE_BELOW = "its files in the under-store are missing or damaged"

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, select
 
-from persistence import schema
-from persistence.catalog import Catalog
-from persistence.model import Ref
-from persistence.schema import db_now, generation
-from persistence.wording import say_seconds
+from springline.persistence import schema
+from springline.persistence.catalog import Catalog
+from springline.persistence.model import Ref
+from springline.persistence.schema import db_now, generation
+from springline.persistence.wording import say_seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The command line: `python -m services up | down | stop | status | kill | logs | jars | exec | java | chromium`."""
+"""The command line of the servers: up, down, stop, status, kill, logs, jars, exec, java, chromium."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Annotated
 import typer
 from pydantic_settings import SettingsError
 
-from persistence.redacting import redacted, traceback_without_secrets
-from persistence.terminal import print
-from services.chromium import have_chromium
-from services.coordinates import jar_sets
-from services.errors import NoProgram, ServiceError
-from services.jars import Jars, sizes
-from services.java import find_java
-from services.known import SERVERS, known, make_servers, servers_to_start
-from services.log_files import tail
-from services.settings import ServiceSettings
-from services.stop import end_servers, in_turn, stop_all_profiles
-from services.supervisor import State, Supervisor
+from springline.persistence.redacting import redacted, traceback_without_secrets
+from springline.persistence.terminal import print
+from springline.services.chromium import have_chromium
+from springline.services.coordinates import jar_sets
+from springline.services.errors import NoProgram, ServiceError
+from springline.services.jars import Jars, sizes
+from springline.services.java import find_java
+from springline.services.known import SERVERS, known, make_servers, servers_to_start
+from springline.services.log_files import tail
+from springline.services.settings import ServiceSettings
+from springline.services.stop import end_servers, in_turn, stop_all_profiles
+from springline.services.supervisor import State, Supervisor
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Starts and ends the real servers.")
 Names = Annotated[list[str] | None, typer.Argument(metavar="NAME…", help=f"of {', '.join(SERVERS)}")]
@@ -78,7 +78,7 @@ def kill(
     """Kill one process of a server at once, as a fault would; `up NAME` starts just that one again."""
     known([name])
     Supervisor(ServiceSettings().home).kill(name, process)
-    print(f"{name}: {process} killed; python -m services up {name} starts it again")
+    print(f"{name}: {process} killed; python -m springline.services up {name} starts it again")
 
 
 @app.command()
@@ -107,7 +107,7 @@ def execute(
     name: Annotated[str, typer.Argument(metavar="NAME", help="the server whose environment is wanted")],
     command: Annotated[list[str], typer.Argument(metavar="COMMAND…", help="what to run, with its arguments")],
 ) -> None:
-    """Run a command in a server's environment, as in `python -m services exec airflow airflow dags list`."""
+    """Run a command in a server's environment, as in `python -m springline.services exec airflow airflow dags list`."""
     (server,) = make_servers([name], ServiceSettings())
     environment = {**os.environ, **server.environment}
     try:

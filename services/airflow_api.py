@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 
-from services.errors import ServiceError
-from services.log_files import one_line
+from springline.services.errors import ServiceError
+from springline.services.log_files import one_line
 
 _TRIES = 5
 _OVER = (404, 409)  # of a backfill: it was rolled back, it has ended
@@ -61,7 +61,7 @@ class AirflowApi:
                 told = "\n".join(f"    {error['filename']}: {_last_line(error['stack_trace'])}" for error in errors)
                 raise AirflowRefused(
                     f"Airflow cannot import these DAG files:\n{told}\n"
-                    "The whole: python -m services exec airflow airflow dags list-import-errors"
+                    "The whole: python -m springline.services exec airflow airflow dags list-import-errors"
                 )
             if time.monotonic() > until:
                 raise AirflowRefused(f"Airflow has not read the DAGs {', '.join(missing)} after {patience:.0f} s")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from services.errors import NoProgram
+from springline.services.errors import NoProgram
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 _INSTALL = (

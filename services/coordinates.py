@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as xml
 
-from services.errors import UnknownServer
+from springline.services.errors import UnknownServer
 
 FILE = Path(__file__).parent / "jars.toml"
 # Takes a jar alone, without the file that describes it (and may ask for a parent that is nowhere).

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from services.log_files import last_error, tail
+from springline.services.log_files import last_error, tail
 
 
 class ServiceError(Exception):

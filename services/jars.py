@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from persistence.redacting import redacted
-from persistence.terminal import print
-from services.coordinates import JarSet, ivy_module, ivy_settings, jar_set, mirror
-from services.errors import NoJars
-from services.java import find_java, spark_home
-from services.private import write_private
-from services.settings import ServiceSettings
-from services.trust import java_options
+from springline.persistence.redacting import redacted
+from springline.persistence.terminal import print
+from springline.services.coordinates import JarSet, ivy_module, ivy_settings, jar_set, mirror
+from springline.services.errors import NoJars
+from springline.services.java import find_java, spark_home
+from springline.services.private import write_private
+from springline.services.settings import ServiceSettings
+from springline.services.trust import java_options
 
 _STAMP = "complete.json"
 _STEP = 25  # modules or jars from one line of progress to the next

@@ -1,4 +1,4 @@
-"""The Java of the servers, found by `spark_jobs.java`, and the command that runs a class of theirs."""
+"""The Java of the servers, found by `springline.spark_jobs.java`, and the command that runs a class of theirs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.errors import NoJava
-from spark_jobs import errors, java
+from springline.services.errors import NoJava
+from springline.spark_jobs import errors, java
 
 # One collector thread and the quick compiler alone: these servers share a machine with the work itself.
 _SPARING = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true")

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from services.errors import UnknownServer
-from services.server import Server
-from services.servers.airflow import airflow
-from services.servers.alluxio import alluxio
-from services.servers.hdfs import hdfs
-from services.servers.kafka import kafka
-from services.servers.postgres import postgres
-from services.servers.spark import spark
-from services.servers.spark_connect import spark_connect
-from services.servers.zookeeper import zookeeper
-from services.settings import ServiceSettings
+from springline.services.errors import UnknownServer
+from springline.services.server import Server
+from springline.services.servers.airflow import airflow
+from springline.services.servers.alluxio import alluxio
+from springline.services.servers.hdfs import hdfs
+from springline.services.servers.kafka import kafka
+from springline.services.servers.postgres import postgres
+from springline.services.servers.spark import spark
+from springline.services.servers.spark_connect import spark_connect
+from springline.services.servers.zookeeper import zookeeper
+from springline.services.settings import ServiceSettings
 
 SERVERS: Mapping[str, Callable[[ServiceSettings], Server]] = MappingProxyType(
     {

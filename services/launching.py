@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from services.errors import DataThere, NotReady
-from services.log_files import fresh
-from services.processes import TOKEN, start_time
-from services.record import Started
-from services.server import Once, Process, Server
+from springline.services.errors import DataThere, NotReady
+from springline.services.log_files import fresh
+from springline.services.processes import TOKEN, start_time
+from springline.services.record import Started
+from springline.services.server import Once, Process, Server
 
 
 def spawn(server: Server, process: Process, token: str, log: Path) -> Started:

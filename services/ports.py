@@ -10,8 +10,8 @@ from typing import Any
 
 import psutil
 
-from persistence.redacting import redacted
-from services.errors import PortTaken
+from springline.persistence.redacting import redacted
+from springline.services.errors import PortTaken
 
 _CONNECT_SECONDS = 2.0
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 
-from services.record import Record, Started
+from springline.services.record import Record, Started
 
 TOKEN = "SPRINGLINE_SERVICE_TOKEN"
 _TOLERANCE = 1.0  # seconds; the clock's rounding

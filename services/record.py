@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from persistence.private import private_folder
-from services.errors import BadRecord
+from springline.persistence.private import private_folder
+from springline.services.errors import BadRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from persistence.profile import Bytes, Names, ProfiledSettings, checkout
+from springline.persistence.profile import Bytes, Names, ProfiledSettings, project_folder
 
 
 def _port(default: int, what: str) -> Any:
@@ -120,9 +120,9 @@ class ServiceSettings(ProfiledSettings):
     @property
     def jars_folder(self) -> Path:
         """The folder of the servers' jars."""
-        return Path(self.jars).expanduser().resolve() if self.jars else checkout() / "var" / "jars"
+        return Path(self.jars).expanduser().resolve() if self.jars else project_folder() / "var" / "jars"
 
 
 def conf(server: str) -> Path:
     """The folder with the configuration files of a server, in its own format."""
-    return checkout() / "services" / "conf" / server
+    return Path(__file__).parent / "conf" / server

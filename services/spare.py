@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from services.ports import free_ports
-from services.settings import ServiceSettings
+from springline.services.ports import free_ports
+from springline.services.settings import ServiceSettings
 
 
 def beside(home: Path, **chosen: Any) -> ServiceSettings:

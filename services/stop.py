@@ -13,18 +13,18 @@ from pathlib import Path
 
 from pydantic_settings import SettingsError
 
-from persistence.platform import default_cache
-from persistence.profile import checkout
-from persistence.wording import say_bytes
-from services.errors import ServiceError
-from services.known import SERVERS
-from services.processes import groups_of
-from services.servers.alluxio import ramdisk
-from services.settings import ServiceSettings
-from services.supervisor import Ending, Supervisor
-from spark_jobs.streaming.running.process_family import is_alive, send
-from spark_jobs.streaming.running.stop import end_by_force, living, stop_all
-from spark_jobs.streaming.settings import StreamSettings
+from springline.persistence.platform import default_cache
+from springline.persistence.profile import project_folder
+from springline.persistence.wording import say_bytes
+from springline.services.errors import ServiceError
+from springline.services.known import SERVERS
+from springline.services.processes import groups_of
+from springline.services.servers.alluxio import ramdisk
+from springline.services.settings import ServiceSettings
+from springline.services.supervisor import Ending, Supervisor
+from springline.spark_jobs.streaming.running.process_family import is_alive, send
+from springline.spark_jobs.streaming.running.stop import end_by_force, living, stop_all
+from springline.spark_jobs.streaming.settings import StreamSettings
 
 Say = Callable[[str], None]
 
@@ -51,7 +51,7 @@ def stop_all_profiles(patience: float, say: Say, profiles: Path | None = None) -
 
     Returns whether nothing is left that could be looked at and ended, by force where it had to be.
     """
-    files = (profiles or checkout() / "profiles").glob("*.env")
+    files = (profiles or project_folder() / "profiles").glob("*.env")
     homes: dict[Path, Home] = {}
     ended = True
     for profile in ("", os.environ.get(_PROFILE, ""), *sorted(str(file) for file in files)):

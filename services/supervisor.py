@@ -14,14 +14,14 @@ from pathlib import Path
 
 import psutil
 
-from persistence.private import private_folder
-from persistence.terminal import print
-from services.errors import NotReady, OtherSettings, PortTaken, StillRunning, UnknownServer
-from services.launching import run_once, spawn
-from services.ports import check_ours, to_wait_for
-from services.processes import end, groups_of, leads, left_over, members, resident
-from services.record import Record, Records
-from services.server import Server
+from springline.persistence.private import private_folder
+from springline.persistence.terminal import print
+from springline.services.errors import NotReady, OtherSettings, PortTaken, StillRunning, UnknownServer
+from springline.services.launching import run_once, spawn
+from springline.services.ports import check_ours, to_wait_for
+from springline.services.processes import end, groups_of, leads, left_over, members, resident
+from springline.services.record import Record, Records
+from springline.services.server import Server
 
 Say = Callable[[str], None]
 
@@ -246,5 +246,5 @@ def _other_settings(server: Server, record: Record) -> str:
     asked = ", ".join(f"{setting}={port}" for setting, port in server.ports.items())
     return (
         f"{server.name} runs with {runs}, and is asked for with {asked}. "
-        f"End it first (python -m services down {server.name}), or set {runs}."
+        f"End it first (python -m springline.services down {server.name}), or set {runs}."
     )

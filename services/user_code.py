@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from services.errors import ServiceError
+from springline.services.errors import ServiceError
 
 DAGS_FOLDER = "AIRFLOW__CORE__DAGS_FOLDER"
 BUNDLES = "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST"
@@ -42,13 +42,13 @@ def check_dag_folder(environment: Mapping[str, str]) -> None:
         raise ServiceError(f"{DAGS_FOLDER}={environment[DAGS_FOLDER]}: no folder is there; make it, or unset it")
 
 
-def python_path(environment: Mapping[str, str], project: Sequence[Path]) -> str:
-    """The PYTHONPATH of Airflow's processes: the project's folders, then the user's, made absolute.
+def python_path(environment: Mapping[str, str], root: Path) -> str:
+    """The PYTHONPATH of Airflow's processes: the folder of `springline`, then the user's folders, made absolute.
 
     What is empty is left out: Python would take it for the folder that a process runs in.
     """
     theirs = [str(Path(each).absolute()) for each in environment.get(PYTHONPATH, "").split(os.pathsep) if each]
-    return os.pathsep.join(dict.fromkeys([*map(str, project), *theirs]))
+    return os.pathsep.join(dict.fromkeys([str(root), *theirs]))
 
 
 def _folder(environment: Mapping[str, str]) -> Path | None:

@@ -1,6 +1,6 @@
-"""`python -m spark_jobs`: see `--help`."""
+"""`python -m springline.spark_jobs`: see `--help`."""
 
-from spark_jobs.cli import main
+from springline.spark_jobs.cli import main
 
 if __name__ == "__main__":
     main()

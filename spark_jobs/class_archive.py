@@ -15,10 +15,10 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-from spark_jobs.errors import NoArchive
-from spark_jobs.java import find_java
+from springline.spark_jobs.errors import NoArchive
+from springline.spark_jobs.java import find_java
 
-_WORKLOAD = "spark_jobs.class_archive_workload"
+_WORKLOAD = "springline.spark_jobs.class_archive_workload"
 # An archive that does not fit is no news for whoever runs a job.
 _SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 _SECONDS = 300.0  # to make one

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
-from spark_jobs.java import use_java
+from springline.spark_jobs.java import use_java
 
 _ROWS = 1_000
 

@@ -11,24 +11,24 @@ import typer
 from rich import box
 from rich.table import Table
 
-from persistence.commands.arguments import refuse
-from persistence.errors import PersistenceError
-from persistence.model import Dataset, Strategy
-from persistence.platform import open_platform
-from persistence.redacting import traceback_without_secrets
-from persistence.terminal import console, print, print_json
-from persistence.wording import say_bytes, say_list, say_seconds
-from spark_jobs.class_archive import make_archive
-from spark_jobs.errors import SparkJobsError
-from spark_jobs.landing import YEAR, land, parse_days, write_manifest
-from spark_jobs.operations import RegisteredOperation, Registry, load_operations
-from spark_jobs.produce import produce
-from spark_jobs.runner import make_runner
-from spark_jobs.settings import JobSettings
-from spark_jobs.streaming.cli import app as streams
-from spark_jobs.streaming.commands.backpressure import app as backpressure
-from spark_jobs.streaming.commands.join import app as join
-from spark_jobs.streaming.commands.tracking import app as tracking
+from springline.persistence.commands.arguments import refuse
+from springline.persistence.errors import PersistenceError
+from springline.persistence.model import Dataset, Strategy
+from springline.persistence.platform import open_platform
+from springline.persistence.redacting import traceback_without_secrets
+from springline.persistence.terminal import console, print, print_json
+from springline.persistence.wording import say_bytes, say_list, say_seconds
+from springline.spark_jobs.class_archive import make_archive
+from springline.spark_jobs.errors import SparkJobsError
+from springline.spark_jobs.landing import YEAR, land, parse_days, write_manifest
+from springline.spark_jobs.operations import RegisteredOperation, Registry, load_operations
+from springline.spark_jobs.produce import produce
+from springline.spark_jobs.runner import make_runner
+from springline.spark_jobs.settings import JobSettings
+from springline.spark_jobs.streaming.cli import app as streams
+from springline.spark_jobs.streaming.commands.backpressure import app as backpressure
+from springline.spark_jobs.streaming.commands.join import app as join
+from springline.spark_jobs.streaming.commands.tracking import app as tracking
 
 app = typer.Typer(
     help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None

@@ -28,7 +28,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_jobs.errors import NoDigest
+from springline.spark_jobs.errors import NoDigest
 
 _SUMS = ((43, 0x1FFFFF), (22, 0x1FFFFF), (0, 0x3FFFFF))  # shift and mask of each part of a row's hash
 _HUGE = 1e290  # rounding multiplies; beyond this floats stay as they are

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from persistence.errors import OperationFailed, RunnerAway
+from springline.persistence.errors import OperationFailed, RunnerAway
 
 
 class SparkJobsError(Exception):

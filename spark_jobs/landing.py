@@ -20,8 +20,8 @@ from pathlib import Path
 
 import xxhash
 
-from spark_jobs.errors import BadLanding
-from spark_jobs.reference import opened
+from springline.spark_jobs.errors import BadLanding
+from springline.spark_jobs.reference import opened
 
 _CHUNK = 1 << 20
 YEAR = 2013  # of all flights
@@ -101,8 +101,8 @@ class Landing:
         if manifest is None:
             raise BadLanding(
                 f"{path}: it has no manifest, {_manifest_path(path).name}, which tells a whole file from a cut one; "
-                f"whoever sends the file writes it: `python -m spark_jobs manifest {path}`. An operation that is to "
-                "take files without one says context.landing.unchecked(…)"
+                f"whoever sends the file writes it: `python -m springline.spark_jobs manifest {path}`. "
+                "An operation that is to take files without one says context.landing.unchecked(…)"
             )
         met = _manifest_of(path)
         if met != manifest:
@@ -124,7 +124,7 @@ class Landing:
                 raise BadLanding(f"{each}: it leads out of the landing folder {self.folder}; land the file itself")
         if not path.is_file():
             raise BadLanding(
-                f"{path}: no such landing file; of a day of {YEAR}, `python -m spark_jobs landing --days "
+                f"{path}: no such landing file; of a day of {YEAR}, `python -m springline.spark_jobs landing --days "
                 f"{path.parent.name}` makes the flights"
             )
         return path
@@ -231,8 +231,8 @@ def _read_manifest(path: Path) -> Manifest | None:
         return Manifest(int(str(content["lines"])), int(str(content["size"])), str(content["xxh3_128"]))
     except (ValueError, KeyError, TypeError) as error:
         raise BadLanding(
-            f"{beside}: not a manifest ({error!r}); if the file is whole, `python -m spark_jobs manifest {path}` "
-            "writes one"
+            f"{beside}: not a manifest ({error!r}); if the file is whole, "
+            f"`python -m springline.spark_jobs manifest {path}` writes one"
         ) from error
 
 

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_settings import SettingsError
 
-from persistence.errors import CyclicLineage
-from persistence.lineage import check_acyclic
-from persistence.model import Call, Operation
-from persistence.wording import say_known
-from spark_jobs.errors import BadDeclaration, BadParameter, UnknownOperation
-from spark_jobs.landing import Landing
-from spark_jobs.templates import fields_of, fill, shape_of
-from spark_jobs.udfs import late_udfs, send_by_value
-from spark_jobs.versions import code_version
+from springline.persistence.errors import CyclicLineage
+from springline.persistence.lineage import check_acyclic
+from springline.persistence.model import Call, Operation
+from springline.persistence.wording import say_known
+from springline.spark_jobs.errors import BadDeclaration, BadParameter, UnknownOperation
+from springline.spark_jobs.landing import Landing
+from springline.spark_jobs.templates import fields_of, fill, shape_of
+from springline.spark_jobs.udfs import late_udfs, send_by_value
+from springline.spark_jobs.versions import code_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -213,7 +213,12 @@ class Registry:
 REGISTRY = Registry()
 operation = REGISTRY.operation
 
-BUILT_IN = ("spark_jobs.etl.load", "spark_jobs.etl.transforms", "spark_jobs.etl.gate", "spark_jobs.etl.analyses")
+BUILT_IN = (
+    "springline.spark_jobs.etl.load",
+    "springline.spark_jobs.etl.transforms",
+    "springline.spark_jobs.etl.gate",
+    "springline.spark_jobs.etl.analyses",
+)
 
 
 def load_operations(modules: Iterable[str] = ()) -> Registry:

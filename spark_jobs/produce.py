@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-from persistence.model import Dataset, Origin, Strategy
-from persistence.platform import Platform
-from spark_jobs.errors import SparkJobsError
-from spark_jobs.runner import SparkRunner
+from springline.persistence.model import Dataset, Origin, Strategy
+from springline.persistence.platform import Platform
+from springline.spark_jobs.errors import SparkJobsError
+from springline.spark_jobs.runner import SparkRunner
 
 
 def produce(

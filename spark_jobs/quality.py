@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.errors import BadColumns, BadParameter, QualityStop
+from springline.spark_jobs.errors import BadColumns, BadParameter, QualityStop
 
 BROKEN = "broken_rules"
 _ANY = "every row keeps every rule"

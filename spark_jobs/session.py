@@ -17,12 +17,12 @@ from grpc import RpcError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from persistence.redacting import redacted
-from spark_jobs.class_archive import sharing
-from spark_jobs.errors import NoSpark
-from spark_jobs.java import use_java
-from spark_jobs.secret_conf import kept_from_arguments
-from spark_jobs.settings import JobSettings
+from springline.persistence.redacting import redacted
+from springline.spark_jobs.class_archive import sharing
+from springline.spark_jobs.errors import NoSpark
+from springline.spark_jobs.java import use_java
+from springline.spark_jobs.secret_conf import kept_from_arguments
+from springline.spark_jobs.settings import JobSettings
 
 _CONNECT_PORT = 15002
 _REACH_SECONDS = 2.0
@@ -124,8 +124,8 @@ class SparkSessions:
             if self._clock() >= deadline:
                 raise NoSpark(
                     f"no Spark Connect server answers at {address.host}:{address.port} ({problem}): start one with"
-                    " `python -m services up spark-connect`, give another address with SPRINGLINE_SPARK_REMOTE, or"
-                    " unset it to run Spark in this process"
+                    " `python -m springline.services up spark-connect`, give another address with"
+                    " SPRINGLINE_SPARK_REMOTE, or unset it to run Spark in this process"
                 )
             self._sleep(_POLL_SECONDS)
 

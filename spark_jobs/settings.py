@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field, field_validator
 
-from persistence.profile import JsonObject, Names, ProfiledSettings
+from springline.persistence.profile import JsonObject, Names, ProfiledSettings
 
 
 class JobSettings(ProfiledSettings):

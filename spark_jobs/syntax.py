@@ -8,7 +8,7 @@ import linecache
 from collections.abc import Callable
 from types import CodeType
 
-from spark_jobs.errors import Unversionable
+from springline.spark_jobs.errors import Unversionable
 
 
 def trees_of(code: CodeType) -> list[ast.AST]:

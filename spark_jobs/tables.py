@@ -6,7 +6,7 @@ import re
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from spark_jobs.digest import TableDigest, digest_of, metrics
+from springline.spark_jobs.digest import TableDigest, digest_of, metrics
 
 _GLOB = re.compile(r"([\[\]{}*?])")
 

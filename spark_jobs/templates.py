@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from string import Formatter
 
-from persistence.errors import InvalidPath
-from persistence.model import checked_path
-from spark_jobs.errors import BadDeclaration, BadParameter
+from springline.persistence.errors import InvalidPath
+from springline.persistence.model import checked_path
+from springline.spark_jobs.errors import BadDeclaration, BadParameter
 
 
 def fields_of(template: str) -> tuple[str, ...]:

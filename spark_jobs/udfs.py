@@ -17,11 +17,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from persistence.profile import checkout
-
 _MAKERS = ("udf", "pandas_udf", "arrow_udf", "udtf", "arrow_udtf")  # of pyspark.sql.functions
 _LIBRARIES = ("stdlib", "platstdlib", "purelib", "platlib")
-_PLATFORM = ("persistence", "spark_jobs", "plugins")
+_PLATFORM = "springline"
 
 
 class LateUdf:
@@ -116,8 +114,7 @@ def _is_ones_own(module: ModuleType) -> bool:
 
 def _is_platform(module: ModuleType) -> bool:
     """Whether a module is of this platform, which Spark's servers have."""
-    path = _path(module)
-    return path is not None and any(path.is_relative_to(checkout() / folder) for folder in _PLATFORM)
+    return module.__name__.partition(".")[0] == _PLATFORM
 
 
 def _path(module: ModuleType) -> Path | None:

@@ -24,11 +24,13 @@ from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
-from spark_jobs.syntax import binding, canonical, stripped, tree_of_class, trees_of
+from springline.spark_jobs.syntax import binding, canonical, stripped, tree_of_class, trees_of
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 _LIBRARIES = ("stdlib", "platstdlib", "purelib", "platlib")
 _MISSING = object()
+_ROOT = "springline"
+_OWN = "springline.spark_jobs"
 
 
 def code_version(function: Callable[..., Any], *, declared: object = ()) -> str:
@@ -36,7 +38,7 @@ def code_version(function: Callable[..., Any], *, declared: object = ()) -> str:
 
     Raises `Unversionable` where a source that counts cannot be read.
     """
-    reader = _Reader(package=_top(function.__module__))
+    reader = _Reader(package=_package(function.__module__))
     reader.read_function(function)
     while reader.waiting:
         reader.waiting.pop()()
@@ -50,7 +52,7 @@ class _Reader:
     def __init__(self, package: str) -> None:
         self.texts: dict[object, str] = {}
         self.waiting: list[Callable[[], None]] = []
-        self._packages = {package, "spark_jobs"}
+        self._packages = {package, _OWN}
         found = {Path(sysconfig.get_paths()[key]).resolve() for key in _LIBRARIES}
         self._libraries = sorted(found, key=lambda path: len(path.parts), reverse=True)  # the innermost first
 
@@ -143,21 +145,21 @@ class _Reader:
             elif isinstance(node, ast.Import):
                 for alias in node.names:
                     if self._is_importable(alias.name):
-                        module, top = import_module(alias.name), _top(alias.name)
+                        module, top = import_module(alias.name), alias.name.partition(".")[0]
                         yield (alias.asname, module) if alias.asname else (top, sys.modules[top])
 
     def _is_importable(self, module: str) -> bool:
-        spec = find_spec(_top(module))
+        spec = find_spec(_package(module))
         return spec is not None and self._is_ours(module, spec.origin)
 
     def _is_ours(self, module: str, file: str | None) -> bool:
         path = Path(file or "").resolve()
         if not path.is_file():
-            return _top(module) in self._packages
+            return _package(module) in self._packages
         # A library's wrapper borrows the module's name of what it wraps; its file tells.
         for folder in self._libraries:
             if path.is_relative_to(folder):
-                return path.relative_to(folder).parts[0].removesuffix(".py") in self._packages
+                return _package(".".join(path.relative_to(folder).with_suffix("").parts)) in self._packages
         return True
 
 
@@ -196,5 +198,6 @@ def _declares(decorator: ast.expr, scope: Mapping[str, Any]) -> bool:
     return getattr(value, "declares_operations", False) is True
 
 
-def _top(module: str) -> str:
-    return module.partition(".")[0]
+def _package(module: str) -> str:
+    """The package that a module belongs to; those of Springline are one each."""
+    return ".".join(module.split(".")[: 2 if module.startswith(f"{_ROOT}.") else 1])

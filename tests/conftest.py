@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from persistence.platform import Platform, open_platform
-from persistence.settings import Settings
+from springline.persistence.platform import Platform, open_platform
+from springline.persistence.settings import Settings
 from tests.support.lines import LinesRunner
 from tests.support.memory_folders import remove_memory_below
 

@@ -17,8 +17,8 @@ from benchmarks.backpressure.backpressure_simulation import OFFERED, REMARKS, Sc
 from benchmarks.backpressure.path import SIZE, course
 from benchmarks.report import Goal, Report, Row
 from benchmarks.streams.broker import place
-from spark_jobs.streaming.backpressure.admission import Mode
-from spark_jobs.streaming.backpressure.modes import RECOMMENDED
+from springline.spark_jobs.streaming.backpressure.admission import Mode
+from springline.spark_jobs.streaming.backpressure.modes import RECOMMENDED
 
 SCENARIOS = (
     Scenario("step", 105, lambda at: np.where((at >= 5) & (at < 85), 10e6, 25e6), ((5, 85), (85, 105))),

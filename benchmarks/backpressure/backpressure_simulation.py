@@ -17,9 +17,9 @@ import numpy.typing as npt
 from benchmarks.backpressure.peers import PEERS
 from benchmarks.backpressure.simulator import GRID, Station, Trace, World
 from benchmarks.report import Goal, Report, Row
-from spark_jobs.streaming.backpressure.admission import Admission, Mode, forward
-from spark_jobs.streaming.backpressure.modes import RECOMMENDED, make_admission
-from spark_jobs.streaming.backpressure.predictive import Tuning
+from springline.spark_jobs.streaming.backpressure.admission import Admission, Mode, forward
+from springline.spark_jobs.streaming.backpressure.modes import RECOMMENDED, make_admission
+from springline.spark_jobs.streaming.backpressure.predictive import Tuning
 
 Floats = npt.NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from benchmarks.backpressure.backpressure_simulation import STAGES, Scenario
 from benchmarks.backpressure.path import course
 from benchmarks.report import Goal, Report, Row
 from benchmarks.streams.broker import place
-from spark_jobs.streaming.backpressure.modes import RECOMMENDED
+from springline.spark_jobs.streaming.backpressure.modes import RECOMMENDED
 
 _OFFERED = 5e6  # bytes a second
 _BEFORE, _AFTER = 10.0, 30.0  # seconds

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from spark_jobs.streaming.backpressure.admission import MINIMUM, Admission, Admitted, Off, Seen, bounded
-from spark_jobs.streaming.backpressure.signals import Ask, Asking, Received, Signal, newer
-from spark_jobs.streaming.backpressure.stepwise import Marks
+from springline.spark_jobs.streaming.backpressure.admission import MINIMUM, Admission, Admitted, Off, Seen, bounded
+from springline.spark_jobs.streaming.backpressure.signals import Ask, Asking, Received, Signal, newer
+from springline.spark_jobs.streaming.backpressure.stepwise import Marks
 
 CREDIT_BYTES = 4e6
 _INCREASE = 1e6  # bytes a second, in a second

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from spark_jobs.streaming.backpressure.admission import Admission, Admitted, Allowance, Seen
-from spark_jobs.streaming.backpressure.queue import Counted, Measured, Meter
-from spark_jobs.streaming.backpressure.signals import Signal
+from springline.spark_jobs.streaming.backpressure.admission import Admission, Admitted, Allowance, Seen
+from springline.spark_jobs.streaming.backpressure.queue import Counted, Measured, Meter
+from springline.spark_jobs.streaming.backpressure.signals import Signal
 
 GRID = 0.01  # seconds between two points at which capacities are given
 LOOK_SECONDS = 0.05

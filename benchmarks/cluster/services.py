@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Goal, Report
-from services.jars import Jars
-from services.known import make_servers
-from services.processes import resident
-from services.record import Records
-from services.servers.alluxio import ramdisk
-from services.settings import ServiceSettings
-from services.spare import beside
-from services.supervisor import Supervisor
+from springline.services.jars import Jars
+from springline.services.known import make_servers
+from springline.services.processes import resident
+from springline.services.record import Records
+from springline.services.servers.alluxio import ramdisk
+from springline.services.settings import ServiceSettings
+from springline.services.spare import beside
+from springline.services.supervisor import Supervisor
 
 CLUSTER = ("postgres", "zookeeper", "kafka", "hdfs", "alluxio", "spark-connect", "airflow")
 _CHOSEN = {"connect_alluxio": True}

@@ -17,10 +17,10 @@ from benchmarks.datasets.peers import ASYNC_THROUGH, WRITE_TYPES, WriteType
 from benchmarks.datasets.processes import spark
 from benchmarks.datasets.trials import MB
 from benchmarks.report import Goal, Report
-from persistence.model import Strategy
-from services.jars import Jars
-from services.servers.spark_connect import ALLUXIO_CLIENT
-from spark_jobs.runner import SparkRunner
+from springline.persistence.model import Strategy
+from springline.services.jars import Jars
+from springline.services.servers.spark_connect import ALLUXIO_CLIENT
+from springline.spark_jobs.runner import SparkRunner
 
 _SEED = 20130108
 _MEMORY = 1 << 30  # bytes of Alluxio's worker

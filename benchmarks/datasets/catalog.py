@@ -13,12 +13,12 @@ from typing import Any
 from sqlalchemy import insert
 
 from benchmarks.report import Goal, Report
-from persistence import schema
-from persistence.explain import explain
-from persistence.model import Method, Operation, Strategy, Written
-from persistence.platform import Platform, open_platform
-from persistence.runner import NoRunner
-from persistence.settings import Settings
+from springline.persistence import schema
+from springline.persistence.explain import explain
+from springline.persistence.model import Method, Operation, Strategy, Written
+from springline.persistence.platform import Platform, open_platform
+from springline.persistence.runner import NoRunner
+from springline.persistence.settings import Settings
 
 _CHAIN = 10  # datasets of one batch: a load, and nine made one from another
 _WAITING = 0.1  # share of the batches that is not persisted yet

@@ -16,14 +16,14 @@ from typing import Any, Protocol
 import requests
 from hdfs import InsecureClient
 
-from persistence.backends.alluxio_proxy import AlluxioProxy, Options, Writing
-from persistence.backends.hdfs_bytes import HdfsBytes
-from services.known import make_servers
-from services.server import Server
-from services.servers.alluxio import ramdisk
-from services.settings import ServiceSettings, conf
-from services.spare import beside
-from services.supervisor import Supervisor
+from springline.persistence.backends.alluxio_proxy import AlluxioProxy, Options, Writing
+from springline.persistence.backends.hdfs_bytes import HdfsBytes
+from springline.services.known import make_servers
+from springline.services.server import Server
+from springline.services.servers.alluxio import ramdisk
+from springline.services.settings import ServiceSettings, conf
+from springline.services.spare import beside
+from springline.services.supervisor import Supervisor
 
 PATIENCE = 300.0  # seconds for a server to be ready
 _WORKER = "worker-1"

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from benchmarks.datasets.workload import IN_ORDER
-from persistence.errors import PersistenceError
-from spark_jobs.operations import Registry
+from springline.persistence.errors import PersistenceError
+from springline.spark_jobs.operations import Registry
 
 SAMPLE_SECONDS = 0.25
 _TRIES = 3  # of one operation around the loss, as Airflow would

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,11 +17,11 @@ from sqlalchemy import insert
 
 from benchmarks.datasets.catalog import fill, write_one
 from benchmarks.report import Goal, Report
-from persistence import schema
-from persistence.model import Cache, Dataset, Method, Ref
-from persistence.platform import Platform, open_platform
-from persistence.runner import NoRunner
-from persistence.settings import Settings
+from springline.persistence import schema
+from springline.persistence.model import Cache, Dataset, Method, Ref
+from springline.persistence.platform import Platform, open_platform
+from springline.persistence.runner import NoRunner
+from springline.persistence.settings import Settings
 
 _DATASETS = 100_000
 _WANTED = 200.0  # milliseconds
@@ -105,14 +104,13 @@ def _sample(platform: Platform) -> None:
 @contextmanager
 def client(platform: Platform) -> Iterator[Callable[[str], Any]]:
     """Asks the app of the plugin, which lets everybody in here, at its gate and behind it."""
-    sys.path.append(str(Path(__file__).parents[2] / "plugins"))  # as Airflow does
     from airflow.api_fastapi.core_api.security import get_user
     from fastapi.testclient import TestClient
 
-    from springline_airflow.api.access import Reading
-    from springline_airflow.api.app import VERSIONED
-    from springline_airflow.api.datasets import platform_now
-    from springline_plugin import SpringlinePlugin
+    from springline.airflow.api.access import Reading
+    from springline.airflow.api.app import VERSIONED
+    from springline.airflow.api.datasets import platform_now
+    from springline.airflow.plugin import SpringlinePlugin
 
     class Everything(Reading):
         def __init__(self) -> None: ...
@@ -129,7 +127,7 @@ def client(platform: Platform) -> Iterator[Callable[[str], Any]]:
     async def everybody(*_: Any) -> None: ...
 
     app = SpringlinePlugin.fastapi_apps[0]["app"]
-    let_in = patch("springline_airflow.api.gate.get_user", everybody)
+    let_in = patch("springline.airflow.api.gate.get_user", everybody)
     given = {get_user: lambda: None, Reading: Everything, platform_now: lambda: platform}
     with let_in, patch.dict(app.dependency_overrides, given), TestClient(app) as asked:
         yield lambda place: asked.get(f"{VERSIONED}/{place}")

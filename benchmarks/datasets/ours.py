@@ -16,12 +16,12 @@ from benchmarks.datasets.cluster import PATIENCE, Cluster
 from benchmarks.datasets.peers import PARAMS, write_as
 from benchmarks.datasets.processes import start_persister
 from benchmarks.datasets.workload import IN_ORDER
-from persistence.model import Dataset, Origin, Phase, Strategy, Written
-from persistence.platform import open_platform
-from persistence.schema import generation
-from persistence.settings import Settings
-from spark_jobs.produce import produce
-from spark_jobs.runner import SparkRunner
+from springline.persistence.model import Dataset, Origin, Phase, Strategy, Written
+from springline.persistence.platform import open_platform
+from springline.persistence.schema import generation
+from springline.persistence.settings import Settings
+from springline.spark_jobs.produce import produce
+from springline.spark_jobs.runner import SparkRunner
 
 _FOLDER = "/springline"
 _DATA_ONLY = 1 << 60  # bytes up to which data is sent rather than the operation: there is one pool of cores

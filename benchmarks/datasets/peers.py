@@ -8,8 +8,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from benchmarks.datasets.cluster import Cluster
-from persistence.backends.alluxio_proxy import AlluxioProxy
-from spark_jobs.runner import SparkRunner
+from springline.persistence.backends.alluxio_proxy import AlluxioProxy
+from springline.spark_jobs.runner import SparkRunner
 
 MUST_CACHE, ASYNC_THROUGH, CACHE_THROUGH = WRITE_TYPES = ("MUST_CACHE", "ASYNC_THROUGH", "CACHE_THROUGH")
 PARAMS = {"batch": "1"}

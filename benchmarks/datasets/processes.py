@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.datasets.workload import make_landing
-from persistence.settings import Settings
-from services.java import find_java
-from spark_jobs.runner import SparkRunner, make_runner
-from spark_jobs.settings import JobSettings
+from springline.persistence.settings import Settings
+from springline.services.java import find_java
+from springline.spark_jobs.runner import SparkRunner, make_runner
+from springline.spark_jobs.settings import JobSettings
 
 _SPARK = {"spark.sql.parquet.compression.codec": "uncompressed", "spark.ui.showConsoleProgress": "false"}
 
@@ -24,7 +24,7 @@ _SPARK = {"spark.sql.parquet.compression.codec": "uncompressed", "spark.ui.showC
 def start_persister(settings: Settings, *, runner: str = "") -> subprocess.Popen[bytes]:
     """A persister with what was set in `settings`; without a runner it sends data only."""
     chosen = {f"SPRINGLINE_{name.upper()}": str(getattr(settings, name)) for name in settings.model_fields_set}
-    command = [sys.executable, "-m", "persistence", "persist", "--forever", "--json"]
+    command = [sys.executable, "-m", "springline.persistence", "persist", "--forever", "--json"]
     environment = os.environ | chosen | {"SPRINGLINE_RUNNER": runner}
     return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
 

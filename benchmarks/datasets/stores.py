@@ -14,16 +14,16 @@ from pathlib import Path
 import requests
 
 from benchmarks.report import Report
-from persistence.backends.alluxio import AlluxioBackend
-from persistence.backends.hdfs import HdfsBackend
-from persistence.backends.opening import open_backend
-from persistence.backends.upload import Upload
-from persistence.settings import Settings
-from services.known import make_servers
-from services.servers.alluxio import ramdisk
-from services.settings import ServiceSettings
-from services.spare import beside
-from services.supervisor import Supervisor
+from springline.persistence.backends.alluxio import AlluxioBackend
+from springline.persistence.backends.hdfs import HdfsBackend
+from springline.persistence.backends.opening import open_backend
+from springline.persistence.backends.upload import Upload
+from springline.persistence.settings import Settings
+from springline.services.known import make_servers
+from springline.services.servers.alluxio import ramdisk
+from springline.services.settings import ServiceSettings
+from springline.services.spare import beside
+from springline.services.supervisor import Supervisor
 
 _MEGABYTES = {"quick": 100, "full": 400}
 _ROUNDS = {"quick": 3, "full": 9}

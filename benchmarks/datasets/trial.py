@@ -14,14 +14,14 @@ from pathlib import Path
 
 from benchmarks.datasets.processes import start_persister
 from benchmarks.datasets.workload import IN_ORDER
-from persistence.errors import Irrecoverable, PersistenceError
-from persistence.model import Cache, Method, Origin, Ref, Strategy, Under
-from persistence.platform import Platform, open_platform
-from persistence.recovery import at_risk
-from persistence.restoring import Restored, Restorer
-from persistence.settings import Settings
-from spark_jobs.produce import produce
-from spark_jobs.runner import SparkRunner
+from springline.persistence.errors import Irrecoverable, PersistenceError
+from springline.persistence.model import Cache, Method, Origin, Ref, Strategy, Under
+from springline.persistence.platform import Platform, open_platform
+from springline.persistence.recovery import at_risk
+from springline.persistence.restoring import Restored, Restorer
+from springline.persistence.settings import Settings
+from springline.spark_jobs.produce import produce
+from springline.spark_jobs.runner import SparkRunner
 
 _TRIES = 3  # of one task, as Airflow would
 _DATA_ONLY = 1 << 60  # bytes up to which data is sent rather than the operation
@@ -134,7 +134,9 @@ class _Timed(Restorer):
 def _persister(settings: Settings, conditions: Conditions, trial: Trial) -> Iterator[subprocess.Popen[bytes]]:
     """A persister in a process of its own while inside."""
     before = os.times()
-    process = start_persister(settings, runner="spark_jobs.runner:make_runner" if conditions.operations else "")
+    process = start_persister(
+        settings, runner="springline.spark_jobs.runner:make_runner" if conditions.operations else ""
+    )
     try:
         yield process
     finally:

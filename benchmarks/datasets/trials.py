@@ -10,8 +10,8 @@ from typing import Any
 
 from benchmarks.datasets.processes import spark
 from benchmarks.datasets.trial import Conditions, Trial, run_trial
-from persistence.model import Strategy
-from spark_jobs.runner import SparkRunner
+from springline.persistence.model import Strategy
+from springline.spark_jobs.runner import SparkRunner
 
 MB = 1_000_000
 IN_TURN = (Strategy.CACHE_ONLY, Strategy.ASYNC_STORE, Strategy.ASYNC_AND_SYNC, Strategy.CACHE_THROUGH)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from benchmarks.datasets.trial import Conditions, Trial
 from benchmarks.datasets.trials import IN_TURN, MB, Bench, bench, printed, row_of
 from benchmarks.report import Goal, Report
-from persistence.model import Strategy
+from springline.persistence.model import Strategy
 
 _SEED = 20130105
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.operations import Context, operation
+from springline.spark_jobs.operations import Context, operation
 
 TRANSFORMS = ("bench.parse", "bench.clean", "bench.enrich", "bench.derive", "bench.rotate")
 COUNTS = ("bench.words", "bench.modes", "bench.lengths", "bench.starts")

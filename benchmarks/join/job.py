@@ -15,18 +15,18 @@ import pyarrow as pa
 from benchmarks.join.inputs import fields_of
 from benchmarks.streams.broker import Place
 from benchmarks.streams.running_job import Measured, Pause, Step, run_timed
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.inputs.feeding import send
-from spark_jobs.streaming.inputs.flights import Due
-from spark_jobs.streaming.join.condition import Condition
-from spark_jobs.streaming.join.job import JoinJob
-from spark_jobs.streaming.join.predicate import Relation
-from spark_jobs.streaming.join.reading import Source
-from spark_jobs.streaming.join.routing.controller import Control
-from spark_jobs.streaming.join.steering import explained
-from spark_jobs.streaming.kafka.cluster import Cluster
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.unitlog.report import Report
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.inputs.feeding import send
+from springline.spark_jobs.streaming.inputs.flights import Due
+from springline.spark_jobs.streaming.join.condition import Condition
+from springline.spark_jobs.streaming.join.job import JoinJob
+from springline.spark_jobs.streaming.join.predicate import Relation
+from springline.spark_jobs.streaming.join.reading import Source
+from springline.spark_jobs.streaming.join.routing.controller import Control
+from springline.spark_jobs.streaming.join.steering import explained
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.unitlog.report import Report
 
 PARTITIONS = 2  # of each topic
 _ROUNDS = 40  # in which a topic is read, about

@@ -14,8 +14,8 @@ from benchmarks.join.job import Case, Joined, measure
 from benchmarks.join.peers import Peer, with_duckdb, with_pyspark
 from benchmarks.report import Goal, Report, Row
 from benchmarks.streams.broker import place
-from spark_jobs.streaming.join.routing.controller import Control
-from spark_jobs.streaming.join.routing.strategies import STRATEGIES
+from springline.spark_jobs.streaming.join.routing.controller import Control
+from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
 
 OURS = "heavy-split-work"
 Z = 1.5

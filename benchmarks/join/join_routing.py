@@ -15,13 +15,13 @@ import numpy.typing as npt
 
 from benchmarks.join.inputs import zipf
 from benchmarks.report import Goal, Report, Row
-from spark_jobs.streaming.join.buckets import BUCKETS, bucket_of
-from spark_jobs.streaming.join.forms import PARTS, Piece, Side
-from spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
-from spark_jobs.streaming.join.routing.sketch import TOP, Sketch
-from spark_jobs.streaming.join.routing.strategies import STRATEGIES
-from spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
-from spark_jobs.streaming.join.routing.table import SIDES, Table
+from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_of
+from springline.spark_jobs.streaming.join.forms import PARTS, Piece, Side
+from springline.spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
+from springline.spark_jobs.streaming.join.routing.sketch import TOP, Sketch
+from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
+from springline.spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
+from springline.spark_jobs.streaming.join.routing.table import SIDES, Table
 
 KEYS = 100_000
 THETA = 0.05

@@ -16,8 +16,8 @@ from benchmarks.join.job import PARTITIONS, Case, feed
 from benchmarks.streams.broker import Place
 from benchmarks.streams.running_job import cpu_of
 from benchmarks.streams.spark_peer import rows_of, session_of, started
-from spark_jobs.streaming.kafka.cluster import Cluster
-from spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.kafka.log import Kafka
 
 _BATCHES = 6
 

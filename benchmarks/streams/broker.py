@@ -13,13 +13,13 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
-from persistence.platform import default_cache
-from services.java import find_java
-from services.known import make_servers
-from services.settings import ServiceSettings
-from services.spare import beside
-from services.supervisor import Supervisor
-from spark_jobs.streaming.settings import StreamSettings
+from springline.persistence.platform import default_cache
+from springline.services.java import find_java
+from springline.services.known import make_servers
+from springline.services.settings import ServiceSettings
+from springline.services.spare import beside
+from springline.services.supervisor import Supervisor
+from springline.spark_jobs.streaming.settings import StreamSettings
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from typing import Any
 
 import psutil
 
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.parts import Job
-from spark_jobs.streaming.running.application import run_job
-from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.unitlog.report import Report
-from spark_jobs.streaming.unitlog.versions import Versions
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.parts import Job
+from springline.spark_jobs.streaming.running.application import run_job
+from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.unitlog.report import Report
+from springline.spark_jobs.streaming.unitlog.versions import Versions
 
 _PATIENCE = 300.0
 _POLL = 0.01

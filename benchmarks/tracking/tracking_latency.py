@@ -21,9 +21,9 @@ from confluent_kafka import Producer
 from benchmarks.report import Goal, Report
 from benchmarks.streams.application import running
 from benchmarks.streams.broker import Place, place
-from spark_jobs.streaming.kafka.writing import Sending
-from spark_jobs.streaming.unitlog.log import Letter
-from spark_jobs.streaming.unitlog.report import Report as UnitReport
+from springline.spark_jobs.streaming.kafka.writing import Sending
+from springline.spark_jobs.streaming.unitlog.log import Letter
+from springline.spark_jobs.streaming.unitlog.report import Report as UnitReport
 
 _JOB = "latency"
 _UNITS = 2

@@ -12,11 +12,11 @@ from typing import BinaryIO, cast
 
 import requests
 
-from persistence.backends.alluxio_proxy import AlluxioProxy, Block, Status, Worker, Writing
-from persistence.backends.sender import sending_worker
-from persistence.backends.spec import File
-from persistence.backends.tree import Entry, ListedBackend, checked_below, files_below
-from persistence.errors import StorageUnavailable
+from springline.persistence.backends.alluxio_proxy import AlluxioProxy, Block, Status, Worker, Writing
+from springline.persistence.backends.sender import sending_worker
+from springline.persistence.backends.spec import File
+from springline.persistence.backends.tree import Entry, ListedBackend, checked_below, files_below
+from springline.persistence.errors import StorageUnavailable
 
 _CHUNK = 1 << 20
 _SECONDS = 2.0  # for a worker to say where its blocks lie and whether it is idle

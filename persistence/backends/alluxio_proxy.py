@@ -14,8 +14,8 @@ from urllib.parse import quote, urlsplit
 import requests
 from alluxio import Client, exceptions
 
-from persistence.backends.upload import Upload
-from persistence.errors import StorageFull, StorageUnavailable
+from springline.persistence.backends.upload import Upload
+from springline.persistence.errors import StorageFull, StorageUnavailable
 
 _CONNECT, _ANSWER = 10, 30  # seconds; a worker that died is found out within them
 _CHUNK = 1 << 20

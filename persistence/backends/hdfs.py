@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO, cast
 
-from persistence.backends.hdfs_bytes import HdfsBytes, Writing
-from persistence.backends.hdfs_checksum import FileSum
-from persistence.backends.link import Link, passed
-from persistence.backends.root_mark import NAME, RootMark, never
-from persistence.backends.spec import File, Manifest
-from persistence.backends.tree import Entry, ListedBackend, checked_below, files_below
-from persistence.backends.webhdfs import WebHdfs
-from persistence.errors import StorageFull
+from springline.persistence.backends.hdfs_bytes import HdfsBytes, Writing
+from springline.persistence.backends.hdfs_checksum import FileSum
+from springline.persistence.backends.link import Link, passed
+from springline.persistence.backends.root_mark import NAME, RootMark, never
+from springline.persistence.backends.spec import File, Manifest
+from springline.persistence.backends.tree import Entry, ListedBackend, checked_below, files_below
+from springline.persistence.backends.webhdfs import WebHdfs
+from springline.persistence.errors import StorageFull
 
 
 class HdfsBackend(ListedBackend):

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from hdfs_native import Client
 
-from persistence.backends.webhdfs import refusal
-from persistence.errors import StorageUnavailable
+from springline.persistence.backends.webhdfs import refusal
+from springline.persistence.errors import StorageUnavailable
 
 _PIECES = 16  # to a chunk
 _SECONDS = 60.0  # of one step: a pipeline that lost its DataNode has mended itself by then, or does not

@@ -12,11 +12,11 @@ from typing import BinaryIO, cast
 
 import xxhash
 
-from persistence.backends.link import Link, passed
-from persistence.backends.root_mark import NAME, RootMark, never
-from persistence.backends.spec import Backend, File, Manifest, visible
-from persistence.backends.tree import checked_below
-from persistence.errors import DamagedCopy, InvalidPath, StorageFull, StorageUnavailable
+from springline.persistence.backends.link import Link, passed
+from springline.persistence.backends.root_mark import NAME, RootMark, never
+from springline.persistence.backends.spec import Backend, File, Manifest, visible
+from springline.persistence.backends.tree import checked_below
+from springline.persistence.errors import DamagedCopy, InvalidPath, StorageFull, StorageUnavailable
 
 _CHUNK = 1 << 20
 _SYNC_EVERY = 8 << 20  # bytes of a file that crosses a slow link

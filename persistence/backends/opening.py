@@ -7,12 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from persistence.backends.link import Link
-from persistence.backends.local import LocalBackend
-from persistence.backends.spec import Backend
-from persistence.errors import Misuse, StorageUnavailable
-from persistence.private import private_folder
-from persistence.settings import Settings
+from springline.persistence.backends.link import Link
+from springline.persistence.backends.local import LocalBackend
+from springline.persistence.backends.spec import Backend
+from springline.persistence.errors import Misuse, StorageUnavailable
+from springline.persistence.private import private_folder
+from springline.persistence.settings import Settings
 
 _FORMS = {
     "cache": "file:///an/absolute/folder or alluxio://host:port/folder",
@@ -54,9 +54,9 @@ def _folder(parts: SplitResult, settings: Settings, link: Link | None, in_use: C
 
 
 def _hdfs(parts: SplitResult, settings: Settings, link: Link | None, in_use: Callable[[], bool]) -> Backend:
-    from persistence.backends.hdfs import HdfsBackend
-    from persistence.backends.hdfs_bytes import HdfsBytes
-    from persistence.backends.webhdfs import WebHdfs
+    from springline.persistence.backends.hdfs import HdfsBackend
+    from springline.persistence.backends.hdfs_bytes import HdfsBytes
+    from springline.persistence.backends.webhdfs import WebHdfs
 
     server = f"hdfs://{parts.netloc}"
     web = WebHdfs(
@@ -72,8 +72,8 @@ def _hdfs(parts: SplitResult, settings: Settings, link: Link | None, in_use: Cal
 
 
 def _alluxio(parts: SplitResult, settings: Settings) -> Backend:
-    from persistence.backends.alluxio import AlluxioBackend
-    from persistence.backends.alluxio_proxy import AlluxioProxy
+    from springline.persistence.backends.alluxio import AlluxioBackend
+    from springline.persistence.backends.alluxio_proxy import AlluxioProxy
 
     server = f"alluxio://{parts.netloc}"
     urls = settings.alluxio_proxy or f"http://{parts.hostname}:39999"

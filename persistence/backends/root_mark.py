@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from persistence.errors import StorageUnavailable
+from springline.persistence.errors import StorageUnavailable
 
 NAME = ".springline-store"
 

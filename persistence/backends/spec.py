@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import xxhash
 
-from persistence.errors import StorageUnavailable
+from springline.persistence.errors import StorageUnavailable
 
 _NOWHERE = "@"  # the name of no copy
 

@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 
 import xxhash
 
-from persistence.backends.spec import Backend, File, Manifest, visible
-from persistence.errors import InvalidPath
+from springline.persistence.backends.spec import Backend, File, Manifest, visible
+from springline.persistence.errors import InvalidPath
 
 
 @dataclass(frozen=True, slots=True)

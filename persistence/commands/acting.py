@@ -9,20 +9,20 @@ from typing import Annotated
 
 import typer
 
-from persistence.commands.arguments import Dry, Json, opened, size_of
-from persistence.errors import Misuse, PersistenceError, UnderStoreAway
-from persistence.eviction import Victim
-from persistence.monitoring.logs import about, start_logging
-from persistence.monitoring.measuring import Gauges
-from persistence.monitoring.settings import MonitoringSettings
-from persistence.persister import Outcome
-from persistence.platform import Platform
-from persistence.replacement import evicted_by_hand
-from persistence.restoring import Restored
-from persistence.telling import recovery_row, say_away
-from persistence.terminal import print, print_json
-from persistence.verification import why_away
-from persistence.wording import counted, say_bytes, say_list, say_seconds
+from springline.persistence.commands.arguments import Dry, Json, opened, size_of
+from springline.persistence.errors import Misuse, PersistenceError, UnderStoreAway
+from springline.persistence.eviction import Victim
+from springline.persistence.monitoring.logs import about, start_logging
+from springline.persistence.monitoring.measuring import Gauges
+from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.persistence.persister import Outcome
+from springline.persistence.platform import Platform
+from springline.persistence.replacement import evicted_by_hand
+from springline.persistence.restoring import Restored
+from springline.persistence.telling import recovery_row, say_away
+from springline.persistence.terminal import print, print_json
+from springline.persistence.verification import why_away
+from springline.persistence.wording import counted, say_bytes, say_list, say_seconds
 
 logger = logging.getLogger("springline.persister")
 

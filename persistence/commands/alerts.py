@@ -9,12 +9,12 @@ from datetime import datetime
 from rich.markup import escape
 from rich.table import Table
 
-from persistence.commands.arguments import Json
-from persistence.monitoring.alerts import AlertState, standing_in_all, states_in
-from persistence.monitoring.layers import declared_metrics
-from persistence.monitoring.rules import Rule, Standing, read_rules
-from persistence.monitoring.settings import MonitoringSettings
-from persistence.terminal import console, print_json
+from springline.persistence.commands.arguments import Json
+from springline.persistence.monitoring.alerts import AlertState, standing_in_all, states_in
+from springline.persistence.monitoring.layers import declared_metrics
+from springline.persistence.monitoring.rules import Rule, Standing, read_rules
+from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.persistence.terminal import console, print_json
 
 _JUDGES = {"persistence": "the DAG maintenance", "streams": "the DAG of each stream"}  # by the layer of the metric
 

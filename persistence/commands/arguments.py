@@ -10,11 +10,11 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from persistence.errors import NeverWritten
-from persistence.platform import Platform, open_platform
-from persistence.redacting import redacted
-from persistence.terminal import print
-from persistence.wording import parse_bytes, say_near
+from springline.persistence.errors import NeverWritten
+from springline.persistence.platform import Platform, open_platform
+from springline.persistence.redacting import redacted
+from springline.persistence.terminal import print
+from springline.persistence.wording import parse_bytes, say_near
 
 _NEIGHBOURS = 1000  # datasets among which the one is looked for that was meant
 

@@ -11,14 +11,14 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from persistence import planning
-from persistence.commands.arguments import Json, opened
-from persistence.errors import Misuse
-from persistence.explain import explain as explained
-from persistence.model import Ref
-from persistence.platform import Platform, policy_of
-from persistence.recovery import at_risk as risk_of
-from persistence.telling import (
+from springline.persistence import planning
+from springline.persistence.commands.arguments import Json, opened
+from springline.persistence.errors import Misuse
+from springline.persistence.explain import explain as explained
+from springline.persistence.model import Ref
+from springline.persistence.platform import Platform, policy_of
+from springline.persistence.recovery import at_risk as risk_of
+from springline.persistence.telling import (
     dataset_table,
     recovery_row,
     risk_row,
@@ -28,8 +28,8 @@ from persistence.telling import (
     say_risk,
     worst_moment,
 )
-from persistence.terminal import console, print, print_json
-from persistence.wording import counted, parse_bytes, say_bytes, say_seconds
+from springline.persistence.terminal import console, print, print_json
+from springline.persistence.wording import counted, parse_bytes, say_bytes, say_seconds
 
 _MOST_ROWS = 1000
 

@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from persistence.commands.arguments import Dry, Json, opened
-from persistence.errors import Misuse
-from persistence.platform import Platform
-from persistence.proof import Bounds, ProofPlan
-from persistence.prover import Proof, Verdict
-from persistence.terminal import print, print_json
-from persistence.wording import say_known
+from springline.persistence.commands.arguments import Dry, Json, opened
+from springline.persistence.errors import Misuse
+from springline.persistence.platform import Platform
+from springline.persistence.proof import Bounds, ProofPlan
+from springline.persistence.prover import Proof, Verdict
+from springline.persistence.terminal import print, print_json
+from springline.persistence.wording import say_known
 
 _ALL = Bounds(0, 0.0)
 

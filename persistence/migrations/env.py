@@ -1,8 +1,8 @@
-"""Runs the migrations on the connection that `persistence.database` hands over."""
+"""Runs the migrations on the connection that `springline.persistence.database` hands over."""
 
 from alembic import context
 
-from persistence.schema import metadata
+from springline.persistence.schema import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

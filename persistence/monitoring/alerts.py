@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from persistence.monitoring.metric import Meter, Reading
-from persistence.monitoring.metrics import ALERT
-from persistence.monitoring.rules import Judgement, Rule, Severity, Standing, judge
-from persistence.private import private_folder
+from springline.persistence.monitoring.metric import Meter, Reading
+from springline.persistence.monitoring.metrics import ALERT
+from springline.persistence.monitoring.rules import Judgement, Rule, Severity, Standing, judge
+from springline.persistence.private import private_folder
 
 _LEVELS = {Severity.CRITICAL: logging.ERROR, Severity.WARNING: logging.WARNING, Severity.INFO: logging.INFO}
 

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
 
-from persistence.monitoring.metric import Metric, by_name
+from springline.persistence.monitoring.metric import Metric, by_name
 
 LAYERS: Mapping[str, str] = MappingProxyType(
-    {"persistence": "persistence.monitoring.metrics", "streams": "spark_jobs.streaming.running.metrics"}
+    {
+        "persistence": "springline.persistence.monitoring.metrics",
+        "streams": "springline.spark_jobs.streaming.running.metrics",
+    }
 )  # by the first word of the metrics' names, the module that declares them as METRICS
 
 

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TextIO
 
-from persistence.monitoring.settings import MonitoringSettings
-from persistence.redacting import redacted
-from persistence.visible_text import json_text, visible
+from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.persistence.redacting import redacted
+from springline.persistence.visible_text import json_text, visible
 
 LOGGER = "springline"  # the loggers of the platform are those below it
 

@@ -7,10 +7,10 @@ from contextlib import suppress
 
 from sqlalchemy import select
 
-from persistence import schema
-from persistence.errors import CatalogUnavailable
-from persistence.monitoring.metric import Reading
-from persistence.monitoring.metrics import (
+from springline.persistence import schema
+from springline.persistence.errors import CatalogUnavailable
+from springline.persistence.monitoring.metric import Reading
+from springline.persistence.monitoring.metrics import (
     BROKEN_RATIO,
     CACHE_BYTES,
     CACHE_CAPACITY,
@@ -23,9 +23,9 @@ from persistence.monitoring.metrics import (
     RISK_UNPROVEN_BYTES,
     broken_ratio,
 )
-from persistence.platform import Platform
-from persistence.risk_samples import shares_of
-from persistence.schema import db_now, generation
+from springline.persistence.platform import Platform
+from springline.persistence.risk_samples import shares_of
+from springline.persistence.schema import db_now, generation
 
 _SECONDS = 10.0
 _JUDGED_WITHIN = 86400.0  # seconds

@@ -17,9 +17,9 @@ from openlineage.client.generated.parent_run import Job as ParentJob
 from openlineage.client.generated.parent_run import ParentRunFacet
 from openlineage.client.generated.parent_run import Run as ParentRun
 
-from persistence.model import Dataset, Origin, Phase, Ref
-from persistence.redacting import redacted
-from persistence.transitions import Event
+from springline.persistence.model import Dataset, Origin, Phase, Ref
+from springline.persistence.redacting import redacted
+from springline.persistence.transitions import Event
 
 PRODUCER = "urn:springline"
 FACET = "springline_persistence"

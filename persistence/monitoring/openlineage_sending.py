@@ -11,10 +11,10 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from persistence.model import Dataset
-from persistence.monitoring.settings import MonitoringSettings
-from persistence.redacting import redacted
-from persistence.transitions import Event
+from springline.persistence.model import Dataset
+from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.persistence.redacting import redacted
+from springline.persistence.transitions import Event
 
 _MOST_WAITING = 10_000  # events; beyond them new ones are dropped
 _SEND_SECONDS = 5.0
@@ -27,7 +27,9 @@ class Lineage:
     """Takes events while there are so many waiting at most, and sends them one after another."""
 
     def __init__(self, settings: MonitoringSettings, policy: str = "") -> None:
-        from persistence.monitoring.openlineage_events import Events  # half a second: only where events are wanted
+        from springline.persistence.monitoring.openlineage_events import (
+            Events,  # half a second: only where events are wanted
+        )
 
         self.events = Events(settings.openlineage_namespace, policy)
         self._transport = _transport(settings)

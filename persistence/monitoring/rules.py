@@ -10,9 +10,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from persistence.errors import BadRules
-from persistence.monitoring.layers import LAYERS
-from persistence.monitoring.metric import Kind, Metric, Reading
+from springline.persistence.errors import BadRules
+from springline.persistence.monitoring.layers import LAYERS
+from springline.persistence.monitoring.metric import Kind, Metric, Reading
 
 _KEYS = {"metric", "where", "above", "below", "for", "severity", "words"}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field, SecretStr, field_validator
 
-from persistence.profile import ProfiledSettings, checkout
+from springline.persistence.profile import ProfiledSettings, project_folder
 
 
 class MonitoringSettings(ProfiledSettings):
@@ -44,7 +44,7 @@ class MonitoringSettings(ProfiledSettings):
     @property
     def rules(self) -> Path:
         """The file of the rules of alerts."""
-        return (self.alerts or checkout() / "alerts.toml").expanduser().resolve()
+        return (self.alerts or project_folder() / "alerts.toml").expanduser().resolve()
 
     @property
     def alerts_folder(self) -> Path:

@@ -15,16 +15,16 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from spark_jobs.streaming.errors import BadRange, UnknownJob
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import tracked_job_of
-from spark_jobs.streaming.running.watching import look
-from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.tracking.completeness import NeverTracked, completeness_of
-from spark_jobs.streaming.tracking.failures import failures_within
-from spark_jobs.streaming.unitlog.log import Log
-from spark_jobs.streaming.windows.clause import instant
-from springline_airflow.opening import opened_log
+from springline.airflow.opening import opened_log
+from springline.spark_jobs.streaming.errors import BadRange, UnknownJob
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.jobs import tracked_job_of
+from springline.spark_jobs.streaming.running.watching import look
+from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.tracking.completeness import NeverTracked, completeness_of
+from springline.spark_jobs.streaming.tracking.failures import failures_within
+from springline.spark_jobs.streaming.unitlog.log import Log
+from springline.spark_jobs.streaming.windows.clause import instant
 
 _SHOWN = 5  # records that were given up, in words
 _NOT_GIVEN = ("", "None", "null")  # what a template may come to
@@ -189,7 +189,7 @@ class CompletenessOperator(BaseOperator):
             more = f", and {count - len(shown):,} more" if count > len(shown) else ""
             raise AirflowFailException(
                 f"{self.job}: {count:,} records up to {_said(awaited.end)} were lost: {', '.join(shown)}{more}; "
-                f"python -m spark_jobs tracking failed {self.job} shows them"
+                f"python -m springline.spark_jobs tracking failed {self.job} shows them"
             )
 
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import URL
 
-from persistence.errors import Misuse
+from springline.persistence.errors import Misuse
 
 SPARK = "springline_spark"
 CATALOG = "springline_catalog"

@@ -9,12 +9,12 @@ from typing import Any
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from persistence.errors import Irrecoverable
-from persistence.model import Dataset, Strategy
-from spark_jobs.errors import BadParameter, FaultyOperation, QualityStop
-from spark_jobs.operations import RegisteredOperation
-from springline_airflow.opening import opened
-from springline_airflow.runs import origin_of
+from springline.airflow.opening import opened
+from springline.airflow.runs import origin_of
+from springline.persistence.errors import Irrecoverable
+from springline.persistence.model import Dataset, Strategy
+from springline.spark_jobs.errors import BadParameter, FaultyOperation, QualityStop
+from springline.spark_jobs.operations import RegisteredOperation
 
 Produce = Callable[..., Dataset]
 OpenPlatform = Callable[[str], AbstractContextManager[Any]]
@@ -27,7 +27,7 @@ _STRATEGY = f"{{{{ params.get('strategy') or '{Strategy.ASYNC_AND_SYNC}' }}}}"
 
 
 def _produce(*args: Any, **kwargs: Any) -> Dataset:
-    from spark_jobs.produce import produce  # takes Spark with it: only when a task runs
+    from springline.spark_jobs.produce import produce  # takes Spark with it: only when a task runs
 
     made: Dataset = produce(*args, **kwargs)
     return made

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
-from persistence.catalog import Catalog
-from persistence.monitoring.openlineage_sending import Lineage, open_lineage
-from persistence.monitoring.settings import MonitoringSettings
-from persistence.redacting import redacted
-from springline_airflow.opening import opened_catalog
-from springline_airflow.pools import make_missing
-from springline_airflow.postgres import name_codes
-from springline_airflow.runs import origin_of
+from springline.airflow.opening import opened_catalog
+from springline.airflow.pools import make_missing
+from springline.airflow.postgres import name_codes
+from springline.airflow.runs import origin_of
+from springline.persistence.catalog import Catalog
+from springline.persistence.monitoring.openlineage_sending import Lineage, open_lineage
+from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.persistence.redacting import redacted
 
 if TYPE_CHECKING:
     from openlineage.client.event_v2 import RunEvent
 
-    from persistence.monitoring.openlineage_events import Events
+    from springline.persistence.monitoring.openlineage_events import Events
 
 logger = logging.getLogger("springline.openlineage")
 

@@ -11,8 +11,8 @@ from urllib.parse import quote
 from airflow.sdk.log import mask_secret
 from sqlalchemy.engine import make_url
 
-from persistence.monitoring.settings import MonitoringSettings
-from persistence.settings import Settings
+from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.persistence.settings import Settings
 
 _LEAST = 4  # letters; a shorter word would be masked all over the place
 _TOKEN = re.compile(r";token=([^;]+)")

@@ -8,9 +8,9 @@ from types import ModuleType
 
 from airflow.sdk.configuration import conf
 
-from persistence.monitoring.metric import PREFIX, Kind, Meter, Metric, NoMeter
-from persistence.monitoring.settings import MonitoringSettings
-from persistence.monitoring.telemetry import open_meter
+from springline.persistence.monitoring.metric import PREFIX, Kind, Meter, Metric, NoMeter
+from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.persistence.monitoring.telemetry import open_meter
 
 _SWITCHES = ("otel_on", "statsd_on", "statsd_datadog_enabled")
 

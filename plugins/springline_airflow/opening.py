@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from persistence.catalog import Catalog
-from persistence.platform import Platform, open_platform
-from persistence.runner import NoRunner
-from persistence.settings import Settings
-from springline_airflow.connections import defined, overrides, spark_remote
-from springline_airflow.masking import mask
-from springline_airflow.metering import task_meter
+from springline.airflow.connections import defined, overrides, spark_remote
+from springline.airflow.masking import mask
+from springline.airflow.metering import task_meter
+from springline.persistence.catalog import Catalog
+from springline.persistence.platform import Platform, open_platform
+from springline.persistence.runner import NoRunner
+from springline.persistence.settings import Settings
 
 if TYPE_CHECKING:
-    from spark_jobs.runner import SparkRunner
-    from spark_jobs.streaming.unitlog.log import Log
+    from springline.spark_jobs.runner import SparkRunner
+    from springline.spark_jobs.streaming.unitlog.log import Log
 
 
 @contextmanager
@@ -47,8 +47,8 @@ def opened_catalog(who: str) -> Iterator[Catalog]:
 
 def opened_log() -> AbstractContextManager[Log]:
     """What the streams' topics hold."""
-    from spark_jobs.streaming.kafka.log import Kafka  # takes its client with it: only when a task runs
-    from spark_jobs.streaming.settings import StreamSettings
+    from springline.spark_jobs.streaming.kafka.log import Kafka  # takes its client with it: only when a task runs
+    from springline.spark_jobs.streaming.settings import StreamSettings
 
     return closing(Kafka(StreamSettings().cluster))
 
@@ -62,8 +62,8 @@ def _settings(remote: str = "") -> Settings:
 
 def spark_runner() -> SparkRunner:
     """Runs operations on the Spark that the connection names, else on the one of the settings."""
-    from spark_jobs.runner import make_runner  # takes Spark with it: only when a task runs
-    from spark_jobs.settings import JobSettings
+    from springline.spark_jobs.runner import make_runner  # takes Spark with it: only when a task runs
+    from springline.spark_jobs.settings import JobSettings
 
     remote = spark_remote(defined)
     return make_runner(JobSettings(spark_remote=remote) if remote else JobSettings())

@@ -10,9 +10,9 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
-from persistence.monitoring.measuring import Gauges
-from springline_airflow.opening import opened
-from springline_airflow.triggers import QueueTrigger
+from springline.airflow.opening import opened
+from springline.airflow.triggers import QueueTrigger
+from springline.persistence.monitoring.measuring import Gauges
 
 OpenPlatform = Callable[[str], AbstractContextManager[Any]]
 
@@ -110,7 +110,7 @@ class MaintenanceOperator(BaseOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Do it, and say what was done."""
-        from springline_airflow.upkeep import ACTIONS
+        from springline.airflow.upkeep import ACTIONS
 
         with self._open_platform(f"maintenance task, {self.action}") as platform:
             report = ACTIONS[self.action](platform)

@@ -9,15 +9,15 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from persistence.model import Dataset, Strategy
-from persistence.platform import Platform
-from spark_jobs.streaming.errors import BadRange, MessagesGone
-from spark_jobs.streaming.jobs import windows_job_of
-from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.unitlog.log import Log
-from spark_jobs.streaming.windows.errors import BadQuery
-from springline_airflow.opening import opened_log, without_runner
-from springline_airflow.runs import origin_of
+from springline.airflow.opening import opened_log, without_runner
+from springline.airflow.runs import origin_of
+from springline.persistence.model import Dataset, Strategy
+from springline.persistence.platform import Platform
+from springline.spark_jobs.streaming.errors import BadRange, MessagesGone
+from springline.spark_jobs.streaming.jobs import windows_job_of
+from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.unitlog.log import Log
+from springline.spark_jobs.streaming.windows.errors import BadQuery
 
 
 class StreamRangeOperator(BaseOperator):
@@ -54,7 +54,7 @@ class StreamRangeOperator(BaseOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Make the generation, or find that a failed try made it."""
-        from spark_jobs.streaming.results.ranges import Span, asked_of, write_range  # takes numba with it
+        from springline.spark_jobs.streaming.results.ranges import Span, asked_of, write_range  # takes numba with it
 
         settings = StreamSettings()
         job = windows_job_of(settings.declarations, self.job)

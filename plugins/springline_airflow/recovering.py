@@ -9,11 +9,11 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from persistence.errors import InvalidPath, Irrecoverable, UnknownDataset
-from persistence.explain import find
-from persistence.model import Phase
-from persistence.platform import Platform
-from springline_airflow.opening import opened
+from springline.airflow.opening import opened
+from springline.persistence.errors import InvalidPath, Irrecoverable, UnknownDataset
+from springline.persistence.explain import find
+from springline.persistence.model import Phase
+from springline.persistence.platform import Platform
 
 DAG_ID = "recover"
 

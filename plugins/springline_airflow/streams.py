@@ -13,17 +13,26 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from persistence.monitoring.settings import MonitoringSettings
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import as_windows, job_of
-from spark_jobs.streaming.parts import Job
-from spark_jobs.streaming.running.metrics import RESTARTS
-from spark_jobs.streaming.running.monitoring import Monitor
-from spark_jobs.streaming.running.supervision import Limits, Verdict, decide, end, launch, note_start, renew, starts_of
-from spark_jobs.streaming.running.watching import look
-from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.windows.registry import Registry
-from springline_airflow.metering import task_meter, trigger_meter
+from springline.airflow.metering import task_meter, trigger_meter
+from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.jobs import as_windows, job_of
+from springline.spark_jobs.streaming.parts import Job
+from springline.spark_jobs.streaming.running.metrics import RESTARTS
+from springline.spark_jobs.streaming.running.monitoring import Monitor
+from springline.spark_jobs.streaming.running.supervision import (
+    Limits,
+    Verdict,
+    decide,
+    end,
+    launch,
+    note_start,
+    renew,
+    starts_of,
+)
+from springline.spark_jobs.streaming.running.watching import look
+from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.windows.registry import Registry
 
 LEASE_SECONDS = 900.0  # an application ends by itself when no trigger has looked for so long
 

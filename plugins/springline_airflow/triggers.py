@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from springline_airflow.opening import Queue, open_queue
+from springline.airflow.opening import Queue, open_queue
 
 
 class QueueTrigger(BaseTrigger):

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from persistence.errors import StorageUnavailable, UnderStoreAway
-from persistence.monitoring.alerts import Alerts
-from persistence.monitoring.measuring import readings
-from persistence.monitoring.metric import by_name
-from persistence.monitoring.metrics import METRICS
-from persistence.monitoring.rules import read_rules
-from persistence.monitoring.settings import MonitoringSettings
-from persistence.platform import Platform
-from persistence.telling import say_away
+from springline.persistence.errors import StorageUnavailable, UnderStoreAway
+from springline.persistence.monitoring.alerts import Alerts
+from springline.persistence.monitoring.measuring import readings
+from springline.persistence.monitoring.metric import by_name
+from springline.persistence.monitoring.metrics import METRICS
+from springline.persistence.monitoring.rules import read_rules
+from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.persistence.platform import Platform
+from springline.persistence.telling import say_away
 
 Report = dict[str, Any]
 

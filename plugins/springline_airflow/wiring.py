@@ -7,8 +7,8 @@ from typing import Any
 
 from airflow.sdk import TaskGroup
 
-from spark_jobs.operations import RegisteredOperation, Registry
-from springline_airflow.datasets import DatasetOperator
+from springline.airflow.datasets import DatasetOperator
+from springline.spark_jobs.operations import RegisteredOperation, Registry
 
 
 def dataset_tasks(registry: Registry, prefix: str, **common: Any) -> dict[str, DatasetOperator]:

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from persistence.platform import Platform, open_platform
-from persistence.runner import NoRunner
-from persistence.telling import dataset_table, say_risk, worst_moment
-from persistence.wording import counted, say_seconds
-from services.airflow_api import AirflowApi
-from services.demo import streams
-from services.demo.progress import RunProgress
-from services.demo.terminal import main, say
-from services.demo.workflow import (
+from springline.persistence.platform import Platform, open_platform
+from springline.persistence.runner import NoRunner
+from springline.persistence.telling import dataset_table, say_risk, worst_moment
+from springline.persistence.wording import counted, say_seconds
+from springline.services.airflow_api import AirflowApi
+from springline.services.demo import streams
+from springline.services.demo.progress import RunProgress
+from springline.services.demo.terminal import main, say
+from springline.services.demo.workflow import (
     DAG_ID,
     DAYS,
     FILES,
@@ -29,12 +29,12 @@ from services.demo.workflow import (
     run_days,
     standing,
 )
-from services.known import servers_to_start
-from services.servers.airflow import USER, password
-from services.supervisor import Supervisor
-from spark_jobs.landing import land
-from spark_jobs.settings import JobSettings
-from spark_jobs.streaming.settings import StreamSettings
+from springline.services.known import servers_to_start
+from springline.services.servers.airflow import USER, password
+from springline.services.supervisor import Supervisor
+from springline.spark_jobs.landing import land
+from springline.spark_jobs.settings import JobSettings
+from springline.spark_jobs.streaming.settings import StreamSettings
 
 
 def run(console: Console) -> None:
@@ -118,8 +118,8 @@ def say_where(address: str, home: Path) -> str:
         f"  workflow       {address}/dags/{DAG_ID}\n"
         f"  streams        {address}/plugin/springline-streams\n"
         f"  lineage        {address}/plugin/springline-lineage\n"
-        f"Ask why:         .venv/bin/python -m persistence explain etl/{DAYS[0]}/clean\n"
-        f"Watch streams:   .venv/bin/python -m spark_jobs streams"
+        f"Ask why:         .venv/bin/python -m springline.persistence explain etl/{DAYS[0]}/clean\n"
+        f"Watch streams:   .venv/bin/python -m springline.spark_jobs streams"
     )
 
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from services.airflow_api import TaskState
-from services.errors import NotReady
-from services.log_files import one_line
+from springline.services.airflow_api import TaskState
+from springline.services.errors import NotReady
+from springline.services.log_files import one_line
 
 _MOST_TASKS = 3  # that are told one by one
 

@@ -9,18 +9,18 @@ from itertools import count
 
 from rich.console import Console
 
-from persistence.model import Ref
-from persistence.platform import Platform, open_platform
-from persistence.runner import NoRunner
-from persistence.wording import counted, say_bytes
-from services.airflow_api import AirflowApi, TaskState
-from services.demo import streams
-from services.demo.harm import group_of, lose, wipe
-from services.demo.healing import Damage, Healing, healing_table
-from services.demo.progress import RunProgress
-from services.demo.terminal import main, say
-from services.demo.waiting import comes_true
-from services.demo.workflow import (
+from springline.persistence.model import Ref
+from springline.persistence.platform import Platform, open_platform
+from springline.persistence.runner import NoRunner
+from springline.persistence.wording import counted, say_bytes
+from springline.services.airflow_api import AirflowApi, TaskState
+from springline.services.demo import streams
+from springline.services.demo.harm import group_of, lose, wipe
+from springline.services.demo.healing import Damage, Healing, healing_table
+from springline.services.demo.progress import RunProgress
+from springline.services.demo.terminal import main, say
+from springline.services.demo.waiting import comes_true
+from springline.services.demo.workflow import (
     DAG_ID,
     DAYS,
     FILES,
@@ -32,15 +32,15 @@ from services.demo.workflow import (
     run_days,
     standing,
 )
-from services.errors import ServiceError
-from services.known import servers_to_start
-from services.servers.airflow import USER, password
-from services.supervisor import Supervisor
-from spark_jobs.streaming.inputs.feeding import Source
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.running.supervision import end
-from spark_jobs.streaming.running.watching import Seen, look
-from spark_jobs.streaming.settings import StreamSettings
+from springline.services.errors import ServiceError
+from springline.services.known import servers_to_start
+from springline.services.servers.airflow import USER, password
+from springline.services.supervisor import Supervisor
+from springline.spark_jobs.streaming.inputs.feeding import Source
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.running.supervision import end
+from springline.spark_jobs.streaming.running.watching import Seen, look
+from springline.spark_jobs.streaming.settings import StreamSettings
 
 DAY = DAYS[0]
 LINES = streams.Feed(streams.LINES, Source.LINES, 12_000, 50, 800.0, again=True)
@@ -73,7 +73,7 @@ def run(console: Console) -> None:
         f"  who made it again      {address}/dags/{MAINTENANCE}\n"
         f"  the restarted stream   {address}/plugin/springline-streams\n"
         f"  who restarted it       {address}/dags/{streams.dag_of(streams.WORDS)}\n"
-        f"What happened to one:    .venv/bin/python -m persistence explain {FILES}{DAY}/clean",
+        f"What happened to one:    .venv/bin/python -m springline.persistence explain {FILES}{DAY}/clean",
         highlight=False,
     )
 

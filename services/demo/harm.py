@@ -10,10 +10,10 @@ from pathlib import Path
 
 import psutil
 
-from persistence.backends.spec import Backend
-from persistence.errors import StorageUnavailable
-from services.errors import ServiceError
-from spark_jobs.streaming.running.watching import Seen
+from springline.persistence.backends.spec import Backend
+from springline.persistence.errors import StorageUnavailable
+from springline.services.errors import ServiceError
+from springline.spark_jobs.streaming.running.watching import Seen
 
 
 def group_of(seen: Seen) -> int:

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from rich import box
 from rich.table import Table
 
-from persistence.catalog import Catalog
-from persistence.model import Moment, Ref
-from persistence.transitions import Event
-from persistence.wording import counted, say_seconds
-from services.demo.streams import FLIGHTS, LINES, WORDS, say_state
-from services.errors import ServiceError
-from spark_jobs.streaming.jobs import job_of
-from spark_jobs.streaming.running.watching import look
-from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.tracking.completeness import completeness_of
-from spark_jobs.streaming.unitlog.log import Log
+from springline.persistence.catalog import Catalog
+from springline.persistence.model import Moment, Ref
+from springline.persistence.transitions import Event
+from springline.persistence.wording import counted, say_seconds
+from springline.services.demo.streams import FLIGHTS, LINES, WORDS, say_state
+from springline.services.errors import ServiceError
+from springline.spark_jobs.streaming.jobs import job_of
+from springline.spark_jobs.streaming.running.watching import look
+from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.tracking.completeness import completeness_of
+from springline.spark_jobs.streaming.unitlog.log import Log
 
 CACHE, STREAM, LINES_OF, COUNTS = "cache", f"stream {WORDS}", f"lines of {WORDS}", f"counts of {WORDS}"
 _THINGS = (CACHE, STREAM, LINES_OF, COUNTS)

@@ -9,8 +9,8 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from persistence.wording import say_bytes
-from spark_jobs.streaming.running.watching import Seen
+from springline.persistence.wording import say_bytes
+from springline.spark_jobs.streaming.running.watching import Seen
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from services.airflow_api import TaskState
+from springline.services.airflow_api import TaskState
 
 ENDED = frozenset({"success", "failed", "upstream_failed", "skipped", "removed"})
 _AGAIN_SECONDS = 10.0  # between two lines about the same thing, where there is no terminal

@@ -15,20 +15,27 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from persistence.platform import Platform
-from services.airflow_api import AirflowApi
-from services.demo.outcome import Outcome, counts_of, join_outcome, streams_table, tracked_outcome, windows_outcome
-from services.demo.progress import RunProgress
-from services.demo.waiting import comes_true
-from services.demo.workflow import STATES, standing
-from services.errors import ServiceError
-from spark_jobs.streaming.inputs.feeding import Source, messages_of, send
-from spark_jobs.streaming.jobs import windows_job_of
-from spark_jobs.streaming.join.steering import explained
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.results.tailing import newest
-from spark_jobs.streaming.running.watching import Seen, look
-from spark_jobs.streaming.settings import StreamSettings
+from springline.persistence.platform import Platform
+from springline.services.airflow_api import AirflowApi
+from springline.services.demo.outcome import (
+    Outcome,
+    counts_of,
+    join_outcome,
+    streams_table,
+    tracked_outcome,
+    windows_outcome,
+)
+from springline.services.demo.progress import RunProgress
+from springline.services.demo.waiting import comes_true
+from springline.services.demo.workflow import STATES, standing
+from springline.services.errors import ServiceError
+from springline.spark_jobs.streaming.inputs.feeding import Source, messages_of, send
+from springline.spark_jobs.streaming.jobs import windows_job_of
+from springline.spark_jobs.streaming.join.steering import explained
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.results.tailing import newest
+from springline.spark_jobs.streaming.running.watching import Seen, look
+from springline.spark_jobs.streaming.settings import StreamSettings
 
 FLIGHTS, WORDS, SHIPPING = "flights", "words", "shipping"
 JOBS = {FLIGHTS: "map", WORDS: "split", SHIPPING: "route"}  # each with its first stage
@@ -205,7 +212,7 @@ def await_states(platform: Platform, console: Console, patience: float = 90) -> 
     if left := missing():
         console.print(f"  states of {', '.join(left)} are still to be saved …", highlight=False)
     if not comes_true(lambda: not missing(), patience) and (left := missing()):
-        console.print(f"  no state of {', '.join(left)} was saved yet: see `python -m spark_jobs streams`")
+        console.print(f"  no state of {', '.join(left)} was saved yet: see `python -m springline.spark_jobs streams`")
 
 
 def rows_of(seen: Seen) -> int:

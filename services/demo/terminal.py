@@ -9,14 +9,14 @@ from collections.abc import Callable
 from pydantic_settings import SettingsError
 from rich.console import Console
 
-from persistence.errors import PersistenceError
-from persistence.redacting import redacted
-from persistence.terminal import Terminal
-from services.demo.failure import told_error
-from services.errors import ServiceError
-from services.log_files import fresh, one_line
-from services.settings import ServiceSettings
-from spark_jobs.errors import SparkJobsError
+from springline.persistence.errors import PersistenceError
+from springline.persistence.redacting import redacted
+from springline.persistence.terminal import Terminal
+from springline.services.demo.failure import told_error
+from springline.services.errors import ServiceError
+from springline.services.log_files import fresh, one_line
+from springline.services.settings import ServiceSettings
+from springline.spark_jobs.errors import SparkJobsError
 
 _AGAIN = "`make stop` ends all that was started; the same command again goes on from there."
 

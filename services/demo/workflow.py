@@ -10,17 +10,17 @@ from pathlib import Path
 
 from rich.console import Console
 
-from persistence.model import Dataset, Phase
-from persistence.platform import Platform
-from persistence.wording import say_seconds
-from services.airflow_api import AirflowApi
-from services.demo.failure import log_line, told_failure
-from services.demo.progress import RunProgress
-from services.demo.waiting import Patience, comes_true
-from services.errors import ServiceError
-from services.log_files import last_error
-from services.settings import ServiceSettings
-from services.supervisor import Supervisor
+from springline.persistence.model import Dataset, Phase
+from springline.persistence.platform import Platform
+from springline.persistence.wording import say_seconds
+from springline.services.airflow_api import AirflowApi
+from springline.services.demo.failure import log_line, told_failure
+from springline.services.demo.progress import RunProgress
+from springline.services.demo.waiting import Patience, comes_true
+from springline.services.errors import ServiceError
+from springline.services.log_files import last_error
+from springline.services.settings import ServiceSettings
+from springline.services.supervisor import Supervisor
 
 DAG_ID, PERSISTER, MAINTENANCE = "etl_lineage", "persister", "maintenance"
 DAYS = tuple(date(2013, 1, 5) + timedelta(days=n) for n in range(3))
@@ -77,7 +77,7 @@ def run_days(
                 raise ServiceError(
                     f"no task of {DAG_ID} has changed its state for {say_seconds(patience)}; runs: "
                     f"{', '.join(f'{run_id} is {state}' for run_id, state in sorted(runs.items())) or 'none'}. "
-                    "`python -m services logs airflow` tells what its parts are at"
+                    "`python -m springline.services logs airflow` tells what its parts are at"
                 )
             time.sleep(1)
     if "failed" in runs.values():
@@ -114,7 +114,7 @@ def await_queue(platform: Platform, console: Console, check: Callable[[], None],
     if not comes_true(empty, patience, lambda: depth):
         raise ServiceError(
             f"{depth} datasets still want persisting, and none was persisted for {say_seconds(patience)}:"
-            " `python -m persistence status` tells which; the persister's log is in Airflow"
+            " `python -m springline.persistence status` tells which; the persister's log is in Airflow"
         )
     console.print("  the queue is empty", highlight=False)
 

@@ -17,14 +17,14 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from persistence.profile import checkout
-from services.airflow_api import AirflowApi
-from services.java import find_java
-from services.private import write_private_once
-from services.server import ANSWER_SECONDS, Once, Process, Server
-from services.servers.postgres import url
-from services.settings import ServiceSettings
-from services.user_code import check_dag_folder, dag_settings, python_path
+from springline.persistence.profile import import_root, project_folder
+from springline.services.airflow_api import AirflowApi
+from springline.services.java import find_java
+from springline.services.private import write_private_once
+from springline.services.server import ANSWER_SECONDS, Once, Process, Server
+from springline.services.servers.postgres import url
+from springline.services.settings import ServiceSettings
+from springline.services.user_code import check_dag_folder, dag_settings, python_path
 
 USER = "admin"
 _PASSWORDS = "simple_auth_manager_passwords.json.generated"
@@ -62,7 +62,6 @@ def airflow(settings: ServiceSettings) -> Server:
 
 def environment(settings: ServiceSettings, folder: Path, address: str) -> dict[str, str]:
     """Airflow's settings, and what the tasks that it runs need."""
-    root = checkout()
     path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
     spark = f'{{"conn_type": "spark_connect", "host": "sc://127.0.0.1", "port": {settings.connect_port}}}'
     return {
@@ -72,13 +71,12 @@ def environment(settings: ServiceSettings, folder: Path, address: str) -> dict[s
         "AIRFLOW__API__HOST": "127.0.0.1",
         "AIRFLOW__API__INSTANCE_NAME": "Springline",
         "AIRFLOW__API__PORT": str(settings.airflow_port),
-        **dag_settings(os.environ, root / "dags"),
+        **dag_settings(os.environ, project_folder() / "dags"),
         # With another port than 8080 every task fails without this one: it is not derived from the port.
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{address}/execution/",
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         # The executor has slots beyond those of the default pool: a persister never waits for one.
         "AIRFLOW__CORE__PARALLELISM": str(settings.airflow_parallelism + RESERVED_SLOTS),
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(root / "plugins"),
         "AIRFLOW__DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "2",
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "60",
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
@@ -92,7 +90,7 @@ def environment(settings: ServiceSettings, folder: Path, address: str) -> dict[s
         "AIRFLOW_CONN_SPRINGLINE_SPARK": spark,
         **find_java(os.environ, settings.home).environment(path),  # streams bring a Spark of their own
         "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": python_path(os.environ, (root, root / "plugins")),
+        "PYTHONPATH": python_path(os.environ, import_root()),
         "SPRINGLINE_HOME": str(settings.home),
         "SPRINGLINE_KAFKA": os.environ.get("SPRINGLINE_KAFKA", f"127.0.0.1:{settings.kafka_port}"),
     }

@@ -7,11 +7,11 @@ import os
 from functools import partial
 from pathlib import Path
 
-from services.alluxio_api import missing
-from services.jars import Jars
-from services.java import Java, find_java, spark_home
-from services.server import Once, Process, Server
-from services.settings import ServiceSettings, conf
+from springline.services.alluxio_api import missing
+from springline.services.jars import Jars
+from springline.services.java import Java, find_java, spark_home
+from springline.services.server import Once, Process, Server
+from springline.services.settings import ServiceSettings, conf
 
 _HOST = "127.0.0.1"
 _PORTS_EACH = 5  # of a worker: RPC, pages; of its job worker: RPC, data, pages

@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from services.jars import Jars
-from services.java import Java, find_java
-from services.server import ANSWER_SECONDS, Once, Process, Server
-from services.settings import ServiceSettings, conf
+from springline.services.jars import Jars
+from springline.services.java import Java, find_java
+from springline.services.server import ANSWER_SECONDS, Once, Process, Server
+from springline.services.settings import ServiceSettings, conf
 
 _SERVER = "org.apache.hadoop.hdfs.server"
 _PORTS_EACH = 3  # of a DataNode: data, IPC, HTTP

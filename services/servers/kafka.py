@@ -7,11 +7,11 @@ import hashlib
 import os
 from functools import partial
 
-from services.jars import Jars
-from services.java import Java, find_java
-from services.ports import listens
-from services.server import ANSWER_SECONDS, Once, Process, Server
-from services.settings import ServiceSettings, conf
+from springline.services.jars import Jars
+from springline.services.java import Java, find_java
+from springline.services.ports import listens
+from springline.services.server import ANSWER_SECONDS, Once, Process, Server
+from springline.services.settings import ServiceSettings, conf
 
 
 def kafka(settings: ServiceSettings) -> Server:

@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
-from services.errors import NoProgram
-from services.private import write_private, write_private_once
-from services.server import Once, Process, Server
-from services.settings import ServiceSettings, conf
+from springline.services.errors import NoProgram
+from springline.services.private import write_private, write_private_once
+from springline.services.server import Once, Process, Server
+from springline.services.settings import ServiceSettings, conf
 
 USER = "springline"
 DATABASES = ("springline", "airflow")

@@ -8,11 +8,11 @@ import sys
 import urllib.request
 from functools import partial
 
-from persistence.profile import checkout
-from services.java import find_java, spark_home
-from services.server import ANSWER_SECONDS, Process, Server
-from services.settings import ServiceSettings
-from spark_jobs.class_archive import sharing
+from springline.persistence.profile import import_root
+from springline.services.java import find_java, spark_home
+from springline.services.server import ANSWER_SECONDS, Process, Server
+from springline.services.settings import ServiceSettings
+from springline.spark_jobs.class_archive import sharing
 
 _DEPLOY = "org.apache.spark.deploy"
 
@@ -58,7 +58,7 @@ def spark(settings: ServiceSettings) -> Server:
             "SPARK_DAEMON_MEMORY": settings.spark_heap,
             "SPARK_DAEMON_JAVA_OPTS": f"-XX:+UseSerialGC {sharing(java.home)}",
             "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": str(checkout()),
+            "PYTHONPATH": str(import_root()),
         },
         ports={
             "SPRINGLINE_SPARK_PORT": settings.spark_port,

@@ -8,12 +8,12 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from persistence.profile import checkout
-from services.jars import Jars
-from services.java import find_java, spark_home
-from services.server import ANSWER_SECONDS, Process, Server
-from services.settings import ServiceSettings
-from spark_jobs.class_archive import sharing
+from springline.persistence.profile import import_root
+from springline.services.jars import Jars
+from springline.services.java import find_java, spark_home
+from springline.services.server import ANSWER_SECONDS, Process, Server
+from springline.services.settings import ServiceSettings
+from springline.spark_jobs.class_archive import sharing
 
 # Alluxio inside Spark. A read that a worker died under is given up after seconds (3 minutes otherwise), and a write
 # goes to a worker that need not evict for it, by news of a second ago.
@@ -77,7 +77,7 @@ def spark_connect(settings: ServiceSettings) -> Server:
             "SPARK_HOME": str(spark),
             "SPARK_CONNECT_MODE": "0",  # this is the server itself, not a client of one
             "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": str(checkout()),
+            "PYTHONPATH": str(import_root()),
         },
         ports={"SPRINGLINE_CONNECT_PORT": settings.connect_port},
         ready=partial(_missing, settings.connect_port),

@@ -7,10 +7,10 @@ import os
 from functools import partial
 from pathlib import Path
 
-from services.java import find_java, spark_home
-from services.ports import listens
-from services.server import Process, Server
-from services.settings import ServiceSettings, conf
+from springline.services.java import find_java, spark_home
+from springline.services.ports import listens
+from springline.services.server import Process, Server
+from springline.services.settings import ServiceSettings, conf
 
 _MAIN = "org.apache.zookeeper.server.ZooKeeperServerMain"
 _NEEDED = ("zookeeper*", "slf4j-api*", "log4j-*", "netty-*", "metrics-core*", "snappy-java*", "commons-*", "jcl-over*")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.operations import Context, operation
+from springline.spark_jobs.operations import Context, operation
 
 CALM = "no bad weather"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.operations import Context, Output, operation
-from spark_jobs.quality import BROKEN, Mode, Rule, Rules, gate, marked
+from springline.spark_jobs.operations import Context, Output, operation
+from springline.spark_jobs.quality import BROKEN, Mode, Rule, Rules, gate, marked
 
 FLIGHT_RULES = Rules(
     rows=(

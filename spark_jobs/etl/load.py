@@ -8,9 +8,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from spark_jobs.landing import FLIGHTS, WEATHER, Feed
-from spark_jobs.operations import Context, operation
-from spark_jobs.tables import spark_path
+from springline.spark_jobs.landing import FLIGHTS, WEATHER, Feed
+from springline.spark_jobs.operations import Context, operation
+from springline.spark_jobs.tables import spark_path
 
 
 @operation("etl.load_flights", output="etl/{ds}/load_flights", idempotent=False)

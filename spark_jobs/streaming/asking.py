@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_jobs.streaming.errors import MissingVersion
-from spark_jobs.streaming.unitlog.step import State
-from spark_jobs.streaming.unitlog.versions import Versions
-from spark_jobs.streaming.windows.adhoc import AdHoc, Answer, answer
-from spark_jobs.streaming.windows.job import WindowsJob
-from spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.errors import MissingVersion
+from springline.spark_jobs.streaming.unitlog.step import State
+from springline.spark_jobs.streaming.unitlog.versions import Versions
+from springline.spark_jobs.streaming.windows.adhoc import AdHoc, Answer, answer
+from springline.spark_jobs.streaming.windows.job import WindowsJob
+from springline.spark_jobs.streaming.windows.registry import Registry
 
 _TRIES = 5  # a version may be pruned between being found and being read
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
-from persistence.errors import PersistenceError
-from spark_jobs.streaming.errors import StreamError
+from springline.persistence.errors import PersistenceError
+from springline.spark_jobs.streaming.errors import StreamError
 
 logger = logging.getLogger("springline.stream")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from spark_jobs.streaming.commands.feeding import feed, send
-from spark_jobs.streaming.commands.forgetting import forget
-from spark_jobs.streaming.commands.queries import ask, cancel, change, queries, register
-from spark_jobs.streaming.commands.results import results, sql
-from spark_jobs.streaming.commands.running import run, start, stop
-from spark_jobs.streaming.commands.savepoints import rewind, savepoint, savepoints
-from spark_jobs.streaming.commands.watching import watch
+from springline.spark_jobs.streaming.commands.feeding import feed, send
+from springline.spark_jobs.streaming.commands.forgetting import forget
+from springline.spark_jobs.streaming.commands.queries import ask, cancel, change, queries, register
+from springline.spark_jobs.streaming.commands.results import results, sql
+from springline.spark_jobs.streaming.commands.running import run, start, stop
+from springline.spark_jobs.streaming.commands.savepoints import rewind, savepoint, savepoints
+from springline.spark_jobs.streaming.commands.watching import watch
 
 app = typer.Typer(help=__doc__, invoke_without_command=True, add_completion=False)
 app.callback()(watch)

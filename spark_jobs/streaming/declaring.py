@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.errors import BadJob
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
 

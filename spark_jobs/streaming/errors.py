@@ -1,6 +1,6 @@
 """What can go wrong with streams: each error names the log, the offset or the unit, and what to do next."""
 
-from spark_jobs.errors import Misuse, SparkJobsError
+from springline.spark_jobs.errors import Misuse, SparkJobsError
 
 
 class StreamError(SparkJobsError):

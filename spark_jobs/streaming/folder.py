@@ -26,10 +26,10 @@ from typing import IO, Any
 
 import psutil
 
-from persistence.private import private_folder
-from spark_jobs.streaming.errors import AlreadyRuns, NoSavepoint
-from spark_jobs.streaming.json_files import read_json, write_json
-from spark_jobs.streaming.windows.registry import Registry
+from springline.persistence.private import private_folder
+from springline.spark_jobs.streaming.errors import AlreadyRuns, NoSavepoint
+from springline.spark_jobs.streaming.json_files import read_json, write_json
+from springline.spark_jobs.streaming.windows.registry import Registry
 
 REGISTRY, STOP, HOLD = "registry.json", "stop", "hold"
 LOCK, LOG = "lock", "log"

@@ -12,18 +12,18 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from persistence.model import Dataset, Phase
-from persistence.platform import Platform
-from persistence.wording import counted, say_bytes
-from spark_jobs.streaming.backpressure import choosing
-from spark_jobs.streaming.backpressure.control_topic import control_topic
-from spark_jobs.streaming.folder import LOCK, LOG, QUERIES, JobFolder
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.parts import Job
-from spark_jobs.streaming.results.keeper import keeping_stage
-from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.sums import topics_of
-from spark_jobs.streaming.windows.job import WindowsJob
+from springline.persistence.model import Dataset, Phase
+from springline.persistence.platform import Platform
+from springline.persistence.wording import counted, say_bytes
+from springline.spark_jobs.streaming.backpressure import choosing
+from springline.spark_jobs.streaming.backpressure.control_topic import control_topic
+from springline.spark_jobs.streaming.folder import LOCK, LOG, QUERIES, JobFolder
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.parts import Job
+from springline.spark_jobs.streaming.results.keeper import keeping_stage
+from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.sums import topics_of
+from springline.spark_jobs.streaming.windows.job import WindowsJob
 
 _MOST = 1_000_000  # datasets of a job
 _STAY = (LOCK, LOG, *choosing.FILES)  # in its folder

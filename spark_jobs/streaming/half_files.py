@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from spark_jobs.streaming.errors import NoRoom
+from springline.spark_jobs.streaming.errors import NoRoom
 
 _HALF = re.compile(r"\.[0-9a-f]{32}")
 _FULL = (errno.ENOSPC, errno.EDQUOT)

@@ -13,15 +13,15 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeGuard
 
-from persistence.wording import say_known
-from spark_jobs.streaming.declaring import Declared
-from spark_jobs.streaming.errors import BadJob, UnknownJob
-from spark_jobs.streaming.join.job import JoinJob, declared_join
-from spark_jobs.streaming.parts import Job
-from spark_jobs.streaming.tracker.job import declared_tracker
-from spark_jobs.streaming.tracking.tracked import Tracked
-from spark_jobs.streaming.windows.job import WindowsJob, declared_windows
-from spark_jobs.streaming.wordcount.job import declared_wordcount
+from springline.persistence.wording import say_known
+from springline.spark_jobs.streaming.declaring import Declared
+from springline.spark_jobs.streaming.errors import BadJob, UnknownJob
+from springline.spark_jobs.streaming.join.job import JoinJob, declared_join
+from springline.spark_jobs.streaming.parts import Job
+from springline.spark_jobs.streaming.tracker.job import declared_tracker
+from springline.spark_jobs.streaming.tracking.tracked import Tracked
+from springline.spark_jobs.streaming.windows.job import WindowsJob, declared_windows
+from springline.spark_jobs.streaming.wordcount.job import declared_wordcount
 
 KINDS: Mapping[str, Callable[[Declared], Job]] = {
     "windows": declared_windows, "wordcount": declared_wordcount, "join": declared_join,

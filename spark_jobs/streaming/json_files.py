@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.streaming.half_files import half_in
+from springline.spark_jobs.streaming.half_files import half_in
 
 
 def write_json(path: Path, told: Any) -> None:

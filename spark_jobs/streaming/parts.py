@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from spark_jobs.streaming.backpressure.choosing import Choice
-from spark_jobs.streaming.errors import BadJob
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.unitlog.log import Log
-from spark_jobs.streaming.unitlog.report import Report
-from spark_jobs.streaming.unitlog.stage import COMMAND, Stage
+from springline.spark_jobs.streaming.backpressure.choosing import Choice
+from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.unitlog.log import Log
+from springline.spark_jobs.streaming.unitlog.report import Report
+from springline.spark_jobs.streaming.unitlog.stage import COMMAND, Stage
 
 if TYPE_CHECKING:  # which looks at parts itself
-    from spark_jobs.streaming.tracking.tracked import Tracked
+    from springline.spark_jobs.streaming.tracking.tracked import Tracked
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from pydantic import Field, field_validator
 
-from persistence.platform import default_cache, private_cache
-from persistence.private import private_folder
-from persistence.profile import Bytes, JsonObject, ProfiledSettings, checkout
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.kafka.cluster import Cluster
-from spark_jobs.streaming.parts import Job, Part
+from springline.persistence.platform import default_cache, private_cache
+from springline.persistence.private import private_folder
+from springline.persistence.profile import Bytes, JsonObject, ProfiledSettings, project_folder
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.parts import Job, Part
 
 
 class StreamSettings(ProfiledSettings):
@@ -88,7 +88,7 @@ class StreamSettings(ProfiledSettings):
     @property
     def declarations(self) -> Path:
         """The file that declares the jobs."""
-        return (self.streams or checkout() / "streams.toml").expanduser().resolve()
+        return (self.streams or project_folder() / "streams.toml").expanduser().resolve()
 
     @property
     def state_folder(self) -> Path:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from persistence.platform import Platform, open_platform
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.json_files import write_json
-from spark_jobs.streaming.tracking.tracked import LOW
+from springline.persistence.platform import Platform, open_platform
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.json_files import write_json
+from springline.spark_jobs.streaming.tracking.tracked import LOW
 from tests.support.lines import LinesRunner
 from tests.support.memory_folders import remove_memory_of
 from tests.support.pairs import EXPLAINED, PAIRS
@@ -33,7 +33,6 @@ os.environ.update(
     AIRFLOW_HOME=str(HOME / "airflow"),
     AIRFLOW__CORE__DAGS_FOLDER=str(ROOT / "dags"),
     AIRFLOW__CORE__LOAD_EXAMPLES="False",
-    AIRFLOW__CORE__PLUGINS_FOLDER=str(ROOT / "plugins"),
 )
 
 
@@ -118,7 +117,7 @@ def api(root: FastAPI) -> FastAPI:
     """The API's own app."""
     from starlette.routing import Mount
 
-    from springline_airflow.api.mounting import PREFIX
+    from springline.airflow.api.mounting import PREFIX
 
     (found,) = (route.app for route in root.routes if isinstance(route, Mount) and route.path == PREFIX)
     app: FastAPI = found

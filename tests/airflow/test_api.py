@@ -12,19 +12,19 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from starlette.routing import Route
 
-from persistence.model import Origin, Strategy
-from persistence.platform import open_platform
-from persistence.runner import NoRunner
-from spark_jobs.streaming.errors import LogUnavailable
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import read_jobs
-from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.tracking.tracked import RING
-from spark_jobs.streaming.unitlog.log import Letter
-from spark_jobs.streaming.unitlog.stamps import Stamp
-from spark_jobs.streaming.unitlog.versions import Version, Versions
-from springline_airflow.api import access, streams
-from springline_airflow.api.mounting import PREFIX
+from springline.airflow.api import access, streams
+from springline.airflow.api.mounting import PREFIX
+from springline.persistence.model import Origin, Strategy
+from springline.persistence.platform import open_platform
+from springline.persistence.runner import NoRunner
+from springline.spark_jobs.streaming.errors import LogUnavailable
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.jobs import read_jobs
+from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.tracking.tracked import RING
+from springline.spark_jobs.streaming.unitlog.log import Letter
+from springline.spark_jobs.streaming.unitlog.stamps import Stamp
+from springline.spark_jobs.streaming.unitlog.versions import Version, Versions
 from tests.support.lines import make
 from tests.support.memory_log import MemoryLog
 from tests.support.windows_job import Job, csv, registry, stream
@@ -256,7 +256,7 @@ def test_a_job_tells_what_can_be_asked_of_it_and_whether_you_may_change_it(
 def test_a_query_is_registered_changed_and_cancelled(ulla: TestClient, caplog: pytest.LogCaptureFixture) -> None:
     """Each is a version of its own, and the log tells who it was; the same text again is no change."""
     more, place = SQL.replace("60 s", "30 s"), f"{TICKS}/queries/more"
-    with caplog.at_level(logging.INFO, logger="springline_airflow.api"):
+    with caplog.at_level(logging.INFO, logger="springline.airflow.api"):
         told = [ulla.put(place, json={"sql": sql}) for sql in (SQL, more, more)]
         assert [(each.status_code, each.json()["version"]) for each in told] == [(201, 2), (200, 3), (200, 3)]
         assert ulla.get(place).json() == {"version": 3, "query": {"name": "more", "sql": more, "since": 3}}

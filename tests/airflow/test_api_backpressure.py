@@ -7,10 +7,10 @@ import logging
 import pytest
 from fastapi.testclient import TestClient
 
-from spark_jobs.streaming.backpressure.admission import Mode
-from spark_jobs.streaming.backpressure.choosing import USUAL, Choice, Control, choice_of
-from spark_jobs.streaming.folder import JobFolder
-from springline_airflow.api.mounting import PREFIX
+from springline.airflow.api.mounting import PREFIX
+from springline.spark_jobs.streaming.backpressure.admission import Mode
+from springline.spark_jobs.streaming.backpressure.choosing import USUAL, Choice, Control, choice_of
+from springline.spark_jobs.streaming.folder import JobFolder
 
 WORDS = f"{PREFIX}/api/v1/streams/words/backpressure"
 FLOW = {
@@ -46,7 +46,7 @@ def test_a_mode_is_set_and_the_log_tells_by_whom(
     ulla: TestClient, words: JobFolder, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What is not named stays."""
-    with caplog.at_level(logging.INFO, logger="springline_airflow.api"):
+    with caplog.at_level(logging.INFO, logger="springline.airflow.api"):
         assert ulla.put(WORDS, json={"mode": "stepwise"}).json()["mode"] == "stepwise"
         assert ulla.put(WORDS, json={"control": "zookeeper"}).json()["mode"] == "stepwise"
     assert choice_of(words, USUAL) == Choice(Mode.STEPWISE, Control.ZOOKEEPER)

@@ -6,10 +6,10 @@ import pytest
 from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
 from fastapi.testclient import TestClient
 
-from persistence.model import Cache, Origin, Strategy
-from persistence.platform import Platform
-from springline_airflow.api import access
-from springline_airflow.api.mounting import PREFIX
+from springline.airflow.api import access
+from springline.airflow.api.mounting import PREFIX
+from springline.persistence.model import Cache, Origin, Strategy
+from springline.persistence.platform import Platform
 from tests.support.lines import make
 
 ROOT = f"{PREFIX}/api/v1"

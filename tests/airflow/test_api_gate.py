@@ -13,14 +13,14 @@ from fastapi.testclient import TestClient
 from starlette.routing import Mount
 from starlette.websockets import WebSocketDisconnect
 
-from persistence.errors import CatalogUnavailable
-from persistence.model import Origin, Strategy
-from persistence.platform import open_platform
-from persistence.runner import NoRunner
-from spark_jobs.streaming.folder import JobFolder
-from springline_airflow.api import access, datasets, gate
-from springline_airflow.api.mounting import PREFIX
-from springline_airflow.opening import Platforms
+from springline.airflow.api import access, datasets, gate
+from springline.airflow.api.mounting import PREFIX
+from springline.airflow.opening import Platforms
+from springline.persistence.errors import CatalogUnavailable
+from springline.persistence.model import Origin, Strategy
+from springline.persistence.platform import open_platform
+from springline.persistence.runner import NoRunner
+from springline.spark_jobs.streaming.folder import JobFolder
 from tests.support.lines import make
 
 ROOT = f"{PREFIX}/api/v1"

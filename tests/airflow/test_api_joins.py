@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from spark_jobs.streaming.folder import JobFolder
-from springline_airflow.api.mounting import PREFIX
+from springline.airflow.api.mounting import PREFIX
+from springline.spark_jobs.streaming.folder import JobFolder
 from tests.support.kept_streams import explain_pairs
 from tests.support.pairs import EXPLAINED, KEY
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from spark_jobs.streaming.errors import LogUnavailable, NoTopic
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.json_files import read_json
-from spark_jobs.streaming.tracking.tracked import RING
-from spark_jobs.streaming.unitlog.log import Letter
-from springline_airflow.api import streams, tracking
-from springline_airflow.api.mounting import PREFIX
+from springline.airflow.api import streams, tracking
+from springline.airflow.api.mounting import PREFIX
+from springline.spark_jobs.streaming.errors import LogUnavailable, NoTopic
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.json_files import read_json
+from springline.spark_jobs.streaming.tracking.tracked import RING
+from springline.spark_jobs.streaming.unitlog.log import Letter
 from tests.support.kept_streams import HOSTILE
 from tests.support.memory_log import MemoryLog
 
@@ -73,7 +73,7 @@ def test_a_record_that_failed_is_sent_again_once_and_the_log_tells_by_whom(
     letter = ulla.get(f"{WORDS}/failed").json()["failed"][-1]["letter"]
     place = f"{WORDS}/failed/{letter}/again"
     assert vera.post(place, json={}).status_code == 403 and log.topics["lines"] == [[], []]
-    with caplog.at_level(logging.INFO, logger="springline_airflow.api"):
+    with caplog.at_level(logging.INFO, logger="springline.airflow.api"):
         told = ulla.post(place, json={}).json()
     assert [bytes(message.value) for message in log.topics["lines"][1]] == [b"tw\xff"]
     assert told["sent_again"] is not None and not told["may_be_sent"]
@@ -143,7 +143,7 @@ def test_ackers_are_added_and_removed_and_the_log_tells_by_whom(
     ulla: TestClient, words: JobFolder, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each change is an epoch of the ring, which the job finds in its folder."""
-    with caplog.at_level(logging.INFO, logger="springline_airflow.api"):
+    with caplog.at_level(logging.INFO, logger="springline.airflow.api"):
         added, removed = ulla.put(f"{WORDS}/ackers/2"), ulla.delete(f"{WORDS}/ackers/0")
     assert (added.status_code, added.json()["epoch"]) == (201, 2)
     assert (removed.status_code, removed.json()["epoch"]) == (200, 3)

@@ -10,12 +10,12 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import delete, update
 
-from persistence.model import Method, Origin, Strategy
-from persistence.platform import Platform
-from springline_airflow.api import dag_runs
-from springline_airflow.api.mounting import PREFIX
-from springline_airflow.api.persister import why_none_claims
-from springline_airflow.pools import PERSISTER, make_missing
+from springline.airflow.api import dag_runs
+from springline.airflow.api.mounting import PREFIX
+from springline.airflow.api.persister import why_none_claims
+from springline.airflow.pools import PERSISTER, make_missing
+from springline.persistence.model import Method, Origin, Strategy
+from springline.persistence.platform import Platform
 from tests.support.lines import make
 
 
@@ -56,7 +56,7 @@ def test_a_name_that_one_may_not_read_is_not_told_as_a_reason(
 ) -> None:
     """Neither of what is sent nor of what has failed."""
     monkeypatch.setattr(
-        "springline_airflow.api.access.Reading.may", lambda self, dataset: dataset.origin.dag_id != "etl"
+        "springline.airflow.api.access.Reading.may", lambda self, dataset: dataset.origin.dag_id != "etl"
     )
     (waiting,) = platform.claims.waiting(9)
     platform.claims.claim(waiting, "persister here:1", Method.DATA, None)

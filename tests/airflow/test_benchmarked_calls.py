@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.datasets.catalog import fill
 from benchmarks.datasets.dataset_calls import client, measure
-from persistence.platform import Platform
+from springline.persistence.platform import Platform
 
 
 def test_every_call_that_is_measured_is_answered(platform: Platform) -> None:

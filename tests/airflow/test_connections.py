@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from airflow.sdk import Connection
 
-from persistence.errors import PersistenceError
-from springline_airflow.connections import CACHE, CATALOG, UNDER, defined, overrides, spark_remote
+from springline.airflow.connections import CACHE, CATALOG, UNDER, defined, overrides, spark_remote
+from springline.persistence.errors import PersistenceError
 
 
 def known(**connections):

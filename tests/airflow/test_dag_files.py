@@ -9,12 +9,12 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import ParamValidationError
 
-from persistence.model import Strategy
-from services.servers.airflow import RESERVED_SLOTS
-from spark_jobs.operations import load_operations
-from springline_airflow.datasets import DatasetOperator
-from springline_airflow.listener import RunListener
-from springline_airflow.pools import POOLS
+from springline.airflow.datasets import DatasetOperator
+from springline.airflow.listener import RunListener
+from springline.airflow.pools import POOLS
+from springline.persistence.model import Strategy
+from springline.services.servers.airflow import RESERVED_SLOTS
+from springline.spark_jobs.operations import load_operations
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -141,16 +141,13 @@ def test_a_dataset_is_brought_back_only_when_somebody_asks(dags):
         generation.resolve(0)
 
 
-def test_airflow_imports_the_one_plugin_file_only():
-    """Every other file of the folder is a module of a package; imported by bare name it could hide another."""
+def test_airflow_finds_the_plugin_by_its_entry_point():
+    """No folder of plugins is named, and nothing is imported by a bare name."""
     from airflow import plugins_manager
 
     plugins, errors = plugins_manager._get_plugins()
     mine = [plugin for plugin in plugins if plugin.name == "springline"]
     assert len(mine) == 1 and not errors
     assert [type(listener) for listener in mine[0].listeners] == [RunListener]
-    files = {path.stem for path in (ROOT / "plugins" / "springline_airflow").glob("*.py")} - {"__init__"}
-    strangers = [
-        name for name in files if str(getattr(sys.modules.get(name), "__file__", "")).startswith(str(ROOT / "plugins"))
-    ]
-    assert strangers == []
+    assert str(mine[0].source) == "springline==0.1.0: airflow.plugins: springline"
+    assert not {"persistence", "spark_jobs", "services", "springline_airflow"} & sys.modules.keys()

@@ -10,12 +10,12 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
-from persistence.errors import Irrecoverable, StorageUnavailable
-from persistence.model import Call, Dataset, Origin, Ref, Strategy
-from spark_jobs.errors import FaultyOperation, QualityStop
-from spark_jobs.operations import Registry
-from springline_airflow.datasets import DatasetOperator
-from springline_airflow.runs import names_of, origin_of
+from springline.airflow.datasets import DatasetOperator
+from springline.airflow.runs import names_of, origin_of
+from springline.persistence.errors import Irrecoverable, StorageUnavailable
+from springline.persistence.model import Call, Dataset, Origin, Ref, Strategy
+from springline.spark_jobs.errors import FaultyOperation, QualityStop
+from springline.spark_jobs.operations import Registry
 
 MADE = Dataset(
     Ref("etl/2013-01-05/clean", 3),

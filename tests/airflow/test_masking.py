@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from airflow.sdk._shared.secrets_masker import redact
 
-from persistence.monitoring.settings import MonitoringSettings
-from persistence.settings import Settings
-from springline_airflow import opening
-from springline_airflow.masking import mask, secrets_of
+from springline.airflow import opening
+from springline.airflow.masking import mask, secrets_of
+from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.persistence.settings import Settings
 
 
 def test_every_secret_of_the_settings_is_known_and_nothing_else(tmp_path: Path) -> None:

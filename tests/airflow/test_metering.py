@@ -11,16 +11,16 @@ import pytest
 from airflow.sdk.exceptions import AirflowException
 from airflow.sdk.observability import stats
 
-from persistence.errors import BadRules
-from persistence.monitoring.alerts import standing_in_all, states_in
-from persistence.monitoring.metric import NoMeter
-from persistence.monitoring.metrics import RISK_BYTES, TRANSFER_BYTES, TRANSFER_SECONDS
-from persistence.monitoring.telemetry import OtlpMeter
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.running.supervision import note_start
-from springline_airflow.metering import AirflowMeter, task_meter, trigger_meter
-from springline_airflow.persisting import MaintenanceOperator
-from springline_airflow.streams import StreamOperator
+from springline.airflow.metering import AirflowMeter, task_meter, trigger_meter
+from springline.airflow.persisting import MaintenanceOperator
+from springline.airflow.streams import StreamOperator
+from springline.persistence.errors import BadRules
+from springline.persistence.monitoring.alerts import standing_in_all, states_in
+from springline.persistence.monitoring.metric import NoMeter
+from springline.persistence.monitoring.metrics import RISK_BYTES, TRANSFER_BYTES, TRANSFER_SECONDS
+from springline.persistence.monitoring.telemetry import OtlpMeter
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.running.supervision import note_start
 from tests.support.lines import make
 
 RULES = """

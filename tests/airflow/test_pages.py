@@ -13,8 +13,8 @@ from airflow.api_fastapi.core_api.security import is_safe_url
 from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
 
-from springline_airflow.api.mounting import PREFIX
-from springline_airflow.pages import serving, views
+from springline.airflow.api.mounting import PREFIX
+from springline.airflow.pages import serving, views
 
 STATIC = Path(serving.__file__).parent / "static"
 PAGES = sorted(views.PAGES)

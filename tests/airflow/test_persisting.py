@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
-from persistence.errors import Irrecoverable, StorageUnavailable
-from persistence.model import Cache, Idempotence, Method, Strategy
-from persistence.proof import Bounds
-from springline_airflow.opening import Queue
-from springline_airflow.persisting import MaintenanceOperator, PersisterOperator
-from springline_airflow.triggers import QueueTrigger
+from springline.airflow.opening import Queue
+from springline.airflow.persisting import MaintenanceOperator, PersisterOperator
+from springline.airflow.triggers import QueueTrigger
+from springline.persistence.errors import Irrecoverable, StorageUnavailable
+from springline.persistence.model import Cache, Idempotence, Method, Strategy
+from springline.persistence.proof import Bounds
 from tests.support.lines import make
 
 
@@ -90,7 +90,7 @@ def test_the_trigger_fires_when_something_can_be_persisted(open_at):
     platform = open_at()
     make(platform, "a", "load")
     kind, kwargs = QueueTrigger(until=time.time() + 60, poll=0.01, settle=0).serialize()
-    assert kind == "springline_airflow.triggers.QueueTrigger"
+    assert kind == "springline.airflow.triggers.QueueTrigger"
     payload = fires(QueueTrigger(**kwargs, open_queue=lambda: Queue(open_at())))
     assert payload == {"depth": 1, "why": "something can be persisted"}
 

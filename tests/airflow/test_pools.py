@@ -13,8 +13,8 @@ from psycopg.errors import LockNotAvailable
 from sqlalchemy import delete, select
 from sqlalchemy.exc import OperationalError
 
-from springline_airflow.listener import RunListener
-from springline_airflow.pools import PERSISTER, POOLS, UPKEEP
+from springline.airflow.listener import RunListener
+from springline.airflow.pools import PERSISTER, POOLS, UPKEEP
 
 
 @pytest.fixture(autouse=True)

@@ -12,9 +12,9 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException
 
-from persistence.platform import Platform
-from spark_jobs.streaming.results.kept import ask_kept
-from springline_airflow.ranges import StreamRangeOperator
+from springline.airflow.ranges import StreamRangeOperator
+from springline.persistence.platform import Platform
+from springline.spark_jobs.streaming.results.kept import ask_kept
 from tests.support.memory_log import MemoryLog
 
 DECLARED = """
@@ -98,9 +98,9 @@ def test_what_no_retry_can_mend_fails_at_once(platform: Platform, changes: dict[
 
 def test_the_results_of_ranges_are_not_those_that_the_stream_keeps(platform: Platform) -> None:
     """Otherwise a window would be in both."""
-    from spark_jobs.streaming.errors import NothingKept
-    from spark_jobs.streaming.jobs import job_of
-    from spark_jobs.streaming.settings import StreamSettings
+    from springline.spark_jobs.streaming.errors import NothingKept
+    from springline.spark_jobs.streaming.jobs import job_of
+    from springline.spark_jobs.streaming.settings import StreamSettings
 
     operator(platform).execute(context(**DAY))
     with pytest.raises(NothingKept):

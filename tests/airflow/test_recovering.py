@@ -16,10 +16,10 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 
-from persistence.model import Cache, Origin, Ref, Strategy
-from persistence.platform import Platform
-from springline_airflow.api.mounting import PREFIX
-from springline_airflow.recovering import RecoverOperator
+from springline.airflow.api.mounting import PREFIX
+from springline.airflow.recovering import RecoverOperator
+from springline.persistence.model import Cache, Origin, Ref, Strategy
+from springline.persistence.platform import Platform
 from tests.support.lines import lines_of, make
 
 PLACE = f"{PREFIX}/api/v1/datasets/etl/clean/recover"

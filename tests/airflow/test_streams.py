@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import AirflowException, TaskDeferred
 
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.running.supervision import Limits, starts_of
-from spark_jobs.streaming.windows.errors import BadQuery
-from springline_airflow.streams import HeartbeatTrigger, StreamOperator
+from springline.airflow.streams import HeartbeatTrigger, StreamOperator
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.running.supervision import Limits, starts_of
+from springline.spark_jobs.streaming.windows.errors import BadQuery
 
 DECLARED = """
 [ticks]

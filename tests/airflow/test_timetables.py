@@ -8,7 +8,7 @@ from airflow.serialization.encoders import encode_timetable
 from airflow.timetables.base import TimeRestriction
 from pendulum import datetime, now
 
-from springline_airflow.timetables import DailyUntil
+from springline.airflow.timetables import DailyUntil
 
 FIRST = datetime(2013, 1, 1)
 

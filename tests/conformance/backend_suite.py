@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import xxhash
 
-from persistence.backends.local import LocalBackend
-from persistence.backends.spec import Backend, File, Manifest
-from persistence.catalog import Catalog
-from persistence.errors import InvalidPath, StorageFull, StorageUnavailable, UnderStoreAway
-from persistence.model import Cache, Dataset, Strategy
-from persistence.replacement import Replacement, evicted_by_hand
-from persistence.transitions import Event
-from persistence.verification import Verifier
+from springline.persistence.backends.local import LocalBackend
+from springline.persistence.backends.spec import Backend, File, Manifest
+from springline.persistence.catalog import Catalog
+from springline.persistence.errors import InvalidPath, StorageFull, StorageUnavailable, UnderStoreAway
+from springline.persistence.model import Cache, Dataset, Strategy
+from springline.persistence.replacement import Replacement, evicted_by_hand
+from springline.persistence.transitions import Event
+from springline.persistence.verification import Verifier
 
 NAMES = ["part-0.txt", "day=2013-01-05/part 1.txt", "Zürich Köln/рейс один.txt", "100% +sure & more.txt"]
 
@@ -57,7 +57,7 @@ def evicting(folder: Path, cache: Backend, under: Backend) -> Iterator[tuple[Cat
 
 
 class BackendSuite(ABC):
-    """The contract of `persistence.backends.spec.Backend`, one fact a test."""
+    """The contract of `springline.persistence.backends.spec.Backend`, one fact a test."""
 
     tiny_bytes = 1000  # what `tiny` holds
 

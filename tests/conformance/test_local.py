@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from persistence.backends.link import Link
-from persistence.backends.local import LocalBackend
-from persistence.backends.root_mark import NAME
-from persistence.backends.spec import Backend
-from persistence.errors import InvalidPath, StorageUnavailable
+from springline.persistence.backends.link import Link
+from springline.persistence.backends.local import LocalBackend
+from springline.persistence.backends.root_mark import NAME
+from springline.persistence.backends.spec import Backend
+from springline.persistence.errors import InvalidPath, StorageUnavailable
 from tests.conformance.backend_suite import content_of, send
 from tests.conformance.under_store_suite import UnderStoreSuite
 
@@ -130,7 +130,7 @@ def test_two_that_delete_the_same_location_do_not_disturb_each_other(
         removed(path)
         removed(path)
 
-    monkeypatch.setattr("persistence.backends.local.shutil.rmtree", twice)
+    monkeypatch.setattr("springline.persistence.backends.local.shutil.rmtree", twice)
     cache.delete("a/@1")
     assert not cache.exists("a/@1")
 
@@ -177,6 +177,6 @@ def test_a_whole_copy_is_on_the_disk_before_it_gets_its_name(tmp_path: Path, mon
     backend = LocalBackend(root, durable=True)
     (root / "a/.@1-1").mkdir(parents=True)
     (root / "a/.@1-1/part.txt").write_text("written by an engine")
-    monkeypatch.setattr("persistence.backends.local.os.fsync", noted)
+    monkeypatch.setattr("springline.persistence.backends.local.os.fsync", noted)
     backend.rename("a/.@1-1", "a/@1-1")
     assert synced.index("part.txt") < synced.index(".@1-1") < synced.index("a")

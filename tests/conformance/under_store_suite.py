@@ -6,9 +6,9 @@ from abc import abstractmethod
 
 import pytest
 
-from persistence.backends.root_mark import NAME
-from persistence.backends.spec import Backend
-from persistence.errors import StorageUnavailable
+from springline.persistence.backends.root_mark import NAME
+from springline.persistence.backends.spec import Backend
+from springline.persistence.errors import StorageUnavailable
 from tests.conformance.backend_suite import BackendSuite, content_of, send
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from persistence.model import Dataset
-from services.known import make_servers
-from services.servers.airflow import USER, password
-from services.spare import beside
-from services.supervisor import Supervisor
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.settings import StreamSettings
+from springline.persistence.model import Dataset
+from springline.services.known import make_servers
+from springline.services.servers.airflow import USER, password
+from springline.services.spare import beside
+from springline.services.supervisor import Supervisor
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.settings import StreamSettings
 from tests.support.airflow_pages import DAG, Watched, backfill, framed, trigger, watch
 from tests.support.browser import Complaints, chromium, themed
 from tests.support.kept_streams import TOPICS, beating, declare, explain_pairs, hold_slices, put_results

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Route, expect
 
-from springline_airflow.lineage.about import About
-from springline_airflow.pages import serving
+from springline.airflow.lineage.about import About
+from springline.airflow.pages import serving
 from tests.support.browser import themed
 
 SITE = "http://pages.test"

@@ -8,9 +8,9 @@ import re
 import pytest
 from playwright.sync_api import Frame, Page, expect
 
-from spark_jobs.streaming.backpressure.admission import Mode
-from spark_jobs.streaming.backpressure.choosing import USUAL, choice_of
-from spark_jobs.streaming.tracking.resending import resent
+from springline.spark_jobs.streaming.backpressure.admission import Mode
+from springline.spark_jobs.streaming.backpressure.choosing import USUAL, choice_of
+from springline.spark_jobs.streaming.tracking.resending import resent
 from tests.support.airflow_pages import opened
 from tests.support.browser import Complaints
 from tests.support.kept_streams import HOSTILE, KINDS

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from persistence.model import Method, Strategy, Under
-from persistence.platform import Platform, open_platform
-from persistence.settings import Settings
+from springline.persistence.model import Method, Strategy, Under
+from springline.persistence.platform import Platform, open_platform
+from springline.persistence.settings import Settings
 from tests.support.lines import LinesRunner
 from tests.support.states import copies_in, events_of, measured, wipe_cache
 from tests.support.waiting import until

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from persistence.errors import Irrecoverable, PersistenceError
-from persistence.model import Cache, Origin, Phase, Ref, Strategy
-from persistence.platform import Platform
+from springline.persistence.errors import Irrecoverable, PersistenceError
+from springline.persistence.model import Cache, Origin, Phase, Ref, Strategy
+from springline.persistence.platform import Platform
 from tests.support.lines import LinesRunner, lines_of, make
 from tests.support.stages import Staged, stage
 from tests.support.states import copies_in, end_pauses, wipe_cache

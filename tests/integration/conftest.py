@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from services.known import make_servers
-from services.settings import ServiceSettings
-from services.spare import beside
-from services.supervisor import Supervisor
+from springline.services.known import make_servers
+from springline.services.settings import ServiceSettings
+from springline.services.spare import beside
+from springline.services.supervisor import Supervisor
 from tests.support.memory_folders import remove_memory_of
 from tests.support.servers import Running
 

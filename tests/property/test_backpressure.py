@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.backpressure.simulator import Faults, Station, Wire, World
-from spark_jobs.streaming.backpressure.admission import MINIMUM, Admission, Admitted, Mode, Seen
-from spark_jobs.streaming.backpressure.modes import make_admission
-from spark_jobs.streaming.backpressure.queue import Measured
-from spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, LONGEST_LEASE, Signal
+from springline.spark_jobs.streaming.backpressure.admission import MINIMUM, Admission, Admitted, Mode, Seen
+from springline.spark_jobs.streaming.backpressure.modes import make_admission
+from springline.spark_jobs.streaming.backpressure.queue import Measured
+from springline.spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, LONGEST_LEASE, Signal
 
 ORIGINAL = 40e6
 LATE = 5.0  # seconds, at most

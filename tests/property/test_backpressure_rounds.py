@@ -9,10 +9,10 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.streaming.backpressure.counting import Counting
-from spark_jobs.streaming.backpressure.pacing import Pacing, Rate, grant
-from spark_jobs.streaming.tracking.tracked import Tracked
-from spark_jobs.streaming.wordcount.job import WordCountJob
+from springline.spark_jobs.streaming.backpressure.counting import Counting
+from springline.spark_jobs.streaming.backpressure.pacing import Pacing, Rate, grant
+from springline.spark_jobs.streaming.tracking.tracked import Tracked
+from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 from tests.support.tracked_world import TrackedWorld
 
 TEXTS = [f"a b{number % 3}\nthe log c{number}" for number in range(24)]

@@ -5,9 +5,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from persistence.eviction import EvictionPlan, plan_eviction
-from persistence.lineage import Lineage
-from persistence.model import Cache, Phase
+from springline.persistence.eviction import EvictionPlan, plan_eviction
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Cache, Phase
 from tests.support.lineages import lineages
 
 replacements = st.sampled_from(["lru", "lrfu"])

@@ -7,11 +7,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from persistence.exposure import Replay, worst_exposure
-from persistence.history import Costs
-from persistence.lineage import Lineage
-from persistence.model import Cache, Moment, Phase, Ref, Under
-from persistence.recovery import Risk, at_risk
+from springline.persistence.exposure import Replay, worst_exposure
+from springline.persistence.history import Costs
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Cache, Moment, Phase, Ref, Under
+from springline.persistence.recovery import Risk, at_risk
 from tests.support.lineages import chain_of, lineages
 
 COSTS = Costs()

@@ -12,11 +12,11 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.streaming.tracker.client import Tracker
-from spark_jobs.streaming.tracker.job import TrackerJob
-from spark_jobs.streaming.tracking.errors import BadRing
-from spark_jobs.streaming.tracking.naming import NO_ROOT
-from spark_jobs.streaming.tracking.tracked import Tracked
+from springline.spark_jobs.streaming.tracker.client import Tracker
+from springline.spark_jobs.streaming.tracker.job import TrackerJob
+from springline.spark_jobs.streaming.tracking.errors import BadRing
+from springline.spark_jobs.streaming.tracking.naming import NO_ROOT
+from springline.spark_jobs.streaming.tracking.tracked import Tracked
 from tests.support.tracked_world import TrackedWorld
 
 STAGES, DEPTH = 2, 4

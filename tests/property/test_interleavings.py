@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection
 
-from persistence.eviction import Victim
-from persistence.model import Cache, Dataset, Phase, Ref, Strategy, Under
-from persistence.platform import Platform, open_platform
-from persistence.sending import Pace
-from persistence.settings import Settings
-from persistence.transitions import START, TRANSITIONS, Event, State
+from springline.persistence.eviction import Victim
+from springline.persistence.model import Cache, Dataset, Phase, Ref, Strategy, Under
+from springline.persistence.platform import Platform, open_platform
+from springline.persistence.sending import Pace
+from springline.persistence.settings import Settings
+from springline.persistence.transitions import START, TRANSITIONS, Event, State
 from tests.support.actors import Actor
 from tests.support.lines import LinesRunner, digest_of, make, read_lines
 from tests.support.stages import stage

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.streaming.join import pieces, unit
-from spark_jobs.streaming.join.router import TABLE
-from spark_jobs.streaming.join.routing.controller import Control
-from spark_jobs.streaming.join.routing.strategies import STRATEGIES
-from spark_jobs.streaming.unitlog.planner import read_history
-from spark_jobs.streaming.unitlog.rounds import Plan
+from springline.spark_jobs.streaming.join import pieces, unit
+from springline.spark_jobs.streaming.join.router import TABLE
+from springline.spark_jobs.streaming.join.routing.controller import Control
+from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
+from springline.spark_jobs.streaming.unitlog.planner import read_history
+from springline.spark_jobs.streaming.unitlog.rounds import Plan
 from tests.support.join_units import SMALL
 from tests.support.join_world import JoinWorld, Row, join_of
 

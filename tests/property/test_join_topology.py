@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.streaming.join import pieces, unit
-from spark_jobs.streaming.join.routing.controller import Control
-from spark_jobs.streaming.join.routing.strategies import STRATEGIES
-from spark_jobs.streaming.join.steering import course_of
+from springline.spark_jobs.streaming.join import pieces, unit
+from springline.spark_jobs.streaming.join.routing.controller import Control
+from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
+from springline.spark_jobs.streaming.join.steering import course_of
 from tests.support.join_units import SMALL
 from tests.support.join_world import JoinWorld, Row, join_of
 

@@ -2,8 +2,8 @@
 
 from hypothesis import given
 
-from persistence.lineage import Lineage
-from persistence.model import Phase, Ref
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Phase, Ref
 from tests.support.lineages import lineages
 
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from persistence.errors import Irrecoverable
-from persistence.model import Dataset, Phase, Ref, Strategy
-from persistence.platform import Platform, open_platform
-from persistence.settings import Settings
+from springline.persistence.errors import Irrecoverable
+from springline.persistence.model import Dataset, Phase, Ref, Strategy
+from springline.persistence.platform import Platform, open_platform
+from springline.persistence.settings import Settings
 from tests.support.lines import LinesRunner, digest_of, make, read_lines
 from tests.support.states import wipe_cache
 

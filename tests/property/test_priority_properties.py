@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from persistence.history import Costs, Measurement
-from persistence.lineage import Lineage
-from persistence.model import Phase, Under
-from persistence.priority import GONE_SECONDS, GONE_SECONDS_PER_BYTE, UNPROVEN_SHARE, make_policy
+from springline.persistence.history import Costs, Measurement
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Phase, Under
+from springline.persistence.priority import GONE_SECONDS, GONE_SECONDS_PER_BYTE, UNPROVEN_SHARE, make_policy
 from tests.support.lineages import lineages
 
 COSTS = Costs([Measurement(10, 1.0)])

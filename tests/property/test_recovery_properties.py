@@ -5,10 +5,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from persistence.history import Costs
-from persistence.lineage import Lineage
-from persistence.model import Cache, Idempotence, Phase, Ref
-from persistence.recovery import Step, at_risk, plan_recovery
+from springline.persistence.history import Costs
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Cache, Idempotence, Phase, Ref
+from springline.persistence.recovery import Step, at_risk, plan_recovery
 from tests.support.lineages import lineages
 
 COSTS = Costs()

@@ -10,11 +10,11 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.streaming.tracking.errors import BadRing
-from spark_jobs.streaming.tracking.tracked import Delivery, Tracked
-from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.step import Step
-from spark_jobs.streaming.wordcount.job import WordCountJob
+from springline.spark_jobs.streaming.tracking.errors import BadRing
+from springline.spark_jobs.streaming.tracking.tracked import Delivery, Tracked
+from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.unitlog.step import Step
+from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 from tests.support.leaky_stages import Leaks, Leaky
 from tests.support.tracked_world import TrackedWorld
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.registry import Registry
 from tests.property.test_windows_against_duckdb import (
     ASKS,
     SELECT,

@@ -17,15 +17,15 @@ from typing import Any
 import psutil
 import pytest
 
-from persistence.profile import checkout
-from services.airflow_api import AirflowApi
-from services.servers.airflow import USER, password
-from services.settings import ServiceSettings
-from services.spare import beside
+from springline.persistence.profile import project_folder
+from springline.services.airflow_api import AirflowApi
+from springline.services.servers.airflow import USER, password
+from springline.services.settings import ServiceSettings
+from springline.services.spare import beside
 from tests.support.memory_folders import remove_memory_of
 from tests.support.waiting import until
 
-README = (checkout() / "README.md").read_text(encoding="utf-8")
+README = (project_folder() / "README.md").read_text(encoding="utf-8")
 OTHER_DAYS = README.partition("## Run other days")[2].partition("\n## ")[0]
 
 
@@ -36,10 +36,10 @@ def copy() -> Iterator[Path]:
     folder.chmod(0o711)  # PostgreSQL runs as another user where root starts it
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=checkout(), capture_output=True, text=True, check=True,
+        cwd=project_folder(), capture_output=True, text=True, check=True,
     )  # fmt: skip
     for name in filter(None, listed.stdout.split("\0")):
-        if (source := checkout() / name).is_file():
+        if (source := project_folder() / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, folder / name)
     (folder / ".venv").symlink_to(Path(sys.prefix))

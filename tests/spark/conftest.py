@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from persistence.model import Dataset
-from persistence.platform import Platform, open_platform
-from persistence.settings import Settings
-from spark_jobs.landing import land
-from spark_jobs.operations import Registry, load_operations
-from spark_jobs.produce import produce
-from spark_jobs.runner import SparkRunner
-from spark_jobs.session import SparkSessions
-from spark_jobs.settings import JobSettings
+from springline.persistence.model import Dataset
+from springline.persistence.platform import Platform, open_platform
+from springline.persistence.settings import Settings
+from springline.spark_jobs.landing import land
+from springline.spark_jobs.operations import Registry, load_operations
+from springline.spark_jobs.produce import produce
+from springline.spark_jobs.runner import SparkRunner
+from springline.spark_jobs.session import SparkSessions
+from springline.spark_jobs.settings import JobSettings
 from tests.support.spark_server import SparkServer
 
 SNOW = "2013-02-08"  # a day of snow: many cancelled, many late, all four signs of bad weather

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs.errors import BadColumns, BadParameter, QualityStop
-from spark_jobs.etl.gate import FLIGHT_RULES
-from spark_jobs.etl.load import load_flights, load_weather
-from spark_jobs.etl.transforms import clean, derive, enrich, parse
-from spark_jobs.landing import FLIGHTS, Landing, write_manifest
-from spark_jobs.operations import Context
-from spark_jobs.quality import Mode, Rule, Rules, gate, judge, marked
-from spark_jobs.tables import read_table, write_table
+from springline.spark_jobs.errors import BadColumns, BadParameter, QualityStop
+from springline.spark_jobs.etl.gate import FLIGHT_RULES
+from springline.spark_jobs.etl.load import load_flights, load_weather
+from springline.spark_jobs.etl.transforms import clean, derive, enrich, parse
+from springline.spark_jobs.landing import FLIGHTS, Landing, write_manifest
+from springline.spark_jobs.operations import Context
+from springline.spark_jobs.quality import Mode, Rule, Rules, gate, judge, marked
+from springline.spark_jobs.tables import read_table, write_table
 from tests.spark.conftest import SNOW
 
 RULES = Rules(

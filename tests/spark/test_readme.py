@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from docs.console import examples_in, outputs_of, same
-from persistence.platform import open_platform
-from persistence.settings import Settings
-from spark_jobs.landing import land
-from spark_jobs.produce import produce
-from spark_jobs.runner import SparkRunner
+from springline.persistence.platform import open_platform
+from springline.persistence.settings import Settings
+from springline.spark_jobs.landing import land
+from springline.spark_jobs.produce import produce
+from springline.spark_jobs.runner import SparkRunner
 from tests.support.spark_server import SparkServer
 
 README = Path(__file__).parents[2] / "README.md"

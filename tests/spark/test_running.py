@@ -16,17 +16,17 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from persistence.errors import OperationFailed
-from persistence.model import Call, Origin, Phase, Strategy
-from persistence.platform import Platform
-from spark_jobs.cli import main
-from spark_jobs.errors import BadLanding, FaultyOperation, NoSpark, QualityStop, SparkJobsError
-from spark_jobs.landing import land, write_manifest
-from spark_jobs.operations import Context, Registry
-from spark_jobs.produce import produce
-from spark_jobs.runner import SparkRunner
-from spark_jobs.session import SparkSessions
-from spark_jobs.settings import JobSettings
+from springline.persistence.errors import OperationFailed
+from springline.persistence.model import Call, Origin, Phase, Strategy
+from springline.persistence.platform import Platform
+from springline.spark_jobs.cli import main
+from springline.spark_jobs.errors import BadLanding, FaultyOperation, NoSpark, QualityStop, SparkJobsError
+from springline.spark_jobs.landing import land, write_manifest
+from springline.spark_jobs.operations import Context, Registry
+from springline.spark_jobs.produce import produce
+from springline.spark_jobs.runner import SparkRunner
+from springline.spark_jobs.session import SparkSessions
+from springline.spark_jobs.settings import JobSettings
 from tests.spark.conftest import EMPTY, SNOW, Workflow
 from tests.support.spark_server import SparkServer
 
@@ -240,7 +240,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, job_settings: JobSettings, tmp_
 
 
 def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """Run `python -m spark_jobs` in this process; the exit code."""
+    """Run `python -m springline.spark_jobs` in this process; the exit code."""
     monkeypatch.setattr(sys, "argv", ["spark_jobs", *arguments])
     with pytest.raises(SystemExit) as ended:
         main()
@@ -268,7 +268,7 @@ def test_the_command_line_lands_a_day_and_runs_operations(
     ("arguments", "words", "status"),
     [
         (("run", "etl.parse", "--ds", EMPTY), "load_flights", 2),
-        (("run", "etl.load_flights", "--ds", EMPTY), "python -m spark_jobs landing", 1),
+        (("run", "etl.load_flights", "--ds", EMPTY), "python -m springline.spark_jobs landing", 1),
         (("run", "etl.laod", "--ds", EMPTY), "no operation is called 'etl.laod'", 2),
         (("run", "--ds", EMPTY), "name the operations to run, or give --all", 2),
         (("run", "etl.parse", "--ds", "2013-3-2"), "'2013-3-2' is no day: write it as 2013-01-05", 2),
@@ -298,7 +298,10 @@ def test_operations_of_one_s_own_are_listed_with_the_workflow_s(tmp_path: Path) 
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "SPRINGLINE_OPERATIONS": "my_pipeline"}
     done = subprocess.run(
-        [sys.executable, "-m", "spark_jobs", "operations", "--json"], env=environment, capture_output=True, check=True
+        [sys.executable, "-m", "springline.spark_jobs", "operations", "--json"],
+        env=environment,
+        capture_output=True,
+        check=True,
     )
     mine = json.loads(done.stdout)[-1]
     assert (mine["name"], mine["after"], mine["doc"]) == ("mine.count", ["etl.accepted"], "Counts.")
@@ -317,7 +320,16 @@ def test_a_master_url_by_setting_alone_gives_the_same(
     environment.pop("SPRINGLINE_SPARK_REMOTE", None)
     names = ("load_flights", "parse")
     done = subprocess.run(
-        [sys.executable, "-m", "spark_jobs", "run", *(f"etl.{name}" for name in names), "--ds", SNOW, "--json"],
+        [
+            sys.executable,
+            "-m",
+            "springline.spark_jobs",
+            "run",
+            *(f"etl.{name}" for name in names),
+            "--ds",
+            SNOW,
+            "--json",
+        ],
         env=environment,
         capture_output=True,
         text=True,

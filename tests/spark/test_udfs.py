@@ -14,11 +14,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import builtin
 from pyspark.sql.types import LongType
 
-from persistence.errors import OperationFailed
-from spark_jobs.errors import FaultyOperation
-from spark_jobs.operations import Context, Registry, load_operations
-from spark_jobs.runner import SparkRunner
-from spark_jobs.versions import code_version
+from springline.persistence.errors import OperationFailed
+from springline.spark_jobs.errors import FaultyOperation
+from springline.spark_jobs.operations import Context, Registry, load_operations
+from springline.spark_jobs.runner import SparkRunner
+from springline.spark_jobs.versions import code_version
 
 MakeRunner = Callable[..., SparkRunner]
 

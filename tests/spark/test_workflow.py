@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from spark_jobs.operations import load_operations
+from springline.spark_jobs.operations import load_operations
 from tests.spark.conftest import EMPTY, SNOW, Workflow
 
 IDEMPOTENT = [

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import psutil
 
-from services.demo.harm import lose
-from services.java import find_java
-from spark_jobs.streaming.errors import LogUnavailable
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.kafka.cluster import Cluster
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.running import worker_daemon
-from spark_jobs.streaming.running.supervision import launch
-from spark_jobs.streaming.running.watching import Seen, look
+from springline.services.demo.harm import lose
+from springline.services.java import find_java
+from springline.spark_jobs.streaming.errors import LogUnavailable
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.running import worker_daemon
+from springline.spark_jobs.streaming.running.supervision import launch
+from springline.spark_jobs.streaming.running.watching import Seen, look
 from tests.support.servers import Running
 from tests.support.waiting import until
 
@@ -75,7 +75,7 @@ class Application:
 
     def run(self, command: str, *arguments: str) -> str:
         """What a command about the job prints."""
-        words = [sys.executable, "-m", "spark_jobs", *command.split(), self.name, *arguments]
+        words = [sys.executable, "-m", "springline.spark_jobs", *command.split(), self.name, *arguments]
         done = subprocess.run(words, env=self._environment, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection
 
 import pytest
 
-from spark_jobs.streaming.backpressure.channel import Channel
-from spark_jobs.streaming.backpressure.signals import Signal
+from springline.spark_jobs.streaming.backpressure.channel import Channel
+from springline.spark_jobs.streaming.backpressure.signals import Signal
 
 PATIENCE = 40.0  # seconds until a test gives up on a server that was started again
 

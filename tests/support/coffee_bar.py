@@ -11,11 +11,11 @@ from pathlib import Path
 from string import Template
 
 from docs.console import files_in
-from persistence.profile import checkout
-from spark_jobs.landing import write_manifest
+from springline.persistence.profile import project_folder
+from springline.spark_jobs.landing import write_manifest
 
 _DAG, _OPERATIONS, _SALES = "dags/coffee_daily.py", "coffee.py", "landing/2026-03-02/sales.csv"
-_EXEC = "python -m services exec airflow "
+_EXEC = "python -m springline.services exec airflow "
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class CoffeeBar:
 
 def coffee_bar(folder: Path) -> CoffeeBar:
     """The files as they are shown, and the commands of the section with the DAG, read for `folder`."""
-    howto = (checkout() / "docs" / "howto.md").read_text()
-    shown = {**files_in((checkout() / "docs" / "tutorial.md").read_text()), **files_in(howto)}
+    howto = (project_folder() / "docs" / "howto.md").read_text()
+    shown = {**files_in((project_folder() / "docs" / "tutorial.md").read_text()), **files_in(howto)}
     for name in (_DAG, _OPERATIONS):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(shown[name])
@@ -48,5 +48,5 @@ def coffee_bar(folder: Path) -> CoffeeBar:
     known = {"PWD": str(folder), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     pairs = (Template(each).substitute(known).partition("=") for each in shlex.split(exported))
     commands = tuple(tuple(shlex.split(line.removeprefix(_EXEC))) for line in lines if line.startswith(_EXEC))
-    assert commands and "python -m services up spark-connect airflow" in lines
+    assert commands and "python -m springline.services up spark-connect airflow" in lines
     return CoffeeBar({name: value for name, _, value in pairs}, commands, shown[_SALES])

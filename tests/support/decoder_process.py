@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_jobs.streaming.join.predicate import Relation
-from spark_jobs.streaming.join.reading import Source, read
-from spark_jobs.streaming.unitlog.letters import dead_letters, results_of
-from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.step import Message, Output, State
-from spark_jobs.streaming.windows.decoding import chunks_of
+from springline.spark_jobs.streaming.join.predicate import Relation
+from springline.spark_jobs.streaming.join.reading import Source, read
+from springline.spark_jobs.streaming.unitlog.letters import dead_letters, results_of
+from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.unitlog.step import Message, Output, State
+from springline.spark_jobs.streaming.windows.decoding import chunks_of
 from tests.support.windows_job import FIELDS, Job, registry, stream
 
 QUERIES = {

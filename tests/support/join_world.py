@@ -17,28 +17,28 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from spark_jobs.streaming.errors import Fenced, NoRoom
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.join import steering
-from spark_jobs.streaming.join.condition import Condition
-from spark_jobs.streaming.join.job import JoinJob
-from spark_jobs.streaming.join.predicate import Relation
-from spark_jobs.streaming.join.reading import Source
-from spark_jobs.streaming.join.routing.controller import Control
-from spark_jobs.streaming.json_files import read_json, write_json
-from spark_jobs.streaming.parts import Part
-from spark_jobs.streaming.states.saved import Saved, told_needed_from
-from spark_jobs.streaming.sums import units_in
-from spark_jobs.streaming.unitlog.log import Order
-from spark_jobs.streaming.unitlog.planner import Content, Planner, read_history
-from spark_jobs.streaming.unitlog.recovery import recover
-from spark_jobs.streaming.unitlog.report import Report, counted
-from spark_jobs.streaming.unitlog.rounds import Plan
-from spark_jobs.streaming.unitlog.run_files import RunFiles
-from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.step import Message
-from spark_jobs.streaming.unitlog.unit import Units
-from spark_jobs.streaming.unitlog.versions import Packed
+from springline.spark_jobs.streaming.errors import Fenced, NoRoom
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.join import steering
+from springline.spark_jobs.streaming.join.condition import Condition
+from springline.spark_jobs.streaming.join.job import JoinJob
+from springline.spark_jobs.streaming.join.predicate import Relation
+from springline.spark_jobs.streaming.join.reading import Source
+from springline.spark_jobs.streaming.join.routing.controller import Control
+from springline.spark_jobs.streaming.json_files import read_json, write_json
+from springline.spark_jobs.streaming.parts import Part
+from springline.spark_jobs.streaming.states.saved import Saved, told_needed_from
+from springline.spark_jobs.streaming.sums import units_in
+from springline.spark_jobs.streaming.unitlog.log import Order
+from springline.spark_jobs.streaming.unitlog.planner import Content, Planner, read_history
+from springline.spark_jobs.streaming.unitlog.recovery import recover
+from springline.spark_jobs.streaming.unitlog.report import Report, counted
+from springline.spark_jobs.streaming.unitlog.rounds import Plan
+from springline.spark_jobs.streaming.unitlog.run_files import RunFiles
+from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.unitlog.step import Message
+from springline.spark_jobs.streaming.unitlog.unit import Units
+from springline.spark_jobs.streaming.unitlog.versions import Packed
 from tests.support.memory_log import Killed, MemoryLog
 
 ROOM = 4

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from persistence.lineage import Lineage
-from persistence.model import Cache, Call, Dataset, Operation, Phase, Ref, Strategy, Under
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Cache, Call, Dataset, Operation, Phase, Ref, Strategy, Under
 
 
 def ref(name: str) -> Ref:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from persistence.errors import OperationFailed
-from persistence.model import Call, Dataset, Operation, Origin, Ref, Strategy, Written
-from persistence.platform import Platform
+from springline.persistence.errors import OperationFailed
+from springline.persistence.model import Call, Dataset, Operation, Origin, Ref, Strategy, Written
+from springline.persistence.platform import Platform
 
 Function = Callable[[list[list[str]], Mapping[str, str]], list[str]]
 

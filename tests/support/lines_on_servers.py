@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
-from persistence.backends.spec import Backend
-from persistence.platform import Platform
+from springline.persistence.backends.spec import Backend
+from springline.persistence.platform import Platform
 from tests.support.lines import LinesRunner
 
 

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from persistence.platform import Platform, default_cache, open_platform
-from persistence.runner import NoRunner, Runner
-from persistence.settings import Settings
-from services.airflow_api import AirflowApi
-from services.known import make_servers
-from services.log_files import tail
-from services.ports import free_ports
-from services.server import Server
-from services.servers.airflow import USER, password
-from services.settings import ServiceSettings
-from services.supervisor import Supervisor
-from services.user_code import BUNDLES, DAGS_FOLDER, PYTHONPATH
-from spark_jobs.landing import land
+from springline.persistence.platform import Platform, default_cache, open_platform
+from springline.persistence.runner import NoRunner, Runner
+from springline.persistence.settings import Settings
+from springline.services.airflow_api import AirflowApi
+from springline.services.known import make_servers
+from springline.services.log_files import tail
+from springline.services.ports import free_ports
+from springline.services.server import Server
+from springline.services.servers.airflow import USER, password
+from springline.services.settings import ServiceSettings
+from springline.services.supervisor import Supervisor
+from springline.services.user_code import BUNDLES, DAGS_FOLDER, PYTHONPATH
+from springline.spark_jobs.landing import land
 from tests.support.waiting import until
 
 PAUSED = ("maintenance", "persister")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from persistence.platform import default_cache
+from springline.persistence.platform import default_cache
 
 
 def remove_memory_of(home: Path) -> None:

@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from spark_jobs.streaming.errors import Fenced, MessagesGone
-from spark_jobs.streaming.sums import place_of, together, topics_of
-from spark_jobs.streaming.unitlog.log import Letter, Order, Place
-from spark_jobs.streaming.unitlog.rounds import Extent
-from spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
-from spark_jobs.streaming.unitlog.step import Message
+from springline.spark_jobs.streaming.errors import Fenced, MessagesGone
+from springline.spark_jobs.streaming.sums import place_of, together, topics_of
+from springline.spark_jobs.streaming.unitlog.log import Letter, Order, Place
+from springline.spark_jobs.streaming.unitlog.rounds import Extent
+from springline.spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
+from springline.spark_jobs.streaming.unitlog.step import Message
 
 
 class Killed(Exception):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from persistence.monitoring.metric import Meter, Metric
+from springline.persistence.monitoring.metric import Meter, Metric
 
 
 class Kept(Meter):

@@ -6,8 +6,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.join.routing.controller import Control
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.join.routing.controller import Control
 from tests.support.join_world import JoinWorld, join_of
 
 PAIRS = """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import delete, insert
 
-from persistence.catalog import Catalog
-from persistence.lineage import Lineage
-from persistence.schema import generation, operation, source
+from springline.persistence.catalog import Catalog
+from springline.persistence.lineage import Lineage
+from springline.persistence.schema import generation, operation, source
 
 
 def record(catalog: Catalog, lineage: Lineage) -> None:

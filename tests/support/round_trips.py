@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import httpx
 
-from services.servers.postgres import url
-from services.servers.spark import spark
+from springline.services.servers.postgres import url
+from springline.services.servers.spark import spark
 from tests.support.servers import Running
 
 WORDS = "what was written"

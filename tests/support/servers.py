@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from confluent_kafka.admin import AdminClient
 
-from services.known import make_servers
-from services.settings import ServiceSettings
-from services.supervisor import Supervisor
+from springline.services.known import make_servers
+from springline.services.settings import ServiceSettings
+from springline.services.supervisor import Supervisor
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from services.servers.spark_connect import spark_connect
-from services.settings import ServiceSettings
+from springline.services.servers.spark_connect import spark_connect
+from springline.services.settings import ServiceSettings
 
 
 class SparkServer:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from persistence.backends.local import LocalBackend
-from persistence.backends.spec import Backend, File, Manifest
-from persistence.model import Call, Operation, Written
-from persistence.platform import Platform
-from persistence.runner import Runner
+from springline.persistence.backends.local import LocalBackend
+from springline.persistence.backends.spec import Backend, File, Manifest
+from springline.persistence.model import Call, Operation, Written
+from springline.persistence.platform import Platform
+from springline.persistence.runner import Runner
 
 At = Callable[[str, str], None]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from sqlalchemy import select, update
 
-from persistence.backends.spec import Backend
-from persistence.model import Ref, Side
-from persistence.platform import Platform
-from persistence.schema import db_now, generation
-from persistence.transitions import Event
+from springline.persistence.backends.spec import Backend
+from springline.persistence.model import Ref, Side
+from springline.persistence.platform import Platform
+from springline.persistence.schema import db_now, generation
+from springline.persistence.transitions import Event
 
 _COPY = re.compile(r"^\.?@\d+")
 

@@ -14,13 +14,13 @@ import duckdb
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from spark_jobs.streaming.inputs.feeding import send
-from spark_jobs.streaming.inputs.flights import Due
-from spark_jobs.streaming.inputs.flows import FIELDS, Flows
-from spark_jobs.streaming.kafka.cluster import Cluster
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.running.watching import Seen
-from spark_jobs.streaming.unitlog.log import Letter
+from springline.spark_jobs.streaming.inputs.feeding import send
+from springline.spark_jobs.streaming.inputs.flights import Due
+from springline.spark_jobs.streaming.inputs.flows import FIELDS, Flows
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.running.watching import Seen
+from springline.spark_jobs.streaming.unitlog.log import Letter
 from tests.support.application import Application
 from tests.support.servers import Running
 

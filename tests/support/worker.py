@@ -9,9 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from persistence.platform import open_platform
-from persistence.sending import Pace
-from persistence.settings import Settings
+from springline.persistence.platform import open_platform
+from springline.persistence.sending import Pace
+from springline.persistence.settings import Settings
 from tests.support.workflow import workflow_runner
 
 

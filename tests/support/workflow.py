@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from persistence.errors import PersistenceError
-from persistence.model import Call, Dataset, Origin, Phase, Ref, Strategy
-from persistence.platform import Platform
+from springline.persistence.errors import PersistenceError
+from springline.persistence.model import Call, Dataset, Origin, Phase, Ref, Strategy
+from springline.persistence.platform import Platform
 from tests.support.lines import LinesRunner, digest_of, lines_of, read_lines
 
 STEPS = (("landing", "etl/load", ()), ("clean", "etl/clean", ("etl/load",)), ("count", "etl/count", ("etl/clean",)),

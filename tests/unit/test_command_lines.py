@@ -15,11 +15,14 @@ APPS = re.compile(r"^(\w+) = typer\.Typer\(", re.MULTILINE)
 
 def found_apps() -> list[tuple[str, str]]:
     """The module and the name of every Typer of the packages."""
-    packages = ("persistence", "spark_jobs", "services", "benchmarks", "docs", "plugins/springline_airflow")
-    files = [file for package in packages for file in sorted((ROOT / package).rglob("*.py"))]
+    folders = {
+        **{name: f"springline.{name}" for name in ("persistence", "spark_jobs", "services")},
+        "plugins/springline_airflow": "springline.airflow", "benchmarks": "benchmarks", "docs": "docs",
+    }  # fmt: skip
     return [
-        (".".join(file.relative_to(ROOT).with_suffix("").parts), name)
-        for file in files
+        (".".join([package, *file.relative_to(ROOT / folder).with_suffix("").parts]), name)
+        for folder, package in folders.items()
+        for file in sorted((ROOT / folder).rglob("*.py"))
         for name in APPS.findall(file.read_text())
     ]
 
@@ -27,7 +30,12 @@ def found_apps() -> list[tuple[str, str]]:
 def test_the_command_lines_are_found() -> None:
     """Those of datasets, of jobs and of servers at least."""
     modules = {module for module, _ in found_apps()}
-    assert {"persistence.cli", "spark_jobs.cli", "spark_jobs.streaming.cli", "services.__main__"} <= modules
+    assert {
+        "springline.persistence.cli",
+        "springline.spark_jobs.cli",
+        "springline.spark_jobs.streaming.cli",
+        "springline.services.__main__",
+    } <= modules
 
 
 @pytest.mark.parametrize(("module", "name"), found_apps())

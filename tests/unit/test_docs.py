@@ -18,15 +18,15 @@ from docs.__main__ import WITH_EXAMPLES, generated
 from docs.console import BrokenExample, corrected, examples_in, files_in, outputs_of, same
 from docs.figures import figures
 from docs.marked import filled
-from persistence.cli import app
-from persistence.model import Cache, Phase, Status, Strategy, Under
-from persistence.monitoring.settings import MonitoringSettings
-from persistence.priority import GONE_SECONDS, GONE_SECONDS_PER_BYTE
-from persistence.settings import Settings
-from persistence.transitions import START, TRANSITIONS, Event, State
-from services.settings import ServiceSettings
-from spark_jobs.settings import JobSettings
-from spark_jobs.streaming.settings import StreamSettings
+from springline.persistence.cli import app
+from springline.persistence.model import Cache, Phase, Status, Strategy, Under
+from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.persistence.priority import GONE_SECONDS, GONE_SECONDS_PER_BYTE
+from springline.persistence.settings import Settings
+from springline.persistence.transitions import START, TRANSITIONS, Event, State
+from springline.services.settings import ServiceSettings
+from springline.spark_jobs.settings import JobSettings
+from springline.spark_jobs.streaming.settings import StreamSettings
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -80,7 +80,7 @@ def test_the_operation_that_the_readme_shows_is_one(tmp_path):
     ((name, content),) = files_in(read(README)).items()
     (tmp_path / name).write_text(content, encoding="utf-8")
     told = subprocess.run(
-        [sys.executable, "-m", "spark_jobs", "operations", "my.late", "--json"],
+        [sys.executable, "-m", "springline.spark_jobs", "operations", "my.late", "--json"],
         cwd=ROOT,
         env={**os.environ, "SPRINGLINE_OPERATIONS": name.removesuffix(".py"), "PYTHONPATH": f"{tmp_path}:{ROOT}"},
         capture_output=True,

@@ -13,31 +13,31 @@ import pytest
 import requests
 from typer.testing import CliRunner
 
-from persistence import sidecar
-from persistence.backends.alluxio import AlluxioBackend
-from persistence.backends.alluxio_proxy import AlluxioProxy
-from persistence.backends.hdfs import HdfsBackend
-from persistence.backends.hdfs_bytes import HdfsBytes
-from persistence.backends.local import LocalBackend
-from persistence.backends.spec import Backend
-from persistence.backends.webhdfs import WebHdfs
-from persistence.cli import app
-from persistence.errors import InvalidPath, PersistenceError, UnknownDataset
-from persistence.explain import find
-from persistence.model import Origin, Ref, Strategy, checked_path
-from persistence.names import unseen_in
-from persistence.platform import Platform
-from persistence.sidecar import read
-from spark_jobs.errors import BadParameter
-from spark_jobs.operations import load_operations
-from spark_jobs.streaming.errors import BadJob
-from spark_jobs.streaming.jobs import read_jobs
-from spark_jobs.streaming.join.errors import BadRelation
-from spark_jobs.streaming.join.predicate import Relation
-from spark_jobs.streaming.windows.errors import BadQuery, BadStream
-from spark_jobs.streaming.windows.registry import Registry
-from spark_jobs.streaming.windows.stream import Field, Stream
-from spark_jobs.templates import fill
+from springline.persistence import sidecar
+from springline.persistence.backends.alluxio import AlluxioBackend
+from springline.persistence.backends.alluxio_proxy import AlluxioProxy
+from springline.persistence.backends.hdfs import HdfsBackend
+from springline.persistence.backends.hdfs_bytes import HdfsBytes
+from springline.persistence.backends.local import LocalBackend
+from springline.persistence.backends.spec import Backend
+from springline.persistence.backends.webhdfs import WebHdfs
+from springline.persistence.cli import app
+from springline.persistence.errors import InvalidPath, PersistenceError, UnknownDataset
+from springline.persistence.explain import find
+from springline.persistence.model import Origin, Ref, Strategy, checked_path
+from springline.persistence.names import unseen_in
+from springline.persistence.platform import Platform
+from springline.persistence.sidecar import read
+from springline.spark_jobs.errors import BadParameter
+from springline.spark_jobs.operations import load_operations
+from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.jobs import read_jobs
+from springline.spark_jobs.streaming.join.errors import BadRelation
+from springline.spark_jobs.streaming.join.predicate import Relation
+from springline.spark_jobs.streaming.windows.errors import BadQuery, BadStream
+from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.stream import Field, Stream
+from springline.spark_jobs.templates import fill
 from tests.support.lines import make
 
 OUTSIDE = [

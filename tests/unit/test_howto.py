@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from docs.console import files_in
-from persistence.profile import checkout
-from spark_jobs.streaming.unitlog.planner import Planner
-from spark_jobs.streaming.unitlog.rounds import Plan
-from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.unit import Units
+from springline.persistence.profile import project_folder
+from springline.spark_jobs.streaming.unitlog.planner import Planner
+from springline.spark_jobs.streaming.unitlog.rounds import Plan
+from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.unitlog.unit import Units
 from tests.support.memory_log import MemoryLog
 
-FILES = files_in((checkout() / "docs" / "howto.md").read_text(encoding="utf-8"))
+FILES = files_in((project_folder() / "docs" / "howto.md").read_text(encoding="utf-8"))
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_store_that_is_shown_passes_the_suite(shown: Path) -> None:
     """Every fact of the conformance suite, in a process of its own."""
     suite = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(shown / "remembering_suite.py")]
-    path = f"{shown}:{checkout()}"
+    path = f"{shown}:{project_folder()}"
     done = subprocess.run(suite, cwd=shown, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     assert " failed" not in done.stdout and " passed" in done.stdout

@@ -15,20 +15,20 @@ from pathlib import Path
 
 import pytest
 
-from persistence.errors import StorageUnavailable
-from persistence.model import Strategy
-from persistence.monitoring.alerts import Alerts
-from persistence.monitoring.metric import NoMeter
-from persistence.platform import default_cache, open_platform
-from persistence.profile import checkout
-from persistence.runner import NoRunner
-from persistence.settings import Settings
-from services.known import SERVERS, make_servers
-from services.server import Process, Server
-from services.settings import ServiceSettings
-from services.supervisor import Supervisor
-from spark_jobs.landing import land
-from spark_jobs.streaming.settings import StreamSettings
+from springline.persistence.errors import StorageUnavailable
+from springline.persistence.model import Strategy
+from springline.persistence.monitoring.alerts import Alerts
+from springline.persistence.monitoring.metric import NoMeter
+from springline.persistence.platform import default_cache, open_platform
+from springline.persistence.profile import project_folder
+from springline.persistence.runner import NoRunner
+from springline.persistence.settings import Settings
+from springline.services.known import SERVERS, make_servers
+from springline.services.server import Process, Server
+from springline.services.settings import ServiceSettings
+from springline.services.supervisor import Supervisor
+from springline.spark_jobs.landing import land
+from springline.spark_jobs.streaming.settings import StreamSettings
 from tests.support.lines import make
 
 CODE = ("persistence", "spark_jobs", "plugins", "services", "dags")
@@ -79,7 +79,7 @@ def test_zookeeper_listens_on_this_machine_alone(tmp_path: Path) -> None:
 
 def test_no_configuration_file_names_another_address() -> None:
     """Where a file says where to listen, what it says comes from the environment."""
-    for file in (checkout() / "services" / "conf").rglob("*.*"):
+    for file in (project_folder() / "services" / "conf").rglob("*.*"):
         text = file.read_text()
         assert {each for each in ADDRESS.findall(text) if not each.startswith("127.")} == set(), file
         assert "0.0.0.0" not in text and "listeners=PLAINTEXT://:" not in text, file
@@ -92,14 +92,14 @@ def test_clients_ask_this_machine_alone_by_default(monkeypatch: pytest.MonkeyPat
             monkeypatch.delenv(name)
     settings = StreamSettings()
     assert (settings.kafka, settings.zookeeper) == (f"{HERE}:9092", f"{HERE}:2181")
-    for file in (checkout() / "profiles").glob("*.env"):
+    for file in (project_folder() / "profiles").glob("*.env"):
         assert all(ipaddress.ip_address(each).is_loopback for each in ADDRESS.findall(file.read_text())), file
 
 
 def test_a_sparks_own_session_listens_on_this_machine_alone() -> None:
     """Both kinds that run in a process of ours."""
     for file in ("spark_jobs/session.py", "spark_jobs/streaming/running/session.py"):
-        text = (checkout() / file).read_text()
+        text = (project_folder() / file).read_text()
         assert '"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"' in text
         assert '"spark.ui.enabled": "false"' in text
 
@@ -128,8 +128,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A home in which each part of the platform has left something, whatever the mask of the process was."""
     home = tmp_path / "home"
     monkeypatch.setenv("SPRINGLINE_HOME", str(home))
-    monkeypatch.setattr("persistence.platform.default_cache", lambda home: home / "cache")
-    monkeypatch.setattr("spark_jobs.streaming.settings.default_cache", lambda home: home / "cache")
+    monkeypatch.setattr("springline.persistence.platform.default_cache", lambda home: home / "cache")
+    monkeypatch.setattr("springline.spark_jobs.streaming.settings.default_cache", lambda home: home / "cache")
     before = os.umask(0)
     supervisor = Supervisor(home, say=lambda _: None)
     try:
@@ -176,7 +176,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The default cache of a home, in a folder where everybody may make folders."""
     folder = tmp_path / "shared" / "springline-1"
     folder.parent.mkdir()
-    monkeypatch.setattr("persistence.platform.default_cache", lambda home: folder)
+    monkeypatch.setattr("springline.persistence.platform.default_cache", lambda home: folder)
     yield folder
 
 
@@ -199,8 +199,8 @@ def test_a_cache_that_somebody_else_made_is_not_used(
         shared.symlink_to(tmp_path / "theirs")
     else:
         shared.mkdir()
-        monkeypatch.setattr("persistence.platform.os.geteuid", lambda: 12345)
-        monkeypatch.setattr("persistence.platform._owner", lambda path: 0 if path == shared else 12345)
+        monkeypatch.setattr("springline.persistence.platform.os.geteuid", lambda: 12345)
+        monkeypatch.setattr("springline.persistence.platform._owner", lambda path: 0 if path == shared else 12345)
     with pytest.raises(StorageUnavailable, match=r"somebody else's.*SPRINGLINE_CACHE_URI"):
         open_platform(Settings(home=tmp_path / "home", cache_uri="", under_uri=""), runner=NoRunner())
 
@@ -224,7 +224,7 @@ def called(node: ast.Call) -> str:
 @pytest.mark.parametrize("folder", CODE)
 def test_no_data_becomes_code(folder: str) -> None:
     """Nothing is unpickled or evaluated, no shell is started, and no certificate goes unchecked."""
-    for file in (checkout() / folder).rglob("*.py"):
+    for file in (project_folder() / folder).rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             where = f"{file}:{getattr(node, 'lineno', 0)}"
             if isinstance(node, ast.Import | ast.ImportFrom):
@@ -241,8 +241,8 @@ def test_no_data_becomes_code(folder: str) -> None:
 def test_no_sql_is_put_together_from_what_is_given(folder: str) -> None:
     """The catalog is asked by SQLAlchemy's expressions; text is a constant. Two places build SQL, of quoted names."""
     known = {"spark_jobs/streaming/results/kept.py", "services/servers/postgres.py"}
-    for file in (checkout() / folder).rglob("*.py"):
-        if file.relative_to(checkout()).as_posix() in known:
+    for file in (project_folder() / folder).rglob("*.py"):
+        if file.relative_to(project_folder()).as_posix() in known:
             continue
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and called(node).rpartition(".")[2] in ("text", "exec_driver_sql", "sql"):

@@ -7,9 +7,10 @@ import re
 import pytest
 from packaging.version import Version
 
-from persistence.profile import checkout
+from springline.persistence.profile import project_folder
 
-PINS = re.findall(r"^([a-z0-9][\w.-]*)(?:\[[\w,-]+\])?==([^\s;]+)", (checkout() / "requirements.txt").read_text(), re.M)
+REQUIREMENTS = (project_folder() / "requirements.txt").read_text()
+PINS = re.findall(r"^([a-z0-9][\w.-]*)(?:\[[\w,-]+\])?==([^\s;]+)", REQUIREMENTS, re.M)
 # What mended it, by package: https://osv.dev has the stories.
 MENDED = {
     "aiohttp": "3.12.14", "certifi": "2024.7.4", "cryptography": "44.0.1", "dnspython": "2.6.1", "fonttools": "4.60.2",
@@ -25,8 +26,7 @@ MENDED = {
 
 def test_every_line_of_the_requirements_is_one_version() -> None:
     """None is a range, an address or a folder: what is installed is what was tested."""
-    text = (checkout() / "requirements.txt").read_text()
-    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    lines = [line for line in REQUIREMENTS.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     assert len(lines) == len(PINS) > 100
 
 

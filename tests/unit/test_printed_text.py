@@ -15,14 +15,14 @@ from rich.table import Table
 from rich.text import Text
 from typer.testing import CliRunner
 
-from persistence.cli import app
-from persistence.model import Strategy
-from persistence.monitoring.logs import JsonLines, TextLines
-from persistence.platform import Platform
-from persistence.redacting import traceback_without_secrets
-from persistence.terminal import Terminal, console, print_json
-from persistence.terminal import print as shown
-from persistence.visible_text import visible
+from springline.persistence.cli import app
+from springline.persistence.model import Strategy
+from springline.persistence.monitoring.logs import JsonLines, TextLines
+from springline.persistence.platform import Platform
+from springline.persistence.redacting import traceback_without_secrets
+from springline.persistence.terminal import Terminal, console, print_json
+from springline.persistence.terminal import print as shown
+from springline.persistence.visible_text import visible
 from tests.support.lines import make
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -120,7 +120,7 @@ def test_every_command_prints_by_what_spells_out() -> None:
         imported = {
             alias.asname or alias.name
             for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom) and node.module == "persistence.terminal"
+            if isinstance(node, ast.ImportFrom) and node.module == "springline.persistence.terminal"
             for alias in node.names
         }
         for node in ast.walk(tree):

@@ -15,33 +15,33 @@ import pytest
 import requests
 import urllib3
 
-from persistence import cli as persistence_cli
-from persistence.backends.webhdfs import WebHdfs
-from persistence.database import open_database
-from persistence.errors import PersistenceError, StorageUnavailable
-from persistence.model import Strategy
-from persistence.monitoring.settings import MonitoringSettings
-from persistence.platform import Platform
-from persistence.profile import ProfiledSettings
-from persistence.redacting import redacted, traceback_without_secrets
-from persistence.settings import Settings
-from services import __main__ as services_cli
-from services.errors import ServiceError
-from services.jars import Jars
-from services.java import Java
-from services.known import SERVERS, make_servers
-from services.ports import free_ports, holder, told
-from services.settings import ServiceSettings
-from spark_jobs import cli as jobs_cli
-from spark_jobs.errors import NoSpark
-from spark_jobs.session import Address
-from spark_jobs.settings import JobSettings
-from spark_jobs.streaming.errors import LogUnavailable
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.kafka.cluster import Cluster
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.running.application import Beats
-from spark_jobs.streaming.settings import StreamSettings
+from springline.persistence import cli as persistence_cli
+from springline.persistence.backends.webhdfs import WebHdfs
+from springline.persistence.database import open_database
+from springline.persistence.errors import PersistenceError, StorageUnavailable
+from springline.persistence.model import Strategy
+from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.persistence.platform import Platform
+from springline.persistence.profile import ProfiledSettings
+from springline.persistence.redacting import redacted, traceback_without_secrets
+from springline.persistence.settings import Settings
+from springline.services import __main__ as services_cli
+from springline.services.errors import ServiceError
+from springline.services.jars import Jars
+from springline.services.java import Java
+from springline.services.known import SERVERS, make_servers
+from springline.services.ports import free_ports, holder, told
+from springline.services.settings import ServiceSettings
+from springline.spark_jobs import cli as jobs_cli
+from springline.spark_jobs.errors import NoSpark
+from springline.spark_jobs.session import Address
+from springline.spark_jobs.settings import JobSettings
+from springline.spark_jobs.streaming.errors import LogUnavailable
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.running.application import Beats
+from springline.spark_jobs.streaming.settings import StreamSettings
 from tests.support.lines import make
 
 SECRET = "hunter2"
@@ -328,8 +328,8 @@ def test_the_repositorys_password_is_in_no_log_and_in_no_file_for_others(
 
         def __exit__(self, *_: object) -> None: ...
 
-    monkeypatch.setattr("services.jars.find_java", lambda *_: Java(tmp_path, 17, "none"))
-    monkeypatch.setattr("services.jars.subprocess.Popen", Ivy)
+    monkeypatch.setattr("springline.services.jars.find_java", lambda *_: Java(tmp_path, 17, "none"))
+    monkeypatch.setattr("springline.services.jars.subprocess.Popen", Ivy)
     with pytest.raises(ServiceError) as refused:
         found.folder("kafka")
     assert SECRET not in str(refused.value) + " ".join(ran[0])

@@ -16,8 +16,8 @@ import psutil
 from benchmarks.cluster.soaking.streams import JOBS, seen
 from benchmarks.cluster.soaking.world import World
 from benchmarks.streams.running_job import held
-from persistence.platform import default_cache
-from services.servers.alluxio import ramdisk
+from springline.persistence.platform import default_cache
+from springline.services.servers.alluxio import ramdisk
 
 _SECONDS = 20.0  # between two looks
 _ASKED_SECONDS = 30.0  # within which who started a process asks how it ended

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from benchmarks.cluster.soaking.world import World
-from services.airflow_api import AirflowRefused
-from services.demo.workflow import DAG_ID, DAYS, FILES, MAINTENANCE, PERSISTER, standing
-from services.errors import ServiceError
-from spark_jobs.landing import land
-from spark_jobs.settings import JobSettings
+from springline.services.airflow_api import AirflowRefused
+from springline.services.demo.workflow import DAG_ID, DAYS, FILES, MAINTENANCE, PERSISTER, standing
+from springline.services.errors import ServiceError
+from springline.spark_jobs.landing import land
+from springline.spark_jobs.settings import JobSettings
 
 _RANDOM = ("rotate", "accepted", "quarantine")  # made with a random salt, or from what was
 _LOOK_SECONDS = 2.0

@@ -15,21 +15,21 @@ from pathlib import Path
 import psutil
 
 from benchmarks.cluster.soaking.diary import Diary
-from persistence.platform import Platform, default_cache, open_platform
-from persistence.profile import checkout
-from persistence.runner import NoRunner
-from services.airflow_api import AirflowApi
-from services.errors import ServiceError
-from services.known import make_servers
-from services.server import Server
-from services.servers.airflow import USER, password
-from services.servers.alluxio import ramdisk
-from services.settings import ServiceSettings
-from services.supervisor import Supervisor
-from spark_jobs.streaming.folder import LOG, JobFolder
-from spark_jobs.streaming.running.supervision import end
-from spark_jobs.streaming.running.watching import look
-from spark_jobs.streaming.settings import StreamSettings
+from springline.persistence.platform import Platform, default_cache, open_platform
+from springline.persistence.profile import project_folder
+from springline.persistence.runner import NoRunner
+from springline.services.airflow_api import AirflowApi
+from springline.services.errors import ServiceError
+from springline.services.known import make_servers
+from springline.services.server import Server
+from springline.services.servers.airflow import USER, password
+from springline.services.servers.alluxio import ramdisk
+from springline.services.settings import ServiceSettings
+from springline.services.supervisor import Supervisor
+from springline.spark_jobs.streaming.folder import LOG, JobFolder
+from springline.spark_jobs.streaming.running.supervision import end
+from springline.spark_jobs.streaming.running.watching import look
+from springline.spark_jobs.streaming.settings import StreamSettings
 
 _PATIENCE = 300.0  # seconds for a server to be ready
 _NOTICED = 3.0  # seconds until a process that has ended is started again
@@ -135,7 +135,7 @@ def world(declared: str, diary: Diary) -> Iterator[World]:
 
 def _keep_logs(home: Path, diary: Diary) -> None:
     """All that was logged stays in `var/soak`, until the next one."""
-    kept = checkout() / "var" / "soak"
+    kept = project_folder() / "var" / "soak"
     shutil.rmtree(kept, ignore_errors=True)
     for file in (*home.rglob("*.log"), *home.glob(f"streams/*/{LOG}"), *home.glob("streams/*/*.json")):
         with suppress(OSError):

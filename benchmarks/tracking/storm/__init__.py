@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.report import Row
-from services.jars import Jars
-from services.java import find_java
-from services.settings import ServiceSettings
+from springline.services.jars import Jars
+from springline.services.java import find_java
+from springline.services.settings import ServiceSettings
 
 _SOURCE = Path(__file__).parent / "AckerTable.java"
 _TURNS = 5

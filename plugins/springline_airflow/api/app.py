@@ -8,14 +8,14 @@ from airflow.api_fastapi.core_api.security import get_user
 from fastapi import Depends, FastAPI, Request
 from starlette.types import ASGIApp
 
-from spark_jobs.streaming.asking import Planners
-from springline_airflow.api import backpressure, datasets, joins, recovering, streams, tracking
-from springline_airflow.api.answer_headers import AnswerHeaders
-from springline_airflow.api.gate import Gate
-from springline_airflow.api.problems import PROBLEMS, tell_problems
-from springline_airflow.api.request_fields import no_unknown_fields
-from springline_airflow.opening import Platforms
-from springline_airflow.pages import serving
+from springline.airflow.api import backpressure, datasets, joins, recovering, streams, tracking
+from springline.airflow.api.answer_headers import AnswerHeaders
+from springline.airflow.api.gate import Gate
+from springline.airflow.api.problems import PROBLEMS, tell_problems
+from springline.airflow.api.request_fields import no_unknown_fields
+from springline.airflow.opening import Platforms
+from springline.airflow.pages import serving
+from springline.spark_jobs.streaming.asking import Planners
 
 VERSIONED = "/api/v1"
 

@@ -7,10 +7,10 @@ import logging
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Depends
 
-from spark_jobs.streaming.backpressure.choosing import Choice, choice_of, choose
-from spark_jobs.streaming.backpressure.counting import upstreams_of
-from springline_airflow.api import access, shapes
-from springline_airflow.api.streams import Found, FoundDep
+from springline.airflow.api import access, shapes
+from springline.airflow.api.streams import Found, FoundDep
+from springline.spark_jobs.streaming.backpressure.choosing import Choice, choice_of, choose
+from springline.spark_jobs.streaming.backpressure.counting import upstreams_of
 
 _log = logging.getLogger(__name__)
 _reading = APIRouter(prefix="/streams/{job}/backpressure", dependencies=[Depends(access.reads)])

@@ -11,26 +11,26 @@ from airflow.api_fastapi.common.db.common import SessionDep
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import Field, StringConstraints
 
-from persistence import planning
-from persistence.byhand import Wish, carry_out, decide
-from persistence.explain import explanation_of, find
-from persistence.model import Dataset, Origin
-from persistence.platform import Platform, policy_of
-from persistence.priority import PolicyName
-from persistence.risk_samples import Sample
-from persistence.waits import say_waits, waits_of
-from springline_airflow.api.access import Reading, ReadingDep
-from springline_airflow.api.persister import why_none_claims
-from springline_airflow.api.request_fields import RequestBody
-from springline_airflow.lineage.about import About, about
-from springline_airflow.lineage.folding import Fold, folded, suitable
-from springline_airflow.lineage.graph import Edge, Node, draw, with_operations
-from springline_airflow.lineage.layers import laid_out
-from springline_airflow.lineage.queue import Waiting, rows_of
-from springline_airflow.lineage.risks import Risks, risks_of, weigh
-from springline_airflow.lineage.veil import mentioned, texts_of, veiled, with_texts, without_hidden, without_names
-from springline_airflow.recovering import DAG_ID as RECOVER
-from springline_airflow.runs import names_of
+from springline.airflow.api.access import Reading, ReadingDep
+from springline.airflow.api.persister import why_none_claims
+from springline.airflow.api.request_fields import RequestBody
+from springline.airflow.lineage.about import About, about
+from springline.airflow.lineage.folding import Fold, folded, suitable
+from springline.airflow.lineage.graph import Edge, Node, draw, with_operations
+from springline.airflow.lineage.layers import laid_out
+from springline.airflow.lineage.queue import Waiting, rows_of
+from springline.airflow.lineage.risks import Risks, risks_of, weigh
+from springline.airflow.lineage.veil import mentioned, texts_of, veiled, with_texts, without_hidden, without_names
+from springline.airflow.recovering import DAG_ID as RECOVER
+from springline.airflow.runs import names_of
+from springline.persistence import planning
+from springline.persistence.byhand import Wish, carry_out, decide
+from springline.persistence.explain import explanation_of, find
+from springline.persistence.model import Dataset, Origin
+from springline.persistence.platform import Platform, policy_of
+from springline.persistence.priority import PolicyName
+from springline.persistence.risk_samples import Sample
+from springline.persistence.waits import say_waits, waits_of
 
 _MOST_DRAWN = 2000
 _DRAWN = 500  # unless more are asked for

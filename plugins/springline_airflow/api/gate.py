@@ -13,8 +13,8 @@ from fastapi import HTTPException, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from springline_airflow.api.mounting import PREFIX
-from springline_airflow.api.problems import problem_of
+from springline.airflow.api.mounting import PREFIX
+from springline.airflow.api.problems import problem_of
 
 MOST = 256 << 10  # bytes of a request's body; the longest query is 20,000 letters
 _READING = ("GET", "HEAD", "OPTIONS")

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, BeforeValidator
 
-from springline_airflow.api import access
-from springline_airflow.api.streams import FoundDep
+from springline.airflow.api import access
+from springline.airflow.api.streams import FoundDep
 
 Side = Literal["left", "right"]
 Key = Annotated[str, BeforeValidator(str)]  # of 64 bits, which are more than a number has in JavaScript

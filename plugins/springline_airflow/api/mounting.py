@@ -21,7 +21,7 @@ class Mounted:
 
     @cached_property
     def _mounted(self) -> dict[str, Any]:
-        from springline_airflow.api.app import make_app  # takes seconds
+        from springline.airflow.api.app import make_app  # takes seconds
 
         app = make_app()
         gc.collect()

@@ -8,8 +8,8 @@ from airflow.models.taskinstance import TaskInstance
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from springline_airflow.api import dag_runs
-from springline_airflow.pools import PERSISTER
+from springline.airflow.api import dag_runs
+from springline.airflow.pools import PERSISTER
 
 DAG_ID = "persister"
 _STATES = {

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from persistence.errors import (
+from springline.persistence.errors import (
     CatalogUnavailable,
     InvalidPath,
     PersistenceError,
@@ -19,12 +19,12 @@ from persistence.errors import (
     StorageUnavailable,
     UnknownDataset,
 )
-from persistence.redacting import redacted
-from spark_jobs.streaming.errors import LogUnavailable, MissingVersion, NoTopic, StreamError, UnknownJob
-from spark_jobs.streaming.join.errors import NeverSteered
-from spark_jobs.streaming.tracking.completeness import NeverTracked
-from spark_jobs.streaming.tracking.errors import BadRing, NoFailure, NotToBeSent
-from spark_jobs.streaming.windows.errors import BadQuery, UnknownQuery
+from springline.persistence.redacting import redacted
+from springline.spark_jobs.streaming.errors import LogUnavailable, MissingVersion, NoTopic, StreamError, UnknownJob
+from springline.spark_jobs.streaming.join.errors import NeverSteered
+from springline.spark_jobs.streaming.tracking.completeness import NeverTracked
+from springline.spark_jobs.streaming.tracking.errors import BadRing, NoFailure, NotToBeSent
+from springline.spark_jobs.streaming.windows.errors import BadQuery, UnknownQuery
 
 _Known = StreamError | PersistenceError
 _STATUS: dict[type[_Known], HTTPStatus] = {

@@ -8,14 +8,14 @@ from typing import Literal
 from airflow.api_fastapi.common.db.common import SessionDep
 from fastapi import APIRouter, Request
 
-from persistence.byhand import decide_return
-from persistence.errors import RefusedTransition
-from persistence.explain import find
-from springline_airflow.api import dag_runs
-from springline_airflow.api.access import ReadingDep
-from springline_airflow.api.datasets import Asked, PlatformDep
-from springline_airflow.lineage.veil import veiled
-from springline_airflow.recovering import DAG_ID
+from springline.airflow.api import dag_runs
+from springline.airflow.api.access import ReadingDep
+from springline.airflow.api.datasets import Asked, PlatformDep
+from springline.airflow.lineage.veil import veiled
+from springline.airflow.recovering import DAG_ID
+from springline.persistence.byhand import decide_return
+from springline.persistence.errors import RefusedTransition
+from springline.persistence.explain import find
 
 router = APIRouter(tags=["datasets"])
 

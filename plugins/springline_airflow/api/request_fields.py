@@ -10,7 +10,7 @@ from fastapi.dependencies.utils import get_flat_dependant
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict
 
-from springline_airflow.pages import serving
+from springline.airflow.pages import serving
 
 
 class RequestBody(BaseModel):

@@ -11,16 +11,16 @@ from typing import Any, Literal
 import polars as pl
 from pydantic import BaseModel, Field
 
-from spark_jobs.streaming.backpressure.admission import Mode
-from spark_jobs.streaming.backpressure.choosing import Control
-from spark_jobs.streaming.running.watching import Seen
-from spark_jobs.streaming.tracking.completeness import Completeness
-from spark_jobs.streaming.tracking.failures import Failure
-from spark_jobs.streaming.tracking.ring import Epochs
-from spark_jobs.streaming.windows.adhoc import Answer
-from spark_jobs.streaming.windows.expressions import ARROW
-from spark_jobs.streaming.windows.registry import Registered
-from springline_airflow.api.request_fields import RequestBody
+from springline.airflow.api.request_fields import RequestBody
+from springline.spark_jobs.streaming.backpressure.admission import Mode
+from springline.spark_jobs.streaming.backpressure.choosing import Control
+from springline.spark_jobs.streaming.running.watching import Seen
+from springline.spark_jobs.streaming.tracking.completeness import Completeness
+from springline.spark_jobs.streaming.tracking.failures import Failure
+from springline.spark_jobs.streaming.tracking.ring import Epochs
+from springline.spark_jobs.streaming.windows.adhoc import Answer
+from springline.spark_jobs.streaming.windows.expressions import ARROW
+from springline.spark_jobs.streaming.windows.registry import Registered
 
 Answers = Literal["queries", "tracking", "join"]
 _TYPES = {kind: name for name, kind in ARROW.items()}

@@ -14,20 +14,28 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Depends, Query, Request, Response, status
 from fastapi.responses import JSONResponse
 
-from spark_jobs.streaming.asking import ask
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import TrackedJob, as_join, as_tracked, as_windows, is_tracked, read_jobs, unknown_job
-from spark_jobs.streaming.join.job import JoinJob
-from spark_jobs.streaming.join.steering import explanation_of
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.parts import Job
-from spark_jobs.streaming.results.tailing import newest
-from spark_jobs.streaming.running.watching import Seen, look
-from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.windows.job import WindowsJob
-from spark_jobs.streaming.windows.registry import Registry
-from springline_airflow.api import access, shapes
-from springline_airflow.streams import dag_of
+from springline.airflow.api import access, shapes
+from springline.airflow.streams import dag_of
+from springline.spark_jobs.streaming.asking import ask
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.jobs import (
+    TrackedJob,
+    as_join,
+    as_tracked,
+    as_windows,
+    is_tracked,
+    read_jobs,
+    unknown_job,
+)
+from springline.spark_jobs.streaming.join.job import JoinJob
+from springline.spark_jobs.streaming.join.steering import explanation_of
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.parts import Job
+from springline.spark_jobs.streaming.results.tailing import newest
+from springline.spark_jobs.streaming.running.watching import Seen, look
+from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.windows.job import WindowsJob
+from springline.spark_jobs.streaming.windows.registry import Registry
 
 _KAFKA_SECONDS = 5.0  # without an answer of Kafka: who asks here does not wait as long as a job does
 

@@ -11,14 +11,14 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Depends, Path, Query, status
 from pydantic import StringConstraints
 
-from spark_jobs.streaming.jobs import TrackedJob
-from spark_jobs.streaming.tracking.completeness import NeverTracked, completeness_of
-from spark_jobs.streaming.tracking.failures import Failure, newest_failures
-from spark_jobs.streaming.tracking.resending import resent, send_again, trouble_with
-from spark_jobs.streaming.tracking.ring import Epochs
-from spark_jobs.streaming.tracking.rings import change_ring, ring_of
-from springline_airflow.api import access, shapes
-from springline_airflow.api.streams import Found, FoundDep
+from springline.airflow.api import access, shapes
+from springline.airflow.api.streams import Found, FoundDep
+from springline.spark_jobs.streaming.jobs import TrackedJob
+from springline.spark_jobs.streaming.tracking.completeness import NeverTracked, completeness_of
+from springline.spark_jobs.streaming.tracking.failures import Failure, newest_failures
+from springline.spark_jobs.streaming.tracking.resending import resent, send_again, trouble_with
+from springline.spark_jobs.streaming.tracking.ring import Epochs
+from springline.spark_jobs.streaming.tracking.rings import change_ring, ring_of
 
 _log = logging.getLogger(__name__)
 _reading = APIRouter(prefix="/streams/{job}/tracking", dependencies=[Depends(access.reads)])

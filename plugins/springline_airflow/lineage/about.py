@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from persistence.explain import Explanation
-from persistence.model import Dataset
+from springline.persistence.explain import Explanation
+from springline.persistence.model import Dataset
 
 
 @dataclass(frozen=True, slots=True)

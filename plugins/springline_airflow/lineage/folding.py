@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from springline_airflow.lineage.graph import Edge, Graph, Kind, Node, total
+from springline.airflow.lineage.graph import Edge, Graph, Kind, Node, total
 
 MOST_UNFOLDED = 60  # datasets that are still readable one by one
 

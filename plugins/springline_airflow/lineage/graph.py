@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from persistence.lineage import Lineage
-from persistence.model import Dataset, Phase
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Dataset, Phase
 
 _LIVE = (Phase.OPEN, Phase.COMMITTED)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import rustworkx
 
-from springline_airflow.lineage.graph import Graph
+from springline.airflow.lineage.graph import Graph
 
 _SWEEPS = 4  # times that the layers are put in order by their neighbours; more hardly changes anything
 

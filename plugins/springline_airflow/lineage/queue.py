@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from persistence.lineage import Lineage
-from persistence.planning import Planned
-from springline_airflow.lineage.veil import is_hidden
+from springline.airflow.lineage.veil import is_hidden
+from springline.persistence.lineage import Lineage
+from springline.persistence.planning import Planned
 
 
 @dataclass(frozen=True, slots=True)

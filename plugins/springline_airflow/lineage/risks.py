@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
-from persistence.cache_loss import CacheLoss
-from persistence.history import Costs
-from persistence.lineage import Lineage
+from springline.persistence.cache_loss import CacheLoss
+from springline.persistence.history import Costs
+from springline.persistence.lineage import Lineage
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from persistence.explain import Explanation
-from persistence.lineage import Lineage
-from persistence.model import Dataset, Ref
-from springline_airflow.lineage.graph import Graph
+from springline.airflow.lineage.graph import Graph
+from springline.persistence.explain import Explanation
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Dataset, Ref
 
 _HIDDEN = "hidden:"  # no dataset's path holds a colon
 # What ends the name of a generation (`a/b@3`), and of the place of a copy (`a/b/@3-1`, `a/b/.@3-1`), in any text.

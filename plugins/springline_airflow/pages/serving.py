@@ -9,7 +9,7 @@ from string import Template
 
 from fastapi import APIRouter, HTTPException, Response
 
-from springline_airflow.pages.views import PAGES
+from springline.airflow.pages.views import PAGES
 
 _HERE = Path(__file__).parent
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}

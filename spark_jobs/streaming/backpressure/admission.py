@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from spark_jobs.streaming.backpressure.queue import Counted, Measured
-from spark_jobs.streaming.backpressure.signals import Asking, Signal
+from springline.spark_jobs.streaming.backpressure.queue import Counted, Measured
+from springline.spark_jobs.streaming.backpressure.signals import Asking, Signal
 
 MINIMUM = 10_000.0  # bytes a second that a stage may always admit: so it goes on being measured
 

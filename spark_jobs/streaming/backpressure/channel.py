@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from spark_jobs.streaming.backpressure.signals import Signal, newer
+from springline.spark_jobs.streaming.backpressure.signals import Signal, newer
 
 
 class Channel(Protocol):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from spark_jobs.streaming.backpressure.channel import Channel
-from spark_jobs.streaming.backpressure.choosing import Control
-from spark_jobs.streaming.backpressure.control_topic import ControlTopic
-from spark_jobs.streaming.backpressure.zookeeper import ZooKeeper
-from spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.backpressure.channel import Channel
+from springline.spark_jobs.streaming.backpressure.choosing import Control
+from springline.spark_jobs.streaming.backpressure.control_topic import ControlTopic
+from springline.spark_jobs.streaming.backpressure.zookeeper import ZooKeeper
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
 
 
 def open_channel(control: Control, cluster: Cluster, zookeeper: str, job: str, stages: Collection[str]) -> Channel:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
-from spark_jobs.streaming.backpressure.admission import Mode
-from spark_jobs.streaming.declaring import Declared
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.json_files import read_json, write_json
+from springline.spark_jobs.streaming.backpressure.admission import Mode
+from springline.spark_jobs.streaming.declaring import Declared
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.json_files import read_json, write_json
 
 _FILE, _LOCK = "backpressure.json", "backpressure.lock"
 FILES = (_FILE, _LOCK)  # in the job's folder

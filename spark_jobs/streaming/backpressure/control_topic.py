@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection
 from contextlib import closing, suppress
 from functools import partial
 
-from spark_jobs.streaming.backpressure.channel import Threaded
-from spark_jobs.streaming.backpressure.signals import LONGEST_LEASE, BadSignal, Signal
-from spark_jobs.streaming.errors import MessagesGone, StreamError
-from spark_jobs.streaming.kafka.cluster import Cluster
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.unitlog.log import Letter
+from springline.spark_jobs.streaming.backpressure.channel import Threaded
+from springline.spark_jobs.streaming.backpressure.signals import LONGEST_LEASE, BadSignal, Signal
+from springline.spark_jobs.streaming.errors import MessagesGone, StreamError
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.unitlog.log import Letter
 
 KEPT_SECONDS = 60.0
 _PATIENCE = 2.0  # seconds that one attempt waits for the broker

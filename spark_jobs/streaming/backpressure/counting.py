@@ -10,12 +10,12 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from spark_jobs.streaming.backpressure.admission import forward
-from spark_jobs.streaming.backpressure.pacing import Planned
-from spark_jobs.streaming.backpressure.queue import Counted
-from spark_jobs.streaming.parts import Part
-from spark_jobs.streaming.unitlog.report import Flow, Report
-from spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.backpressure.admission import forward
+from springline.spark_jobs.streaming.backpressure.pacing import Planned
+from springline.spark_jobs.streaming.backpressure.queue import Counted
+from springline.spark_jobs.streaming.parts import Part
+from springline.spark_jobs.streaming.unitlog.report import Flow, Report
+from springline.spark_jobs.streaming.unitlog.stage import Stage
 
 _SIZE_SECONDS, _SIZE_BYTES = 2.0, 1 << 16  # over which the mean bytes of an offset are taken, at least
 _WARM_ROUNDS = 4  # of a stage, in which it does what it does only once: loading code, compiling it

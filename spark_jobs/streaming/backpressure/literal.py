@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spark_jobs.streaming.backpressure.admission import MINIMUM, Admitted, Seen, Throttle, bounded
-from spark_jobs.streaming.backpressure.signals import Signal
-from spark_jobs.streaming.backpressure.stepwise import Marks
+from springline.spark_jobs.streaming.backpressure.admission import MINIMUM, Admitted, Seen, Throttle, bounded
+from springline.spark_jobs.streaming.backpressure.signals import Signal
+from springline.spark_jobs.streaming.backpressure.stepwise import Marks
 
 
 class StepwiseLiteral:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spark_jobs.streaming.backpressure.admission import Admission, Mode, Off
-from spark_jobs.streaming.backpressure.literal import StepwiseLiteral
-from spark_jobs.streaming.backpressure.predictive import Predictive, Tuning
-from spark_jobs.streaming.backpressure.stepwise import Marks, Stepwise
+from springline.spark_jobs.streaming.backpressure.admission import Admission, Mode, Off
+from springline.spark_jobs.streaming.backpressure.literal import StepwiseLiteral
+from springline.spark_jobs.streaming.backpressure.predictive import Predictive, Tuning
+from springline.spark_jobs.streaming.backpressure.stepwise import Marks, Stepwise
 
 RECOMMENDED = Mode.PREDICTIVE
 

@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.streaming.backpressure.admission import Allowance
-from spark_jobs.streaming.backpressure.signals import RECOVERY_SECONDS
-from spark_jobs.streaming.json_files import read_json, write_json
-from spark_jobs.streaming.unitlog.rounds import Plan
-from spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.backpressure.admission import Allowance
+from springline.spark_jobs.streaming.backpressure.signals import RECOVERY_SECONDS
+from springline.spark_jobs.streaming.json_files import read_json, write_json
+from springline.spark_jobs.streaming.unitlog.rounds import Plan
+from springline.spark_jobs.streaming.unitlog.stage import Stage
 
 FASTEST = 1e10  # bytes a second: as good as without bound
 _LEAST_SECONDS = 0.04  # of its rate, less than which is not worth a round

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from persistence.wording import say_bytes
-from spark_jobs.streaming.backpressure.admission import MINIMUM, Admitted, Seen, Throttle, bounded, throttles
-from spark_jobs.streaming.backpressure.queue import Measured
-from spark_jobs.streaming.backpressure.signals import RECOVERY_SECONDS, Ask, Asking, Received
+from springline.persistence.wording import say_bytes
+from springline.spark_jobs.streaming.backpressure.admission import MINIMUM, Admitted, Seen, Throttle, bounded, throttles
+from springline.spark_jobs.streaming.backpressure.queue import Measured
+from springline.spark_jobs.streaming.backpressure.signals import RECOVERY_SECONDS, Ask, Asking, Received
 
 _LEAST_AMPLIFICATION = 1e-6  # of a stage that sends next to nothing downstream
 _TRIM = 0.1  # the integral at first: the percentiles of rate and amplification are about that much too careful

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from spark_jobs.streaming.errors import StreamError
+from springline.spark_jobs.streaming.errors import StreamError
 
 LEASE_SECONDS = 2.0  # that a signal is obeyed for
 RENEW_SECONDS = 0.5  # after which the same is asked again

@@ -24,10 +24,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from persistence.wording import say_bytes
-from spark_jobs.streaming.backpressure.admission import MINIMUM, Admitted, Seen, Throttle, bounded, throttles
-from spark_jobs.streaming.backpressure.queue import Measured
-from spark_jobs.streaming.backpressure.signals import Ask, Asking, Received
+from springline.persistence.wording import say_bytes
+from springline.spark_jobs.streaming.backpressure.admission import MINIMUM, Admitted, Seen, Throttle, bounded, throttles
+from springline.spark_jobs.streaming.backpressure.queue import Measured
+from springline.spark_jobs.streaming.backpressure.signals import Ask, Asking, Received
 
 PARTS = 16  # levels of a step of v'
 _DEEPEST = 40 * PARTS  # the greatest level: at v' = 0.85 a sixth of a per cent of the original

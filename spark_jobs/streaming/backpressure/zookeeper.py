@@ -23,8 +23,8 @@ from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 
-from spark_jobs.streaming.backpressure.channel import Threaded
-from spark_jobs.streaming.backpressure.signals import BadSignal, Signal, newer
+from springline.spark_jobs.streaming.backpressure.channel import Threaded
+from springline.spark_jobs.streaming.backpressure.signals import BadSignal, Signal, newer
 
 MESSAGES, STATES = "taskmessage", "taskstate"
 _SESSION_SECONDS = 4.0

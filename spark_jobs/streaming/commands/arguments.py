@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import as_windows, job_of
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.kafka.probe import require_answer
-from spark_jobs.streaming.parts import Job
-from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.windows.job import WindowsJob
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.jobs import as_windows, job_of
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.kafka.probe import require_answer
+from springline.spark_jobs.streaming.parts import Job
+from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.windows.job import WindowsJob
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON")]
 JobName = Annotated[str, typer.Argument(help="A job of streams.toml")]

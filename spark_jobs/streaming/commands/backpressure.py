@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from persistence.terminal import console, print
-from persistence.wording import say_bytes, say_seconds
-from spark_jobs.streaming.backpressure.admission import Mode
-from spark_jobs.streaming.backpressure.choosing import Choice, Control, choice_of, choose
-from spark_jobs.streaming.commands.arguments import JobName, Json, job_named
-from spark_jobs.streaming.commands.tables import plain_table
-from spark_jobs.streaming.running.watching import look
+from springline.persistence.terminal import console, print
+from springline.persistence.wording import say_bytes, say_seconds
+from springline.spark_jobs.streaming.backpressure.admission import Mode
+from springline.spark_jobs.streaming.backpressure.choosing import Choice, Control, choice_of, choose
+from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named
+from springline.spark_jobs.streaming.commands.tables import plain_table
+from springline.spark_jobs.streaming.running.watching import look
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 

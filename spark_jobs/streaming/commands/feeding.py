@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from persistence.terminal import print
-from persistence.wording import counted
-from spark_jobs.streaming.commands.arguments import opened_log
-from spark_jobs.streaming.inputs.feeding import Source, lines_of, messages_of
-from spark_jobs.streaming.inputs.feeding import send as send_when_due
-from spark_jobs.streaming.inputs.flights import Due
+from springline.persistence.terminal import print
+from springline.persistence.wording import counted
+from springline.spark_jobs.streaming.commands.arguments import opened_log
+from springline.spark_jobs.streaming.inputs.feeding import Source, lines_of, messages_of
+from springline.spark_jobs.streaming.inputs.feeding import send as send_when_due
+from springline.spark_jobs.streaming.inputs.flights import Due
 
 Size = Annotated[int, typer.Option(min=1, help="Rows in a message")]
 Units = Annotated[int, typer.Option(min=1, help="Units of the topic, where it is made now")]

@@ -8,16 +8,16 @@ from typing import Annotated
 
 import typer
 
-from persistence.platform import open_platform
-from persistence.runner import NoRunner
-from persistence.settings import Settings
-from persistence.terminal import print
-from spark_jobs.streaming.commands.arguments import JobName, job_named, opened_log
-from spark_jobs.streaming.errors import AlreadyRuns, StreamError
-from spark_jobs.streaming.forgetting import forget as forget_all
-from spark_jobs.streaming.forgetting import kept_by, readers_of
-from spark_jobs.streaming.jobs import read_jobs
-from spark_jobs.streaming.settings import StreamSettings
+from springline.persistence.platform import open_platform
+from springline.persistence.runner import NoRunner
+from springline.persistence.settings import Settings
+from springline.persistence.terminal import print
+from springline.spark_jobs.streaming.commands.arguments import JobName, job_named, opened_log
+from springline.spark_jobs.streaming.errors import AlreadyRuns, StreamError
+from springline.spark_jobs.streaming.forgetting import forget as forget_all
+from springline.spark_jobs.streaming.forgetting import kept_by, readers_of
+from springline.spark_jobs.streaming.jobs import read_jobs
+from springline.spark_jobs.streaming.settings import StreamSettings
 
 
 def forget(
@@ -31,7 +31,7 @@ def forget(
     settings = StreamSettings()
     declared, folder = job_named(job)
     if folder.runs() or folder.coming() is not None:
-        raise AlreadyRuns(f"{job}: it runs; stop it first: python -m spark_jobs streams stop {job}")
+        raise AlreadyRuns(f"{job}: it runs; stop it first: python -m springline.spark_jobs streams stop {job}")
     with (
         closing(open_platform(Settings(), runner=NoRunner(), who="command line")) as platform,
         opened_log() as log,

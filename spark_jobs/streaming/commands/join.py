@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from persistence.terminal import console, print
-from spark_jobs.streaming.commands.arguments import JobName, Json, job_named
-from spark_jobs.streaming.commands.tables import plain_table
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import as_join
-from spark_jobs.streaming.join.job import JoinJob
-from spark_jobs.streaming.join.steering import explanation_of, want_units
+from springline.persistence.terminal import console, print
+from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named
+from springline.spark_jobs.streaming.commands.tables import plain_table
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.jobs import as_join
+from springline.spark_jobs.streaming.join.job import JoinJob
+from springline.spark_jobs.streaming.join.steering import explanation_of, want_units
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 _REASONS = 3

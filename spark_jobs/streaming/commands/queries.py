@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from persistence.terminal import print
-from spark_jobs.streaming.asking import ask as answer_to
-from spark_jobs.streaming.commands.arguments import JobName, Json, windows_job_named
-from spark_jobs.streaming.commands.tables import print_answer, print_rows
-from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.windows.adhoc import AdHoc
-from spark_jobs.streaming.windows.registry import Registry
+from springline.persistence.terminal import print
+from springline.spark_jobs.streaming.asking import ask as answer_to
+from springline.spark_jobs.streaming.commands.arguments import JobName, Json, windows_job_named
+from springline.spark_jobs.streaming.commands.tables import print_answer, print_rows
+from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.windows.adhoc import AdHoc
+from springline.spark_jobs.streaming.windows.registry import Registry
 
 QueryName = Annotated[str, typer.Argument(help="The query's name")]
 Sql = Annotated[str, typer.Argument(help="SELECT … GROUP BY … WINDOWING 60 s")]

@@ -8,18 +8,18 @@ from typing import Annotated
 
 import typer
 
-from persistence.monitoring.logs import about, start_logging
-from persistence.monitoring.settings import MonitoringSettings
-from persistence.terminal import print
-from spark_jobs.streaming.commands.arguments import JobName, job_named
-from spark_jobs.streaming.errors import StreamError
-from spark_jobs.streaming.jobs import job_of, read_jobs
-from spark_jobs.streaming.kafka.probe import require_answer
-from spark_jobs.streaming.running.stacks import tell_stacks_when_asked
-from spark_jobs.streaming.running.startup import start_and_wait
-from spark_jobs.streaming.running.stop import end_by_force, living, stop_all
-from spark_jobs.streaming.running.supervision import launch
-from spark_jobs.streaming.settings import StreamSettings
+from springline.persistence.monitoring.logs import about, start_logging
+from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.persistence.terminal import print
+from springline.spark_jobs.streaming.commands.arguments import JobName, job_named
+from springline.spark_jobs.streaming.errors import StreamError
+from springline.spark_jobs.streaming.jobs import job_of, read_jobs
+from springline.spark_jobs.streaming.kafka.probe import require_answer
+from springline.spark_jobs.streaming.running.stacks import tell_stacks_when_asked
+from springline.spark_jobs.streaming.running.startup import start_and_wait
+from springline.spark_jobs.streaming.running.stop import end_by_force, living, stop_all
+from springline.spark_jobs.streaming.running.supervision import launch
+from springline.spark_jobs.streaming.settings import StreamSettings
 
 logger = logging.getLogger("springline.stream")
 
@@ -29,7 +29,7 @@ def run(
     apart: Annotated[bool, typer.Option("--apart", hidden=True, help="Be the one of the stages apart")] = False,
 ) -> None:
     """Be a job's application until it is asked to stop; its DAG does this for you."""
-    from spark_jobs.streaming.running.application import run_apart, run_job  # starts with Spark
+    from springline.spark_jobs.streaming.running.application import run_apart, run_job  # starts with Spark
 
     settings, monitoring = StreamSettings(), MonitoringSettings()
     start_logging(monitoring, sys.stdout)

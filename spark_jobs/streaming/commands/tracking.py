@@ -10,22 +10,22 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from persistence.terminal import print
-from persistence.visible_text import json_text
-from persistence.wording import say_bytes
-from spark_jobs.streaming.commands.arguments import JobName, Json, opened_log
-from spark_jobs.streaming.commands.live import show_live
-from spark_jobs.streaming.commands.tables import as_it_stands, plain_table, print_rows
-from spark_jobs.streaming.errors import StreamError
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import TrackedJob, tracked_job_of, tracked_jobs
-from spark_jobs.streaming.running.watching import Seen, look
-from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.tracking.completeness import completeness_of
-from spark_jobs.streaming.tracking.failures import newest_failures
-from spark_jobs.streaming.tracking.resending import resent, send_again
-from spark_jobs.streaming.tracking.ring import Epochs
-from spark_jobs.streaming.tracking.rings import change_ring, ring_of
+from springline.persistence.terminal import print
+from springline.persistence.visible_text import json_text
+from springline.persistence.wording import say_bytes
+from springline.spark_jobs.streaming.commands.arguments import JobName, Json, opened_log
+from springline.spark_jobs.streaming.commands.live import show_live
+from springline.spark_jobs.streaming.commands.tables import as_it_stands, plain_table, print_rows
+from springline.spark_jobs.streaming.errors import StreamError
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.jobs import TrackedJob, tracked_job_of, tracked_jobs
+from springline.spark_jobs.streaming.running.watching import Seen, look
+from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.tracking.completeness import completeness_of
+from springline.spark_jobs.streaming.tracking.failures import newest_failures
+from springline.spark_jobs.streaming.tracking.resending import resent, send_again
+from springline.spark_jobs.streaming.tracking.ring import Epochs
+from springline.spark_jobs.streaming.tracking.rings import change_ring, ring_of
 
 app = typer.Typer(help=__doc__, invoke_without_command=True, add_completion=False)
 _LOOK_SECONDS = 0.25

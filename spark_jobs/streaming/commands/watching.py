@@ -10,14 +10,14 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from persistence.terminal import print
-from persistence.wording import say_bytes
-from spark_jobs.streaming.commands.arguments import Json
-from spark_jobs.streaming.commands.live import show_live
-from spark_jobs.streaming.commands.tables import as_it_stands, plain_table
-from spark_jobs.streaming.jobs import read_jobs
-from spark_jobs.streaming.running.watching import Seen, look
-from spark_jobs.streaming.settings import StreamSettings
+from springline.persistence.terminal import print
+from springline.persistence.wording import say_bytes
+from springline.spark_jobs.streaming.commands.arguments import Json
+from springline.spark_jobs.streaming.commands.live import show_live
+from springline.spark_jobs.streaming.commands.tables import as_it_stands, plain_table
+from springline.spark_jobs.streaming.jobs import read_jobs
+from springline.spark_jobs.streaming.running.watching import Seen, look
+from springline.spark_jobs.streaming.settings import StreamSettings
 
 
 def watch(

@@ -8,10 +8,10 @@ from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 
-from spark_jobs.streaming.inputs import flights, lines, orders
-from spark_jobs.streaming.inputs.flights import Due
-from spark_jobs.streaming.inputs.flows import Flows
-from spark_jobs.streaming.unitlog.log import Letter, Log
+from springline.spark_jobs.streaming.inputs import flights, lines, orders
+from springline.spark_jobs.streaming.inputs.flights import Due
+from springline.spark_jobs.streaming.inputs.flows import Flows
+from springline.spark_jobs.streaming.unitlog.log import Letter, Log
 
 _ROWS = 1_000_000  # of what is drawn
 _AT_ONCE = 500  # messages that are waited for together

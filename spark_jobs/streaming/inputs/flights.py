@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 
-from spark_jobs.reference import opened
-from spark_jobs.streaming.windows.stream import Field, Stream
+from springline.spark_jobs.reference import opened
+from springline.spark_jobs.streaming.windows.stream import Field, Stream
 
 _TEXTS = ("carrier", "tailnum", "origin", "dest")
 _NUMBERS = ("flight", "dep_delay", "arr_delay", "air_time", "distance")

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
 
-from spark_jobs.streaming.windows.layout import Form
-from spark_jobs.streaming.windows.stream import Field, Stream
+from springline.spark_jobs.streaming.windows.layout import Form
+from springline.spark_jobs.streaming.windows.stream import Field, Stream
 
 BLOCK = 50_000  # rows that are drawn together
 _BY_LINE = 100  # rows in a message, below which lines are written together and cut apart

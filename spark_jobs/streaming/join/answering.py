@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.streaming.join.condition import Condition
-from spark_jobs.streaming.join.evaluating import Ints
-from spark_jobs.streaming.join.forms import GREATEST, LEAST, Side
-from spark_jobs.streaming.join.kernels import expand, search
-from spark_jobs.streaming.join.runs import Run, bytes_of
-from spark_jobs.streaming.join.segments import Segment
-from spark_jobs.streaming.join.store import Store
+from springline.spark_jobs.streaming.join.condition import Condition
+from springline.spark_jobs.streaming.join.evaluating import Ints
+from springline.spark_jobs.streaming.join.forms import GREATEST, LEAST, Side
+from springline.spark_jobs.streaming.join.kernels import expand, search
+from springline.spark_jobs.streaming.join.runs import Run, bytes_of
+from springline.spark_jobs.streaming.join.segments import Segment
+from springline.spark_jobs.streaming.join.store import Store
 
 _CHUNK = 1 << 16  # candidate pairs that are looked at together
 _CHUNK_BYTES = 64 << 20  # of texts, in what is looked at together; one pair may have more

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from spark_jobs.streaming.tracking.ids import mix
+from springline.spark_jobs.streaming.tracking.ids import mix
 
 BUCKETS = 4096
 

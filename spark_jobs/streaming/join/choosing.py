@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from spark_jobs.streaming.join.comparing import Bounds, Pairing, bounds, pairing
-from spark_jobs.streaming.join.errors import BadCondition
-from spark_jobs.streaming.join.forms import GREATEST, Reach
-from spark_jobs.streaming.join.keys import Buckets, Hashed, Keys, Ordered, Whole
-from spark_jobs.streaming.join.predicate import Names
-from spark_jobs.streaming.windows.expressions import Expression
+from springline.spark_jobs.streaming.join.comparing import Bounds, Pairing, bounds, pairing
+from springline.spark_jobs.streaming.join.errors import BadCondition
+from springline.spark_jobs.streaming.join.forms import GREATEST, Reach
+from springline.spark_jobs.streaming.join.keys import Buckets, Hashed, Keys, Ordered, Whole
+from springline.spark_jobs.streaming.join.predicate import Names
+from springline.spark_jobs.streaming.windows.expressions import Expression
 
 Choice = tuple[Keys, tuple[Expression, ...]]  # a key, and the conditions that it says exactly
 

@@ -11,8 +11,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from spark_jobs.streaming.join.segments import Bound, Segment, both, cut, in_order, whole_of
-from spark_jobs.streaming.join.selecting import Selection
+from springline.spark_jobs.streaming.join.segments import Bound, Segment, both, cut, in_order, whole_of
+from springline.spark_jobs.streaming.join.selecting import Selection
 
 Level = tuple[Segment, ...]
 

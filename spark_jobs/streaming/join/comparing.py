@@ -15,10 +15,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from spark_jobs.streaming.join.forms import Reach, Side
-from spark_jobs.streaming.join.predicate import Names
-from spark_jobs.streaming.windows.expressions import Expression
-from spark_jobs.streaming.windows.values import is_int
+from springline.spark_jobs.streaming.join.forms import Reach, Side
+from springline.spark_jobs.streaming.join.predicate import Names
+from springline.spark_jobs.streaming.windows.expressions import Expression
+from springline.spark_jobs.streaming.windows.values import is_int
 
 # By operator: which right operands go with a left one, where operands are whole numbers.
 _REACHES: dict[type[exp.Expr], Reach] = {

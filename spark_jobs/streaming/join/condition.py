@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from spark_jobs.streaming.join.choosing import chosen
-from spark_jobs.streaming.join.errors import BadCondition
-from spark_jobs.streaming.join.evaluating import Columns, Ints, Mask, holds, without_nan
-from spark_jobs.streaming.join.forms import KEY, SEQ, Reach, Side
-from spark_jobs.streaming.join.keys import Keys
-from spark_jobs.streaming.join.predicate import Names, Relation, conjuncts
-from spark_jobs.streaming.windows.expressions import ARROW, Expression
+from springline.spark_jobs.streaming.join.choosing import chosen
+from springline.spark_jobs.streaming.join.errors import BadCondition
+from springline.spark_jobs.streaming.join.evaluating import Columns, Ints, Mask, holds, without_nan
+from springline.spark_jobs.streaming.join.forms import KEY, SEQ, Reach, Side
+from springline.spark_jobs.streaming.join.keys import Keys
+from springline.spark_jobs.streaming.join.predicate import Names, Relation, conjuncts
+from springline.spark_jobs.streaming.windows.expressions import ARROW, Expression
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_jobs.errors import Misuse
-from spark_jobs.streaming.errors import StreamError
+from springline.spark_jobs.errors import Misuse
+from springline.spark_jobs.streaming.errors import StreamError
 
 
 class JoinError(StreamError):

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.streaming.windows.arithmetic import plain
-from spark_jobs.streaming.windows.expressions import Expression
+from springline.spark_jobs.streaming.windows.arithmetic import plain
+from springline.spark_jobs.streaming.windows.expressions import Expression
 
 Columns = Mapping[str, pa.Array]
 Mask = npt.NDArray[np.bool_]

@@ -33,27 +33,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.streaming.backpressure.choosing import USUAL, Choice
-from spark_jobs.streaming.declaring import Declared
-from spark_jobs.streaming.errors import BadJob
-from spark_jobs.streaming.folder import HOLD, STOP, JobFolder
-from spark_jobs.streaming.join.condition import Condition
-from spark_jobs.streaming.join.errors import BadCondition, BadRelation
-from spark_jobs.streaming.join.predicate import Relation
-from spark_jobs.streaming.join.reading import Source
-from spark_jobs.streaming.join.router import TABLE
-from spark_jobs.streaming.join.routing.controller import Control
-from spark_jobs.streaming.join.routing.strategies import STRATEGIES
-from spark_jobs.streaming.join.routing.strategies.costs import Costs
-from spark_jobs.streaming.join.steering import ROUTING, begin_routing_anew, prepare_routing
-from spark_jobs.streaming.json_files import read_json, write_json
-from spark_jobs.streaming.parts import OwnTopics, Part
-from spark_jobs.streaming.sums import sum_of
-from spark_jobs.streaming.tracking.tracked import FIRST, Tracked
-from spark_jobs.streaming.unitlog.stage import COMMAND, Stage
-from spark_jobs.streaming.windows.layout import FORMS
+from springline.spark_jobs.streaming.backpressure.choosing import USUAL, Choice
+from springline.spark_jobs.streaming.declaring import Declared
+from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.folder import HOLD, STOP, JobFolder
+from springline.spark_jobs.streaming.join.condition import Condition
+from springline.spark_jobs.streaming.join.errors import BadCondition, BadRelation
+from springline.spark_jobs.streaming.join.predicate import Relation
+from springline.spark_jobs.streaming.join.reading import Source
+from springline.spark_jobs.streaming.join.router import TABLE
+from springline.spark_jobs.streaming.join.routing.controller import Control
+from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
+from springline.spark_jobs.streaming.join.routing.strategies.costs import Costs
+from springline.spark_jobs.streaming.join.steering import ROUTING, begin_routing_anew, prepare_routing
+from springline.spark_jobs.streaming.json_files import read_json, write_json
+from springline.spark_jobs.streaming.parts import OwnTopics, Part
+from springline.spark_jobs.streaming.sums import sum_of
+from springline.spark_jobs.streaming.tracking.tracked import FIRST, Tracked
+from springline.spark_jobs.streaming.unitlog.stage import COMMAND, Stage
+from springline.spark_jobs.streaming.windows.layout import FORMS
 
-_STEPS = ("spark_jobs.streaming.join.steps",)
+_STEPS = ("springline.spark_jobs.streaming.join.steps",)
 _KEYS = {
     "on", "select", "units", "room", "strategy", "theta", "weights", "every", "admitted", "keep", "keep_rows", "from",
     "left", "right",

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from spark_jobs.streaming.join.evaluating import Columns, Ints, Mask, floats, ints
-from spark_jobs.streaming.join.forms import GREATEST, Reach, Side
-from spark_jobs.streaming.join.kernels import mix_in, mix_in_texts
-from spark_jobs.streaming.windows.expressions import Expression
+from springline.spark_jobs.streaming.join.evaluating import Columns, Ints, Mask, floats, ints
+from springline.spark_jobs.streaming.join.forms import GREATEST, Reach, Side
+from springline.spark_jobs.streaming.join.kernels import mix_in, mix_in_texts
+from springline.spark_jobs.streaming.windows.expressions import Expression
 
 _BUCKETS = float(1 << 50)  # beyond so many on either side, numbers share the last one
 _EQUAL, _NEIGHBOURS = Reach(0, 0), Reach(-1, 1)

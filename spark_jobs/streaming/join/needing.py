@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_jobs.streaming.join.forms import Orders
+from springline.spark_jobs.streaming.join.forms import Orders
 
 
 @dataclass

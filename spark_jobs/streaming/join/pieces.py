@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_jobs.streaming.join.errors import BadCopy
-from spark_jobs.streaming.join.forms import Piece, Switch
-from spark_jobs.streaming.join.runs import Run, bytes_of, sorted_run
-from spark_jobs.streaming.unitlog.step import Message
+from springline.spark_jobs.streaming.join.errors import BadCopy
+from springline.spark_jobs.streaming.join.forms import Piece, Switch
+from springline.spark_jobs.streaming.join.runs import Run, bytes_of, sorted_run
+from springline.spark_jobs.streaming.unitlog.step import Message
 
 PIECE = b"piece"
 _PART_BYTES = 4 << 20  # of one message, about

@@ -15,15 +15,15 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from persistence.names import unseen_in
-from spark_jobs.streaming.join.errors import BadCondition, BadRelation
-from spark_jobs.streaming.join.forms import Side
-from spark_jobs.streaming.windows.errors import BadQuery
-from spark_jobs.streaming.windows.expressions import Expression, checked, normal
-from spark_jobs.streaming.windows.nesting import too_deep, too_long
-from spark_jobs.streaming.windows.operations import Scope, Type
-from spark_jobs.streaming.windows.sql_text import uncommented, unfit
-from spark_jobs.streaming.windows.values import parts_of
+from springline.persistence.names import unseen_in
+from springline.spark_jobs.streaming.join.errors import BadCondition, BadRelation
+from springline.spark_jobs.streaming.join.forms import Side
+from springline.spark_jobs.streaming.windows.errors import BadQuery
+from springline.spark_jobs.streaming.windows.expressions import Expression, checked, normal
+from springline.spark_jobs.streaming.windows.nesting import too_deep, too_long
+from springline.spark_jobs.streaming.windows.operations import Scope, Type
+from springline.spark_jobs.streaming.windows.sql_text import uncommented, unfit
+from springline.spark_jobs.streaming.windows.values import parts_of
 
 _TYPES = ("int", "float", "text")
 

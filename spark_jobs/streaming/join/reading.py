@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from spark_jobs.streaming.join.predicate import Relation
-from spark_jobs.streaming.unitlog.step import DeadLetter, Message
-from spark_jobs.streaming.windows.decoding import chunks_of
-from spark_jobs.streaming.windows.expressions import ARROW
-from spark_jobs.streaming.windows.layout import Layout
-from spark_jobs.streaming.windows.rows import array_of
+from springline.spark_jobs.streaming.join.predicate import Relation
+from springline.spark_jobs.streaming.unitlog.step import DeadLetter, Message
+from springline.spark_jobs.streaming.windows.decoding import chunks_of
+from springline.spark_jobs.streaming.windows.expressions import ARROW
+from springline.spark_jobs.streaming.windows.layout import Layout
+from springline.spark_jobs.streaming.windows.rows import array_of
 
 
 @dataclass(frozen=True)

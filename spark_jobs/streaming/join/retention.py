@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from spark_jobs.streaming.join.forms import first_seq
+from springline.spark_jobs.streaming.join.forms import first_seq
 
 TICKS = 60
 

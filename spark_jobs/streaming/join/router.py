@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_jobs.streaming.join.errors import TooLong
-from spark_jobs.streaming.join.forms import KEY, ROWS, SEQ, Orders, Reach, Sent, Side, first_seq
-from spark_jobs.streaming.join.reading import Source, read
-from spark_jobs.streaming.join.routing.routes import ACTS, Grouped, Routes
-from spark_jobs.streaming.join.routing.sketch import Sketch
-from spark_jobs.streaming.join.routing.table import SIDES, Table
-from spark_jobs.streaming.unitlog.step import DeadLetter, Input, Output, State
+from springline.spark_jobs.streaming.join.errors import TooLong
+from springline.spark_jobs.streaming.join.forms import KEY, ROWS, SEQ, Orders, Reach, Sent, Side, first_seq
+from springline.spark_jobs.streaming.join.reading import Source, read
+from springline.spark_jobs.streaming.join.routing.routes import ACTS, Grouped, Routes
+from springline.spark_jobs.streaming.join.routing.sketch import Sketch
+from springline.spark_jobs.streaming.join.routing.table import SIDES, Table
+from springline.spark_jobs.streaming.unitlog.step import DeadLetter, Input, Output, State
 
 TABLE = "routing"  # the name that rounds give the table
 BATCH = 32_768  # rows of a batch that is sent, at most

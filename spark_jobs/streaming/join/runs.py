@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_jobs.streaming.join.evaluating import Ints
-from spark_jobs.streaming.join.kernels import BLOCK, interleave, merge_order, order_of, rows_of
+from springline.spark_jobs.streaming.join.evaluating import Ints
+from springline.spark_jobs.streaming.join.kernels import BLOCK, interleave, merge_order, order_of, rows_of
 
 _GREATEST = b"greatest seq"
 

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_jobs.streaming.join.runs import Run, bytes_of, merged, run_of
-from spark_jobs.streaming.join.selecting import Flags, Ints, Selection
+from springline.spark_jobs.streaming.join.runs import Run, bytes_of, merged, run_of
+from springline.spark_jobs.streaming.join.selecting import Flags, Ints, Selection
 
 Bound = tuple[int, int]  # in the order of tuples: a key and a seq
 

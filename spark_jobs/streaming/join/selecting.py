@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from spark_jobs.streaming.join.buckets import BUCKETS, bucket_in, part_in
-from spark_jobs.streaming.join.forms import GREATEST, PARTS, Piece
-from spark_jobs.streaming.join.runs import Run
+from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_in, part_in
+from springline.spark_jobs.streaming.join.forms import GREATEST, PARTS, Piece
+from springline.spark_jobs.streaming.join.runs import Run
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

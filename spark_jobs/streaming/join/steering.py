@@ -14,21 +14,21 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spark_jobs.streaming.beside import Beside
-from spark_jobs.streaming.errors import BadJob
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.join.errors import NeverSteered
-from spark_jobs.streaming.join.forms import Reach
-from spark_jobs.streaming.join.pieces import part_of
-from spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
-from spark_jobs.streaming.join.routing.explain import explain
-from spark_jobs.streaming.join.routing.table import Table, block_for
-from spark_jobs.streaming.json_files import read_json, write_json
-from spark_jobs.streaming.kafka.cluster import Cluster
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.parts import Part
-from spark_jobs.streaming.unitlog.log import Log
-from spark_jobs.streaming.unitlog.report import counted
+from springline.spark_jobs.streaming.beside import Beside
+from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.join.errors import NeverSteered
+from springline.spark_jobs.streaming.join.forms import Reach
+from springline.spark_jobs.streaming.join.pieces import part_of
+from springline.spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
+from springline.spark_jobs.streaming.join.routing.explain import explain
+from springline.spark_jobs.streaming.join.routing.table import Table, block_for
+from springline.spark_jobs.streaming.json_files import read_json, write_json
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.parts import Part
+from springline.spark_jobs.streaming.unitlog.log import Log
+from springline.spark_jobs.streaming.unitlog.report import counted
 
 ROUTING = "routing.json"
 _COURSE, _WANTED, _EXPLAIN, _LOCK = "course.json", "wanted.json", "explain.json", "routing.lock"

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.streaming.join.compaction import Level, Levels, Shape
-from spark_jobs.streaming.join.kernels import order_of
-from spark_jobs.streaming.join.runs import Run
-from spark_jobs.streaming.join.segments import Segment, both, cut, whole_of
-from spark_jobs.streaming.join.selecting import Cut, Selection
+from springline.spark_jobs.streaming.join.compaction import Level, Levels, Shape
+from springline.spark_jobs.streaming.join.kernels import order_of
+from springline.spark_jobs.streaming.join.runs import Run
+from springline.spark_jobs.streaming.join.segments import Segment, both, cut, whole_of
+from springline.spark_jobs.streaming.join.selecting import Cut, Selection
 
 _TIMES = 4  # a young run is merged with the next one while it is at most so many times as long
 _SHARE = 8  # a segment is written anew when one in so many of its rows is hidden,

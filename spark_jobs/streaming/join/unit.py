@@ -14,19 +14,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_jobs.streaming.join.answering import Answers, Place
-from spark_jobs.streaming.join.compaction import Shape
-from spark_jobs.streaming.join.condition import Condition
-from spark_jobs.streaming.join.errors import BadOrders
-from spark_jobs.streaming.join.forms import Orders, Piece, Side, Switch, first_seq
-from spark_jobs.streaming.join.needing import Needing
-from spark_jobs.streaming.join.pieces import Copied, parts_of, taken_in
-from spark_jobs.streaming.join.retention import Retention
-from spark_jobs.streaming.join.runs import Run, bytes_of, joined
-from spark_jobs.streaming.join.selecting import Cut
-from spark_jobs.streaming.join.store import Known, Store
-from spark_jobs.streaming.join.waiting import WAITING, Waiting
-from spark_jobs.streaming.unitlog.step import Input, Output, State
+from springline.spark_jobs.streaming.join.answering import Answers, Place
+from springline.spark_jobs.streaming.join.compaction import Shape
+from springline.spark_jobs.streaming.join.condition import Condition
+from springline.spark_jobs.streaming.join.errors import BadOrders
+from springline.spark_jobs.streaming.join.forms import Orders, Piece, Side, Switch, first_seq
+from springline.spark_jobs.streaming.join.needing import Needing
+from springline.spark_jobs.streaming.join.pieces import Copied, parts_of, taken_in
+from springline.spark_jobs.streaming.join.retention import Retention
+from springline.spark_jobs.streaming.join.runs import Run, bytes_of, joined
+from springline.spark_jobs.streaming.join.selecting import Cut
+from springline.spark_jobs.streaming.join.store import Known, Store
+from springline.spark_jobs.streaming.join.waiting import WAITING, Waiting
+from springline.spark_jobs.streaming.unitlog.step import Input, Output, State
 
 _STORED = {Side.LEFT: "left", Side.RIGHT: "right"}
 _PROBES = {Side.LEFT: "probes-left", Side.RIGHT: "probes-right"}

@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_jobs.streaming.join.condition import Condition
-from spark_jobs.streaming.join.errors import BadOrders, BadSent
-from spark_jobs.streaming.join.forms import Act, Orders, Sent, Side
-from spark_jobs.streaming.join.runs import Run, joined, sorted_run
-from spark_jobs.streaming.unitlog.step import Ended, Input, Message, State
+from springline.spark_jobs.streaming.join.condition import Condition
+from springline.spark_jobs.streaming.join.errors import BadOrders, BadSent
+from springline.spark_jobs.streaming.join.forms import Act, Orders, Sent, Side
+from springline.spark_jobs.streaming.join.runs import Run, joined, sorted_run
+from springline.spark_jobs.streaming.unitlog.step import Ended, Input, Message, State
 
 WAITING = "waiting"
 _HEAD = b"waiting"

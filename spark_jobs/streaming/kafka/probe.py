@@ -9,8 +9,8 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from spark_jobs.streaming.errors import LogUnavailable
-from spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.errors import LogUnavailable
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
 
 _REFUSED_SECONDS = 2.0  # in which somebody has to listen: a broker may be about to
 _ANSWER_SECONDS = 10.0  # for one who listens, on a busy machine
@@ -37,7 +37,8 @@ def require_answer(cluster: Cluster) -> None:
 def _unanswered(cluster: Cluster, why: str) -> LogUnavailable:
     return LogUnavailable(
         f"Kafka at {cluster.servers} does not answer; {why}. "
-        "Start it (python -m services up kafka starts one here), or name another one: SPRINGLINE_KAFKA=HOST:PORT"
+        "Start it (python -m springline.services up kafka starts one here), or name another one: "
+        "SPRINGLINE_KAFKA=HOST:PORT"
     )
 
 

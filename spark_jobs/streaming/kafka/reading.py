@@ -13,10 +13,10 @@ from typing import Any, cast
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from spark_jobs.streaming.errors import LogUnavailable, MessagesGone, NoTopic
-from spark_jobs.streaming.kafka.cluster import MAX_BYTES, Cluster
-from spark_jobs.streaming.unitlog.rounds import Extent
-from spark_jobs.streaming.unitlog.step import Message
+from springline.spark_jobs.streaming.errors import LogUnavailable, MessagesGone, NoTopic
+from springline.spark_jobs.streaming.kafka.cluster import MAX_BYTES, Cluster
+from springline.spark_jobs.streaming.unitlog.rounds import Extent
+from springline.spark_jobs.streaming.unitlog.step import Message
 
 _AT_ONCE = 256  # messages taken from the client's queue in one call
 _WAIT = 0.02  # seconds without messages, after which an end behind a gap is looked for

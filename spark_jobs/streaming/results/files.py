@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from persistence.model import Written
-from persistence.platform import Platform
-from persistence.store import Writing
-from spark_jobs.streaming.windows.clause import Rows
-from spark_jobs.streaming.windows.expressions import ARROW
-from spark_jobs.streaming.windows.query import Query
+from springline.persistence.model import Written
+from springline.persistence.platform import Platform
+from springline.persistence.store import Writing
+from springline.spark_jobs.streaming.windows.clause import Rows
+from springline.spark_jobs.streaming.windows.expressions import ARROW
+from springline.spark_jobs.streaming.windows.query import Query
 
 HELD_BYTES = 64 << 20  # of results that wait to be written, all queries together
 _PLAIN = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)

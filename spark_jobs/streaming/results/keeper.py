@@ -20,23 +20,23 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from persistence.model import Dataset, Origin, Phase, Strategy
-from persistence.monitoring.logs import about
-from persistence.platform import Platform, open_platform
-from persistence.runner import NoRunner
-from persistence.settings import Settings
-from spark_jobs.streaming.beside import Beside
-from spark_jobs.streaming.errors import Fenced
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.results.files import ResultFiles, schema_of
-from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.unitlog.log import Log
-from spark_jobs.streaming.unitlog.planner import Planner
-from spark_jobs.streaming.unitlog.rounds import Plan
-from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.stamps import stamp_of
-from spark_jobs.streaming.windows.job import WindowsJob
+from springline.persistence.model import Dataset, Origin, Phase, Strategy
+from springline.persistence.monitoring.logs import about
+from springline.persistence.platform import Platform, open_platform
+from springline.persistence.runner import NoRunner
+from springline.persistence.settings import Settings
+from springline.spark_jobs.streaming.beside import Beside
+from springline.spark_jobs.streaming.errors import Fenced
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.results.files import ResultFiles, schema_of
+from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.unitlog.log import Log
+from springline.spark_jobs.streaming.unitlog.planner import Planner
+from springline.spark_jobs.streaming.unitlog.rounds import Plan
+from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.unitlog.stamps import stamp_of
+from springline.spark_jobs.streaming.windows.job import WindowsJob
 
 _ADMITTED = 100_000  # messages of a unit in one dataset
 _HEADERS = {"query", "incarnation"}

@@ -16,14 +16,14 @@ from tempfile import TemporaryDirectory
 import duckdb
 import pyarrow as pa
 
-from persistence.backends.tree import checked_below
-from persistence.model import Phase
-from persistence.platform import Platform
-from persistence.store import Reading
-from spark_jobs.streaming.errors import BadSql, NothingKept
-from spark_jobs.streaming.results.keeper import folder_of
-from spark_jobs.streaming.results.read_only_files import PROTOCOL, ReadOnlyFiles
-from spark_jobs.streaming.windows.job import WindowsJob
+from springline.persistence.backends.tree import checked_below
+from springline.persistence.model import Phase
+from springline.persistence.platform import Platform
+from springline.persistence.store import Reading
+from springline.spark_jobs.streaming.errors import BadSql, NothingKept
+from springline.spark_jobs.streaming.results.keeper import folder_of
+from springline.spark_jobs.streaming.results.read_only_files import PROTOCOL, ReadOnlyFiles
+from springline.spark_jobs.streaming.windows.job import WindowsJob
 
 _LOCAL = "file://"
 _MOST = 1_000_000  # datasets of a job

@@ -20,16 +20,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from persistence.model import Dataset, Origin, Strategy
-from persistence.platform import Platform
-from spark_jobs.streaming.errors import BadRange
-from spark_jobs.streaming.results.files import ResultFiles, schema_of
-from spark_jobs.streaming.unitlog.letters import arrow_bytes
-from spark_jobs.streaming.unitlog.log import Log
-from spark_jobs.streaming.unitlog.step import Input, Message, Output, Round, State, Step
-from spark_jobs.streaming.windows.clause import instant
-from spark_jobs.streaming.windows.job import WindowsJob
-from spark_jobs.streaming.windows.registry import Registry
+from springline.persistence.model import Dataset, Origin, Strategy
+from springline.persistence.platform import Platform
+from springline.spark_jobs.streaming.errors import BadRange
+from springline.spark_jobs.streaming.results.files import ResultFiles, schema_of
+from springline.spark_jobs.streaming.unitlog.letters import arrow_bytes
+from springline.spark_jobs.streaming.unitlog.log import Log
+from springline.spark_jobs.streaming.unitlog.step import Input, Message, Output, Round, State, Step
+from springline.spark_jobs.streaming.windows.clause import instant
+from springline.spark_jobs.streaming.windows.job import WindowsJob
+from springline.spark_jobs.streaming.windows.registry import Registry
 
 _FOREVER = 1e12  # seconds since 1970: a watermark that every window has ended before
 _SHOWN = 10  # dead letters that are told in full

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.streaming.unitlog.log import Log, Order
-from spark_jobs.streaming.unitlog.rounds import Extent
-from spark_jobs.streaming.unitlog.stamps import stamp_of
+from springline.spark_jobs.streaming.unitlog.log import Log, Order
+from springline.spark_jobs.streaming.unitlog.rounds import Extent
+from springline.spark_jobs.streaming.unitlog.stamps import stamp_of
 
 REACH = 4096  # offsets from the end of a unit
 _STEP = 64  # offsets that are read first

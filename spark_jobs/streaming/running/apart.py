@@ -11,7 +11,7 @@ import sys
 from types import TracebackType
 from typing import Self
 
-from spark_jobs.streaming.errors import StreamError
+from springline.spark_jobs.streaming.errors import StreamError
 
 _PATIENCE = 60.0  # seconds until it has ended by itself
 
@@ -24,7 +24,7 @@ class Apart:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "spark_jobs", "streams", "run", self._job, "--apart"]
+        command = [sys.executable, "-m", "springline.spark_jobs", "streams", "run", self._job, "--apart"]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
         return self
 

@@ -11,43 +11,43 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from persistence.monitoring.logs import about
-from persistence.monitoring.settings import MonitoringSettings
-from persistence.platform import open_platform
-from persistence.redacting import redacted
-from persistence.runner import NoRunner
-from persistence.settings import Settings
-from spark_jobs.streaming.backpressure.channel import Channel
-from spark_jobs.streaming.backpressure.channels import open_channel
-from spark_jobs.streaming.backpressure.choosing import Control
-from spark_jobs.streaming.backpressure.regulator import Regulation, Regulator
-from spark_jobs.streaming.beside import Beside
-from spark_jobs.streaming.errors import StreamError, TopicGrown
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import is_tracked
-from spark_jobs.streaming.join.job import JoinJob
-from spark_jobs.streaming.join.steering import Steering
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.parts import Job, Part, check_sizes
-from spark_jobs.streaming.results.keeper import Keeper
-from spark_jobs.streaming.running.apart import Apart
-from spark_jobs.streaming.running.deadline import Deadline
-from spark_jobs.streaming.running.monitoring import Monitor
-from spark_jobs.streaming.running.partition_watch import PartitionWatch
-from spark_jobs.streaming.running.session import has_slots, session_of
-from spark_jobs.streaming.running.spark import start
-from spark_jobs.streaming.running.stage_planner import Watched
-from spark_jobs.streaming.running.stage_query import StageQuery
-from spark_jobs.streaming.running.supervision import abandoned
-from spark_jobs.streaming.running.watching import look
-from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.states.saved import SavedStates
-from spark_jobs.streaming.states.upkeep import Upkeep
-from spark_jobs.streaming.tracking.oversight import Oversight
-from spark_jobs.streaming.unitlog.recovery import check_known, recover
-from spark_jobs.streaming.unitlog.report import counted
-from spark_jobs.streaming.unitlog.shifts import SECONDS
-from spark_jobs.streaming.windows.job import WindowsJob
+from springline.persistence.monitoring.logs import about
+from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.persistence.platform import open_platform
+from springline.persistence.redacting import redacted
+from springline.persistence.runner import NoRunner
+from springline.persistence.settings import Settings
+from springline.spark_jobs.streaming.backpressure.channel import Channel
+from springline.spark_jobs.streaming.backpressure.channels import open_channel
+from springline.spark_jobs.streaming.backpressure.choosing import Control
+from springline.spark_jobs.streaming.backpressure.regulator import Regulation, Regulator
+from springline.spark_jobs.streaming.beside import Beside
+from springline.spark_jobs.streaming.errors import StreamError, TopicGrown
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.jobs import is_tracked
+from springline.spark_jobs.streaming.join.job import JoinJob
+from springline.spark_jobs.streaming.join.steering import Steering
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.parts import Job, Part, check_sizes
+from springline.spark_jobs.streaming.results.keeper import Keeper
+from springline.spark_jobs.streaming.running.apart import Apart
+from springline.spark_jobs.streaming.running.deadline import Deadline
+from springline.spark_jobs.streaming.running.monitoring import Monitor
+from springline.spark_jobs.streaming.running.partition_watch import PartitionWatch
+from springline.spark_jobs.streaming.running.session import has_slots, session_of
+from springline.spark_jobs.streaming.running.spark import start
+from springline.spark_jobs.streaming.running.stage_planner import Watched
+from springline.spark_jobs.streaming.running.stage_query import StageQuery
+from springline.spark_jobs.streaming.running.supervision import abandoned
+from springline.spark_jobs.streaming.running.watching import look
+from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.states.saved import SavedStates
+from springline.spark_jobs.streaming.states.upkeep import Upkeep
+from springline.spark_jobs.streaming.tracking.oversight import Oversight
+from springline.spark_jobs.streaming.unitlog.recovery import check_known, recover
+from springline.spark_jobs.streaming.unitlog.report import counted
+from springline.spark_jobs.streaming.unitlog.shifts import SECONDS
+from springline.spark_jobs.streaming.windows.job import WindowsJob
 
 logger = logging.getLogger("springline.stream")
 

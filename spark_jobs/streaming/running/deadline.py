@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
-from spark_jobs.streaming.running.stacks import ask_for_stacks
+from springline.spark_jobs.streaming.running.stacks import ask_for_stacks
 
 logger = logging.getLogger("springline.stream")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from persistence.monitoring.metric import Kind, Metric, Reading
-from spark_jobs.streaming.running.watching import Seen
+from springline.persistence.monitoring.metric import Kind, Metric, Reading
+from springline.spark_jobs.streaming.running.watching import Seen
 
 _STAGE = ("job", "stage")
 _JOB = ("job",)

@@ -6,15 +6,15 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from persistence.errors import BadRules
-from persistence.monitoring.alerts import Alerts
-from persistence.monitoring.metric import Meter, Reading, by_name
-from persistence.monitoring.rules import read_rules
-from persistence.monitoring.settings import MonitoringSettings
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.join.steering import explained
-from spark_jobs.streaming.running.metrics import GIVEN_UP, METRICS, readings
-from spark_jobs.streaming.running.watching import Seen
+from springline.persistence.errors import BadRules
+from springline.persistence.monitoring.alerts import Alerts
+from springline.persistence.monitoring.metric import Meter, Reading, by_name
+from springline.persistence.monitoring.rules import read_rules
+from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.join.steering import explained
+from springline.spark_jobs.streaming.running.metrics import GIVEN_UP, METRICS, readings
+from springline.spark_jobs.streaming.running.watching import Seen
 
 _JUDGE_SECONDS = 10.0
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from spark_jobs.streaming.beside import Beside
-from spark_jobs.streaming.errors import TopicGrown
-from spark_jobs.streaming.kafka.cluster import Cluster
-from spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.beside import Beside
+from springline.spark_jobs.streaming.errors import TopicGrown
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.kafka.log import Kafka
 
 _LOOK_SECONDS = 1.0
 

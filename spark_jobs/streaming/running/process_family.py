@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import psutil
 
-from spark_jobs.streaming.running.watching import Seen
+from springline.spark_jobs.streaming.running.watching import Seen
 
 _TOLERANCE = 1.0  # seconds; the clock's rounding
 

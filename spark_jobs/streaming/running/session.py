@@ -11,12 +11,12 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from persistence.monitoring.settings import MonitoringSettings
-from spark_jobs.class_archive import sharing
-from spark_jobs.java import use_java
-from spark_jobs.secret_conf import kept_from_arguments
-from spark_jobs.streaming.running import worker_daemon
-from spark_jobs.streaming.settings import StreamSettings
+from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.spark_jobs.class_archive import sharing
+from springline.spark_jobs.java import use_java
+from springline.spark_jobs.secret_conf import kept_from_arguments
+from springline.spark_jobs.streaming.running import worker_daemon
+from springline.spark_jobs.streaming.settings import StreamSettings
 
 logger = logging.getLogger("springline.stream")
 

@@ -9,10 +9,10 @@ from dataclasses import asdict
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_jobs.streaming.kafka.cluster import Cluster
-from spark_jobs.streaming.running.stage_planner import Watched
-from spark_jobs.streaming.running.unit_source import FORMAT, UnitSource
-from spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.running.stage_planner import Watched
+from springline.spark_jobs.streaming.running.unit_source import FORMAT, UnitSource
+from springline.spark_jobs.streaming.unitlog.stage import Stage
 
 _ASYNCHRONOUS = {  # for many short batches: what Spark writes of each is not waited for
     "asyncProgressTrackingEnabled": "true",

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.streaming.backpressure.pacing import Pacing
-from spark_jobs.streaming.kafka.cluster import Cluster
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.unitlog.planner import Content, Planner
-from spark_jobs.streaming.unitlog.rounds import Plan
-from spark_jobs.streaming.unitlog.shifts import Shift, Shifts
-from spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.backpressure.pacing import Pacing
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.unitlog.planner import Content, Planner
+from springline.spark_jobs.streaming.unitlog.rounds import Plan
+from springline.spark_jobs.streaming.unitlog.shifts import Shift, Shifts
+from springline.spark_jobs.streaming.unitlog.stage import Stage
 
 _WAIT_SECONDS = 0.2  # a planner looks for so long before it says that there is nothing
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_jobs.streaming.errors import StreamError
+from springline.spark_jobs.streaming.errors import StreamError
 
 logger = logging.getLogger("springline.stream")
 

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spark_jobs.streaming.errors import StreamError
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.running.stop import living
-from spark_jobs.streaming.running.watching import Seen, look
+from springline.spark_jobs.streaming.errors import StreamError
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.running.stop import living
+from springline.spark_jobs.streaming.running.watching import Seen, look
 
 _LOOK_SECONDS = 0.2
 _SAY_SECONDS = 10.0  # between two lines

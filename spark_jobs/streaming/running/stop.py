@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Sequence
 
 import psutil
 
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.running.process_family import application_of, family_of, is_alive, send
-from spark_jobs.streaming.running.watching import look
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.running.process_family import application_of, family_of, is_alive, send
+from springline.spark_jobs.streaming.running.watching import look
 
 Say = Callable[[str], None]
 

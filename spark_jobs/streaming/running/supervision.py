@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.json_files import read_json, write_json
-from spark_jobs.streaming.running.process_family import application_of, family_of, send
-from spark_jobs.streaming.running.stacks import ask_for_stacks
-from spark_jobs.streaming.running.watching import Seen
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.json_files import read_json, write_json
+from springline.spark_jobs.streaming.running.process_family import application_of, family_of, send
+from springline.spark_jobs.streaming.running.stacks import ask_for_stacks
+from springline.spark_jobs.streaming.running.watching import Seen
 
 LEASE = "SPRINGLINE_STREAM_LEASE"  # seconds; in the environment of an application that is supervised
 _DOUBLINGS = 2
@@ -102,7 +102,7 @@ def launch(
     renew(folder)
     with folder.log_file.open("ab") as log:
         application = subprocess.Popen(
-            [sys.executable, "-m", "spark_jobs", "streams", "run", job],
+            [sys.executable, "-m", "springline.spark_jobs", "streams", "run", job],
             env={**environment, **({LEASE: str(lease)} if lease else {})},
             stdin=subprocess.DEVNULL,
             stdout=log,

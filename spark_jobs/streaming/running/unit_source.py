@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
-from spark_jobs.streaming.running.stacks import tell_stacks_when_asked
+from springline.spark_jobs.streaming.running.stacks import tell_stacks_when_asked
 
 if TYPE_CHECKING:
-    from spark_jobs.streaming.running.stage_planner import StagePlanner
-    from spark_jobs.streaming.unitlog.shifts import Shift
+    from springline.spark_jobs.streaming.running.stage_planner import StagePlanner
+    from springline.spark_jobs.streaming.unitlog.shifts import Shift
 
 FORMAT = "springline-units"
 _SCHEMA = "unit int"  # of rows that there are none of
@@ -72,7 +72,7 @@ class UnitReader(DataSourceStreamReader):
         return [Share(shift, tuple(units[task::tasks])) for task in range(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
-        from spark_jobs.streaming.running.worker import run
+        from springline.spark_jobs.streaming.running.worker import run
 
         assert isinstance(partition, Share)
         run(self._options["stage"], self._options["cluster"], partition.shift, partition.units)
@@ -80,6 +80,6 @@ class UnitReader(DataSourceStreamReader):
 
     @cached_property
     def _planner(self) -> StagePlanner:
-        from spark_jobs.streaming.running.stage_planner import StagePlanner
+        from springline.spark_jobs.streaming.running.stage_planner import StagePlanner
 
         return StagePlanner(self._options)

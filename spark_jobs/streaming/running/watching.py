@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.folder import JobFolder
 
 SILENT_SECONDS = 15.0  # without a heartbeat
 

@@ -6,14 +6,14 @@ import gc
 import sys
 from collections.abc import Sequence
 
-from persistence.monitoring.logs import start_logging
-from persistence.monitoring.settings import MonitoringSettings
-from spark_jobs.streaming.kafka.cluster import Cluster
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.running.stacks import tell_stacks_when_asked
-from spark_jobs.streaming.unitlog.shifts import Shift, work
-from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.unit import Units
+from springline.persistence.monitoring.logs import start_logging
+from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.running.stacks import tell_stacks_when_asked
+from springline.spark_jobs.streaming.unitlog.shifts import Shift, work
+from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.unitlog.unit import Units
 
 _FROZEN_AT = 3  # task of a worker at which its objects are taken out of garbage collection
 

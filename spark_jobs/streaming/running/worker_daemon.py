@@ -12,10 +12,10 @@ import os
 import sys
 from contextlib import suppress
 
-MODULE = "spark_jobs.streaming.running.worker_daemon"
+MODULE = "springline.spark_jobs.streaming.running.worker_daemon"
 STEP_MODULES = "SPRINGLINE_STEP_MODULES"  # separated by commas; in the environment of executors
 _WORKER = "pyspark.worker"
-_NEEDED = (_WORKER, "pyarrow", "confluent_kafka", "spark_jobs.streaming.running.worker")
+_NEEDED = (_WORKER, "pyarrow", "confluent_kafka", "springline.spark_jobs.streaming.running.worker")
 
 
 def main() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from persistence.backends.spec import Backend
-from persistence.model import Dataset, Origin, Strategy, Written
-from persistence.platform import Platform
+from springline.persistence.backends.spec import Backend
+from springline.persistence.model import Dataset, Origin, Strategy, Written
+from springline.persistence.platform import Platform
 
 
 def write_files(

@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from persistence.errors import PersistenceError
-from persistence.model import Dataset, Origin, Phase, Strategy, Written
-from persistence.platform import Platform
-from spark_jobs.streaming.errors import MissingVersion
-from spark_jobs.streaming.states.files import read_files, write_files
-from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.versions import Packed
+from springline.persistence.errors import PersistenceError
+from springline.persistence.model import Dataset, Origin, Phase, Strategy, Written
+from springline.persistence.platform import Platform
+from springline.spark_jobs.streaming.errors import MissingVersion
+from springline.spark_jobs.streaming.states.files import read_files, write_files
+from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.unitlog.versions import Packed
 
 _TRIES = 3  # a version may be pruned while it is copied
 

@@ -13,16 +13,16 @@ from contextlib import suppress
 
 import xxhash
 
-from persistence.model import Dataset, Origin, Phase, Strategy, Written
-from persistence.platform import Platform
-from persistence.wording import say_known
-from spark_jobs.streaming.errors import MissingVersion, NoSavepoint
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.states.files import read_files, write_files
-from spark_jobs.streaming.unitlog.log import Log, Order
-from spark_jobs.streaming.unitlog.savepoints import Part, Savepoint, pack
-from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.versions import Packed
+from springline.persistence.model import Dataset, Origin, Phase, Strategy, Written
+from springline.persistence.platform import Platform
+from springline.persistence.wording import say_known
+from springline.spark_jobs.streaming.errors import MissingVersion, NoSavepoint
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.states.files import read_files, write_files
+from springline.spark_jobs.streaming.unitlog.log import Log, Order
+from springline.spark_jobs.streaming.unitlog.savepoints import Part, Savepoint, pack
+from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.unitlog.versions import Packed
 
 _PATIENCE = 20.0  # seconds until the stages are level
 _LOOK_SECONDS = 0.05

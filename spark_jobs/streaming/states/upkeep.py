@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from persistence.errors import PersistenceError
-from persistence.platform import Platform
-from spark_jobs.streaming.beside import Beside
-from spark_jobs.streaming.errors import StreamError
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.kafka.cluster import Cluster
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.parts import Part
-from spark_jobs.streaming.states.saved import SavedStates, told_needed_from
-from spark_jobs.streaming.states.savepoints import Savepoints, make_asked
-from spark_jobs.streaming.unitlog.planner import cut_before
-from spark_jobs.streaming.unitlog.stage import Stage
+from springline.persistence.errors import PersistenceError
+from springline.persistence.platform import Platform
+from springline.spark_jobs.streaming.beside import Beside
+from springline.spark_jobs.streaming.errors import StreamError
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.parts import Part
+from springline.spark_jobs.streaming.states.saved import SavedStates, told_needed_from
+from springline.spark_jobs.streaming.states.savepoints import Savepoints, make_asked
+from springline.spark_jobs.streaming.unitlog.planner import cut_before
+from springline.spark_jobs.streaming.unitlog.stage import Stage
 
 _LOOK_SECONDS = 0.2  # between two looks whether a savepoint is asked for
 

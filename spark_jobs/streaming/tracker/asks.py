@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_jobs.streaming.tracking.errors import BadUpdate
-from spark_jobs.streaming.tracking.items import ATTEMPTS, Ids
-from spark_jobs.streaming.tracking.naming import NO_ROOT
-from spark_jobs.streaming.unitlog.letters import arrow_bytes
+from springline.spark_jobs.streaming.tracking.errors import BadUpdate
+from springline.spark_jobs.streaming.tracking.items import ATTEMPTS, Ids
+from springline.spark_jobs.streaming.tracking.naming import NO_ROOT
+from springline.spark_jobs.streaming.unitlog.letters import arrow_bytes
 
 SCHEMA = pa.schema([("root", pa.uint64()), ("attempt", pa.uint8()), ("begins", pa.bool_()), ("value", pa.uint64())])
 MOST = 1 << 16  # rows of a message

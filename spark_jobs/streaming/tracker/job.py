@@ -19,15 +19,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_jobs.streaming.backpressure.choosing import USUAL, Choice
-from spark_jobs.streaming.declaring import Declared
-from spark_jobs.streaming.folder import HOLD, STOP, JobFolder
-from spark_jobs.streaming.parts import Part
-from spark_jobs.streaming.tracker.asks import asks_topic, results_topic
-from spark_jobs.streaming.tracking.tracked import AGAIN, RING, SPRING, Tracked
-from spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.backpressure.choosing import USUAL, Choice
+from springline.spark_jobs.streaming.declaring import Declared
+from springline.spark_jobs.streaming.folder import HOLD, STOP, JobFolder
+from springline.spark_jobs.streaming.parts import Part
+from springline.spark_jobs.streaming.tracker.asks import asks_topic, results_topic
+from springline.spark_jobs.streaming.tracking.tracked import AGAIN, RING, SPRING, Tracked
+from springline.spark_jobs.streaming.unitlog.stage import Stage
 
-_STEPS = ("spark_jobs.streaming.tracker.steps",)
+_STEPS = ("springline.spark_jobs.streaming.tracker.steps",)
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.streaming.tracking.durations import Durations
-from spark_jobs.streaming.tracking.forms import Kind, Telling, Told
-from spark_jobs.streaming.tracking.items import SLICES, Items
-from spark_jobs.streaming.tracking.ring import Circle, newest
-from spark_jobs.streaming.tracking.table import Layout, Table
-from spark_jobs.streaming.unitlog.step import Input, Output, State
+from springline.spark_jobs.streaming.tracking.durations import Durations
+from springline.spark_jobs.streaming.tracking.forms import Kind, Telling, Told
+from springline.spark_jobs.streaming.tracking.items import SLICES, Items
+from springline.spark_jobs.streaming.tracking.ring import Circle, newest
+from springline.spark_jobs.streaming.tracking.table import Layout, Table
+from springline.spark_jobs.streaming.unitlog.step import Input, Output, State
 
 TICKS = 1_024  # of a time-out
 _SWEEP_TICKS = TICKS // 8  # between two looks at whose time is over

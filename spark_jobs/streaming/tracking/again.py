@@ -14,13 +14,13 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.streaming.errors import MessagesGone
-from spark_jobs.streaming.tracking.forms import Kind, Told
-from spark_jobs.streaming.tracking.ids import Ids
-from spark_jobs.streaming.tracking.naming import name_of
-from spark_jobs.streaming.tracking.sending import Ackers, Acks, extend
-from spark_jobs.streaming.unitlog.stamps import stamp_of
-from spark_jobs.streaming.unitlog.step import DeadLetter, Input, Message, Output, State
+from springline.spark_jobs.streaming.errors import MessagesGone
+from springline.spark_jobs.streaming.tracking.forms import Kind, Told
+from springline.spark_jobs.streaming.tracking.ids import Ids
+from springline.spark_jobs.streaming.tracking.naming import name_of
+from springline.spark_jobs.streaming.tracking.sending import Ackers, Acks, extend
+from springline.spark_jobs.streaming.unitlog.stamps import stamp_of
+from springline.spark_jobs.streaming.unitlog.step import DeadLetter, Input, Message, Output, State
 
 _Place = tuple[int, int]  # partition and offset
 _NEAR = 16  # messages between two wanted ones that are read rather than skipped

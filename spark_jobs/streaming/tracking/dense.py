@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from spark_jobs.streaming.tracking import dense_kernels
-from spark_jobs.streaming.tracking.dense_kernels import (
+from springline.spark_jobs.streaming.tracking import dense_kernels
+from springline.spark_jobs.streaming.tracking.dense_kernels import (
     ADDRESS,
     BORN,
     CIRCLE,
@@ -22,10 +22,10 @@ from spark_jobs.streaming.tracking.dense_kernels import (
     PLACE,
     ROWS,
 )
-from spark_jobs.streaming.tracking.errors import BadUpdate, Broken
-from spark_jobs.streaming.tracking.items import SLICES, Completed, Ids, Items, items, together
-from spark_jobs.streaming.tracking.ring import Circle
-from spark_jobs.streaming.tracking.runs import Run, runs_of
+from springline.spark_jobs.streaming.tracking.errors import BadUpdate, Broken
+from springline.spark_jobs.streaming.tracking.items import SLICES, Completed, Ids, Items, items, together
+from springline.spark_jobs.streaming.tracking.ring import Circle
+from springline.spark_jobs.streaming.tracking.runs import Run, runs_of
 
 _Values = npt.NDArray[np.uint64]
 

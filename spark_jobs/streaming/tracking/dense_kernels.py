@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from spark_jobs.streaming.tracking.processor import load_at, prefetch_at, store_at
-from spark_jobs.streaming.tracking.ring import arc_of, message_place
+from springline.spark_jobs.streaming.tracking.processor import load_at, prefetch_at, store_at
+from springline.spark_jobs.streaming.tracking.ring import arc_of, message_place
 
 FIRST, MESSAGES, ROWS, ORDER, PLACE, CIRCLE, ADDRESS, LEFT, BORN = range(9)
 COLUMNS = 9

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_jobs.streaming.errors import StreamError
+from springline.spark_jobs.streaming.errors import StreamError
 
 
 class TrackingError(StreamError):

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from spark_jobs.streaming.errors import NoStamp
-from spark_jobs.streaming.tracking.errors import NoFailure
-from spark_jobs.streaming.tracking.tracked import FIRST
-from spark_jobs.streaming.unitlog.log import Log
-from spark_jobs.streaming.unitlog.stamps import HEADER, PLACE, Stamp
-from spark_jobs.streaming.unitlog.step import Message
+from springline.spark_jobs.streaming.errors import NoStamp
+from springline.spark_jobs.streaming.tracking.errors import NoFailure
+from springline.spark_jobs.streaming.tracking.tracked import FIRST
+from springline.spark_jobs.streaming.unitlog.log import Log
+from springline.spark_jobs.streaming.unitlog.stamps import HEADER, PLACE, Stamp
+from springline.spark_jobs.streaming.unitlog.step import Message
 
 _REACH = 4_096  # offsets from the end of a unit
 

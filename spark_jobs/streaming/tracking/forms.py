@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_jobs.streaming.tracking.errors import BadUpdate
-from spark_jobs.streaming.tracking.items import Ids, Items
+from springline.spark_jobs.streaming.tracking.errors import BadUpdate
+from springline.spark_jobs.streaming.tracking.items import Ids, Items
 
 _U16, _U32, _U64 = pa.uint16(), pa.uint32(), pa.uint64()
 _RANGES = pa.schema(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_jobs.streaming.tracking.errors import BadUpdate
+from springline.spark_jobs.streaming.tracking.errors import BadUpdate
 
 ATTEMPTS = 63  # the last attempt: 6 bits, from 1
 SLICES = 1 << 25

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NoReturn
 
-from spark_jobs.streaming.tracking.again import Again
-from spark_jobs.streaming.tracking.forms import Span
-from spark_jobs.streaming.tracking.ids import child, root_edge
-from spark_jobs.streaming.tracking.sending import Ackers
-from spark_jobs.streaming.unitlog.step import Input, Message, Output, State, Step
+from springline.spark_jobs.streaming.tracking.again import Again
+from springline.spark_jobs.streaming.tracking.forms import Span
+from springline.spark_jobs.streaming.tracking.ids import child, root_edge
+from springline.spark_jobs.streaming.tracking.sending import Ackers
+from springline.spark_jobs.streaming.unitlog.step import Input, Message, Output, State, Step
 
 _EPOCH = "tracking"  # in the scalars of a spring's state: the epoch in which the ackers heard of it last
 

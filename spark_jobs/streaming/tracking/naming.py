@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from spark_jobs.streaming.tracking.errors import BadRoot
+from springline.spark_jobs.streaming.tracking.errors import BadRoot
 
 PARTITION_BITS, OFFSET_BITS, ROW_BITS = 12, 36, 16
 PARTITIONS, OFFSETS, ROWS = 1 << PARTITION_BITS, 1 << OFFSET_BITS, 1 << ROW_BITS

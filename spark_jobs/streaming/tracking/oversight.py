@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_jobs.streaming.backpressure.pacing import Planned
-from spark_jobs.streaming.beside import Beside
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.json_files import read_json, write_json
-from spark_jobs.streaming.parts import Part
-from spark_jobs.streaming.tracking.durations import percentiles
-from spark_jobs.streaming.tracking.ring import newest
-from spark_jobs.streaming.tracking.tracked import FULL, LOW, PACE, RING, Tracked
-from spark_jobs.streaming.unitlog.report import Report
+from springline.spark_jobs.streaming.backpressure.pacing import Planned
+from springline.spark_jobs.streaming.beside import Beside
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.json_files import read_json, write_json
+from springline.spark_jobs.streaming.parts import Part
+from springline.spark_jobs.streaming.tracking.durations import percentiles
+from springline.spark_jobs.streaming.tracking.ring import newest
+from springline.spark_jobs.streaming.tracking.tracked import FULL, LOW, PACE, RING, Tracked
+from springline.spark_jobs.streaming.unitlog.report import Report
 
 _LOOK_SECONDS = 0.25
 _AWAY_SECONDS = 4.0  # without a round, though an idle stage has one every second: nobody is there to be late

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
-from spark_jobs.streaming.tracking.ids import Ids
-from spark_jobs.streaming.tracking.naming import OFFSET_BITS, PARTITION_BITS, ROW_BITS
+from springline.spark_jobs.streaming.tracking.ids import Ids
+from springline.spark_jobs.streaming.tracking.naming import OFFSET_BITS, PARTITION_BITS, ROW_BITS
 
 _SCHEMA = pa.schema([pa.field("root", pa.uint64(), nullable=False), pa.field("id", pa.uint64(), nullable=False)])
 _SMALL = 8  # runs that may be of about the same size

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.json_files import read_json, write_json
-from spark_jobs.streaming.tracking.errors import NotToBeSent
-from spark_jobs.streaming.tracking.failures import Failure, failure_at
-from spark_jobs.streaming.unitlog.log import Letter, Log
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.json_files import read_json, write_json
+from springline.spark_jobs.streaming.tracking.errors import NotToBeSent
+from springline.spark_jobs.streaming.tracking.failures import Failure, failure_at
+from springline.spark_jobs.streaming.unitlog.log import Letter, Log
 
 if TYPE_CHECKING:  # which knows all kinds of jobs
-    from spark_jobs.streaming.jobs import TrackedJob
+    from springline.spark_jobs.streaming.jobs import TrackedJob
 
 _FILE, _LOCK = "resent.json", "resent.lock"
 _NOTED = 100_000  # newest letters

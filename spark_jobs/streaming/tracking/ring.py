@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from spark_jobs.streaming.tracking.errors import BadRing
-from spark_jobs.streaming.tracking.ids import mix
+from springline.spark_jobs.streaming.tracking.errors import BadRing
+from springline.spark_jobs.streaming.tracking.ids import mix
 
 ARCS = 4096
 REPLICAS = 160

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.json_files import read_json, write_json
-from spark_jobs.streaming.tracking.ring import Epochs
-from spark_jobs.streaming.tracking.tracked import RING, Tracked
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.json_files import read_json, write_json
+from springline.spark_jobs.streaming.tracking.ring import Epochs
+from springline.spark_jobs.streaming.tracking.tracked import RING, Tracked
 
 
 def ring_of(folder: JobFolder, tracked: Tracked) -> Epochs:

@@ -9,10 +9,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from spark_jobs.streaming.tracking import dense_kernels
-from spark_jobs.streaming.tracking.items import Ids, Items
-from spark_jobs.streaming.tracking.naming import ROW_BITS, ROWS, check, root_id
-from spark_jobs.streaming.tracking.ring import Circle
+from springline.spark_jobs.streaming.tracking import dense_kernels
+from springline.spark_jobs.streaming.tracking.items import Ids, Items
+from springline.spark_jobs.streaming.tracking.naming import ROW_BITS, ROWS, check, root_id
+from springline.spark_jobs.streaming.tracking.ring import Circle
 
 _CLOSE = 4  # of so many values of a range at least one must be unfinished for records to be gathered
 _FEWEST = 16

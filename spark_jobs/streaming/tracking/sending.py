@@ -14,11 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
-from spark_jobs.streaming.tracking.forms import Kind, Span, Telling
-from spark_jobs.streaming.tracking.ids import Ids
-from spark_jobs.streaming.tracking.items import Items
-from spark_jobs.streaming.tracking.naming import ROW_BITS, check, root_id
-from spark_jobs.streaming.tracking.ring import Circle, newest
+from springline.spark_jobs.streaming.tracking.forms import Kind, Span, Telling
+from springline.spark_jobs.streaming.tracking.ids import Ids
+from springline.spark_jobs.streaming.tracking.items import Items
+from springline.spark_jobs.streaming.tracking.naming import ROW_BITS, check, root_id
+from springline.spark_jobs.streaming.tracking.ring import Circle, newest
 
 Acks = dict[int, list[pa.RecordBatch]]  # by acker
 _ROOTS = 1 << 18  # registered in one batch, and up to a message's more: a quarter of what a message has room for

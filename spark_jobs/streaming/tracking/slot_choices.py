@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from spark_jobs.streaming.tracking.ring import arc_of
+from springline.spark_jobs.streaming.tracking.ring import arc_of
 
 _NO_ROOT = np.uint64((1 << 64) - 1)
 _BORN, _REGISTERED = np.uint32(7), np.uint32(64)

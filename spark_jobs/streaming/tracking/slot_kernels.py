@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from spark_jobs.streaming.tracking.ids import mix
-from spark_jobs.streaming.tracking.processor import prefetch
+from springline.spark_jobs.streaming.tracking.ids import mix
+from springline.spark_jobs.streaming.tracking.processor import prefetch
 
 WIDTH = 8
 FILL = 0.9

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spark_jobs.streaming.tracking import slot_choices, slot_kernels
-from spark_jobs.streaming.tracking.errors import BadUpdate, Broken
-from spark_jobs.streaming.tracking.items import SLICES, Completed, Ids, Items, marks
-from spark_jobs.streaming.tracking.memory import Growing
-from spark_jobs.streaming.tracking.slot_kernels import BUCKETS, COUNT, DONE, NO_ROOT, STALE, WIDTH
+from springline.spark_jobs.streaming.tracking import slot_choices, slot_kernels
+from springline.spark_jobs.streaming.tracking.errors import BadUpdate, Broken
+from springline.spark_jobs.streaming.tracking.items import SLICES, Completed, Ids, Items, marks
+from springline.spark_jobs.streaming.tracking.memory import Growing
+from springline.spark_jobs.streaming.tracking.slot_kernels import BUCKETS, COUNT, DONE, NO_ROOT, STALE, WIDTH
 
 _LEAST = 16  # buckets
 _ALL = SLICES

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_jobs.streaming.tracking.dense import Dense
-from spark_jobs.streaming.tracking.errors import BadUpdate, Broken
-from spark_jobs.streaming.tracking.items import Completed, Ids, Items, items, together
-from spark_jobs.streaming.tracking.naming import NO_ROOT, PARTITIONS, name_of
-from spark_jobs.streaming.tracking.ring import Circle
-from spark_jobs.streaming.tracking.runs import Run
-from spark_jobs.streaming.tracking.slots import Slots
+from springline.spark_jobs.streaming.tracking.dense import Dense
+from springline.spark_jobs.streaming.tracking.errors import BadUpdate, Broken
+from springline.spark_jobs.streaming.tracking.items import Completed, Ids, Items, items, together
+from springline.spark_jobs.streaming.tracking.naming import NO_ROOT, PARTITIONS, name_of
+from springline.spark_jobs.streaming.tracking.ring import Circle
+from springline.spark_jobs.streaming.tracking.runs import Run
+from springline.spark_jobs.streaming.tracking.slots import Slots
 
 Layout = Literal["dense", "slots"]
 

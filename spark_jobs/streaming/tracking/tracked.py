@@ -17,17 +17,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from spark_jobs.streaming.declaring import Declared
-from spark_jobs.streaming.errors import BadJob
-from spark_jobs.streaming.folder import STOP, JobFolder
-from spark_jobs.streaming.json_files import write_json
-from spark_jobs.streaming.parts import Part
-from spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.declaring import Declared
+from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.folder import STOP, JobFolder
+from springline.spark_jobs.streaming.json_files import write_json
+from springline.spark_jobs.streaming.parts import Part
+from springline.spark_jobs.streaming.unitlog.stage import Stage
 
 RING, PACE, LOW, FULL = "ring.json", "pace.json", "low.json", "full"
 SPRING, AGAIN, FIRST = range(3)  # places of the stages that send acks: the springs, then the others in their order
 _NONE_THROUGH: Mapping[str, Any] = {"lows": {}}
-_MODULES = ("spark_jobs.streaming.tracking.steps",)
+_MODULES = ("springline.spark_jobs.streaming.tracking.steps",)
 _KEYS = ("ackers", "room", "timeout", "tries", "in_flight", "delivery")
 _PACE = 0.1  # seconds: a root is known to be complete so much later, and ackers have fewer rounds
 _FOREIGN_KEYS = ("ackers", "room", "timeout")

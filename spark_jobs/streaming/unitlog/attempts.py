@@ -11,16 +11,16 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 
-from spark_jobs.streaming.errors import LogUnavailable, RoundFailed
-from spark_jobs.streaming.unitlog.log import Letter, Log, Order
-from spark_jobs.streaming.unitlog.planner import read_line
-from spark_jobs.streaming.unitlog.poison import apart, poison_in
-from spark_jobs.streaming.unitlog.round_step import RoundStep, Stepped, UnitRound
-from spark_jobs.streaming.unitlog.rounds import Aside, Plan
-from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.stamps import Stamp
-from spark_jobs.streaming.unitlog.step import Message
-from spark_jobs.streaming.unitlog.tries import Tries
+from springline.spark_jobs.streaming.errors import LogUnavailable, RoundFailed
+from springline.spark_jobs.streaming.unitlog.log import Letter, Log, Order
+from springline.spark_jobs.streaming.unitlog.planner import read_line
+from springline.spark_jobs.streaming.unitlog.poison import apart, poison_in
+from springline.spark_jobs.streaming.unitlog.round_step import RoundStep, Stepped, UnitRound
+from springline.spark_jobs.streaming.unitlog.rounds import Aside, Plan
+from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.unitlog.stamps import Stamp
+from springline.spark_jobs.streaming.unitlog.step import Message
+from springline.spark_jobs.streaming.unitlog.tries import Tries
 
 logger = logging.getLogger("springline.unit")
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from spark_jobs.streaming.unitlog.log import Letter, Order
-from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.stamps import Stamp
-from spark_jobs.streaming.unitlog.step import Output
+from springline.spark_jobs.streaming.unitlog.log import Letter, Order
+from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.unitlog.stamps import Stamp
+from springline.spark_jobs.streaming.unitlog.step import Output
 
 RESULT_ROWS = 2_000  # in one message
 BATCH_BYTES = 4 << 20  # of a batch in one message: what is more is cut, since brokers take no message of any size

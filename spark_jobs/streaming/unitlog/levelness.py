@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from spark_jobs.streaming.unitlog.log import Log
-from spark_jobs.streaming.unitlog.planner import newest_complete, read_history
-from spark_jobs.streaming.unitlog.rounds import Extent, Plan
-from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.stamps import Taken
+from springline.spark_jobs.streaming.unitlog.log import Log
+from springline.spark_jobs.streaming.unitlog.planner import newest_complete, read_history
+from springline.spark_jobs.streaming.unitlog.rounds import Extent, Plan
+from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.unitlog.stamps import Taken
 
 
 def level(stages: Sequence[Stage], log: Log) -> dict[str, Plan] | None:

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from spark_jobs.streaming.unitlog.rounds import Extent
-from spark_jobs.streaming.unitlog.step import Message
+from springline.spark_jobs.streaming.unitlog.rounds import Extent
+from springline.spark_jobs.streaming.unitlog.step import Message
 
 Order = tuple[int, int]  # incarnation and round: what comes later is greater
 Place = tuple[str, int, int]  # where somebody publishes: a topic, a unit of it, and the sender's number in stamps there

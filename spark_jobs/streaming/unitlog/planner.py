@@ -14,13 +14,21 @@ from typing import Any
 
 import xxhash
 
-from spark_jobs.streaming.errors import MissingVersion
-from spark_jobs.streaming.unitlog.admitting import Admitting, Fixed
-from spark_jobs.streaming.unitlog.log import Appender, Log
-from spark_jobs.streaming.unitlog.rounds import Aside, Extent, Plan, beginning, next_round, starts_of, waiting
-from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.step import Message
-from spark_jobs.streaming.unitlog.versions import Versions
+from springline.spark_jobs.streaming.errors import MissingVersion
+from springline.spark_jobs.streaming.unitlog.admitting import Admitting, Fixed
+from springline.spark_jobs.streaming.unitlog.log import Appender, Log
+from springline.spark_jobs.streaming.unitlog.rounds import (
+    Aside,
+    Extent,
+    Plan,
+    beginning,
+    next_round,
+    starts_of,
+    waiting,
+)
+from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.unitlog.step import Message
+from springline.spark_jobs.streaming.unitlog.versions import Versions
 
 CONTENTS_EVERY = 256  # rounds after which the log holds all contents again, so that what is before can be cut
 _SLOWER = 0.5  # speed of the rounds' clock while it is ahead, since it cannot go back

@@ -11,8 +11,8 @@ import select
 import signal
 from collections.abc import Callable, Sequence
 
-from spark_jobs.streaming.errors import NotForItsMessages
-from spark_jobs.streaming.unitlog.step import Message
+from springline.spark_jobs.streaming.errors import NotForItsMessages
+from springline.spark_jobs.streaming.unitlog.step import Message
 
 Trial = Callable[[Sequence[Message]], str | None]  # why a step fails with these messages; None: it does not
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spark_jobs.streaming.errors import LogLost, MissingVersion
-from spark_jobs.streaming.unitlog.log import Log, Order
-from spark_jobs.streaming.unitlog.planner import History, read_history
-from spark_jobs.streaming.unitlog.rounds import Plan, check_topics
-from spark_jobs.streaming.unitlog.stage import COMMAND, Stage
-from spark_jobs.streaming.unitlog.unit import Units
+from springline.spark_jobs.streaming.errors import LogLost, MissingVersion
+from springline.spark_jobs.streaming.unitlog.log import Log, Order
+from springline.spark_jobs.streaming.unitlog.planner import History, read_history
+from springline.spark_jobs.streaming.unitlog.rounds import Plan, check_topics
+from springline.spark_jobs.streaming.unitlog.stage import COMMAND, Stage
+from springline.spark_jobs.streaming.unitlog.unit import Units
 
 Fetch = Callable[[Stage, int, Order], Order | None]
 Saved = Callable[[Stage, int], Order | None]

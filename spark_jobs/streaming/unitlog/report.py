@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.streaming.json_files import read_json, write_json
+from springline.spark_jobs.streaming.json_files import read_json, write_json
 
 _FILE = "report.json"
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from spark_jobs.streaming.errors import RoundFailed
-from spark_jobs.streaming.unitlog.letters import letters_of, results_of
-from spark_jobs.streaming.unitlog.log import Letter, Log
-from spark_jobs.streaming.unitlog.rounds import Plan
-from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.stamps import Taken, accept
-from spark_jobs.streaming.unitlog.step import DeadLetter, Input, Message, Output, Round
-from spark_jobs.streaming.unitlog.versions import Version
+from springline.spark_jobs.streaming.errors import RoundFailed
+from springline.spark_jobs.streaming.unitlog.letters import letters_of, results_of
+from springline.spark_jobs.streaming.unitlog.log import Letter, Log
+from springline.spark_jobs.streaming.unitlog.rounds import Plan
+from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.unitlog.stamps import Taken, accept
+from springline.spark_jobs.streaming.unitlog.step import DeadLetter, Input, Message, Output, Round
+from springline.spark_jobs.streaming.unitlog.versions import Version
 
 logger = logging.getLogger("springline.unit")
 

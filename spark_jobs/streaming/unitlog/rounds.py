@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_jobs.streaming.errors import MessagesGone, TopicReplaced
+from springline.spark_jobs.streaming.errors import MessagesGone, TopicReplaced
 
 TICK_SECONDS = 1.0  # between two rounds of a stage that gets no messages: time passes all the same
 

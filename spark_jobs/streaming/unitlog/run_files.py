@@ -17,8 +17,8 @@ from pathlib import Path
 import pyarrow as pa
 import xxhash
 
-from spark_jobs.streaming.errors import Damaged, MissingVersion, NoRoom
-from spark_jobs.streaming.half_files import half_in, remove_halves
+from springline.spark_jobs.streaming.errors import Damaged, MissingVersion, NoRoom
+from springline.spark_jobs.streaming.half_files import half_in, remove_halves
 
 _SPARE = 1 / 16  # of the file system that memory is: left for small files, which have no other place
 _MAPPED_BYTES = 1 << 20  # of a run that is looked at in its file from then on, so that it is in memory once

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_jobs.streaming.errors import MessagesGone, NeverRan, TopicReplaced
-from spark_jobs.streaming.unitlog.levelness import level
-from spark_jobs.streaming.unitlog.log import Appender, Log, Order
-from spark_jobs.streaming.unitlog.planner import History, read_history
-from spark_jobs.streaming.unitlog.rounds import beginning, starts_of
-from spark_jobs.streaming.unitlog.stage import COMMAND, Stage
-from spark_jobs.streaming.unitlog.versions import Packed
+from springline.spark_jobs.streaming.errors import MessagesGone, NeverRan, TopicReplaced
+from springline.spark_jobs.streaming.unitlog.levelness import level
+from springline.spark_jobs.streaming.unitlog.log import Appender, Log, Order
+from springline.spark_jobs.streaming.unitlog.planner import History, read_history
+from springline.spark_jobs.streaming.unitlog.rounds import beginning, starts_of
+from springline.spark_jobs.streaming.unitlog.stage import COMMAND, Stage
+from springline.spark_jobs.streaming.unitlog.versions import Packed
 
 
 @dataclass(frozen=True)

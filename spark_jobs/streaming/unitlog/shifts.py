@@ -13,11 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.streaming.errors import MessagesGone, StreamError
-from spark_jobs.streaming.unitlog.log import Log
-from spark_jobs.streaming.unitlog.planner import Content, History, Planner, ShiftEnd, read_line
-from spark_jobs.streaming.unitlog.rounds import Plan
-from spark_jobs.streaming.unitlog.unit import Units
+from springline.spark_jobs.streaming.errors import MessagesGone, StreamError
+from springline.spark_jobs.streaming.unitlog.log import Log
+from springline.spark_jobs.streaming.unitlog.planner import Content, History, Planner, ShiftEnd, read_line
+from springline.spark_jobs.streaming.unitlog.rounds import Plan
+from springline.spark_jobs.streaming.unitlog.unit import Units
 
 SECONDS = 600.0  # that a shift lasts
 _STALLED_SECONDS = 20.0  # after which a round that not all units have done ends the shift: a task may have no place

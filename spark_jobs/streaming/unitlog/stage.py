@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.streaming.errors import MessagesGone, UnknownStep
-from spark_jobs.streaming.unitlog.run_files import Spill
-from spark_jobs.streaming.unitlog.stamps import PLACE
-from spark_jobs.streaming.unitlog.step import Step
-from spark_jobs.streaming.unitlog.versions import Versions
+from springline.spark_jobs.streaming.errors import MessagesGone, UnknownStep
+from springline.spark_jobs.streaming.unitlog.run_files import Spill
+from springline.spark_jobs.streaming.unitlog.stamps import PLACE
+from springline.spark_jobs.streaming.unitlog.step import Step
+from springline.spark_jobs.streaming.unitlog.versions import Versions
 
-COMMAND = "python -m spark_jobs streams"
+COMMAND = "python -m springline.spark_jobs streams"
 _STEPS: dict[str, Callable[..., Step]] = {}
 
 

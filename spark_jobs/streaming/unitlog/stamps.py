@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spark_jobs.streaming.errors import Gap, NoStamp
-from spark_jobs.streaming.unitlog.step import Ended, Message
+from springline.spark_jobs.streaming.errors import Gap, NoStamp
+from springline.spark_jobs.streaming.unitlog.step import Ended, Message
 
 HEADER = "springline-stamp"
 PLACE = 4_096  # units of a stage, at most: the numbers of units of different stages in stamps are so far apart

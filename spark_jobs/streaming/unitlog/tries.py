@@ -6,8 +6,8 @@ import re
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from spark_jobs.streaming.json_files import read_json, write_json
-from spark_jobs.streaming.unitlog.log import Order
+from springline.spark_jobs.streaming.json_files import read_json, write_json
+from springline.spark_jobs.streaming.unitlog.log import Order
 
 _FILE = "tries.json"
 _VARIES = re.compile(r"0x[0-9a-f]+|\d+", re.IGNORECASE)  # in what an error says: addresses, sizes, places

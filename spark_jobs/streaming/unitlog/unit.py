@@ -13,16 +13,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from persistence.monitoring.logs import about
-from spark_jobs.streaming.unitlog.attempts import attempt
-from spark_jobs.streaming.unitlog.letters import dead_letters, tells_of
-from spark_jobs.streaming.unitlog.log import Letter, Log
-from spark_jobs.streaming.unitlog.report import Flow, Report
-from spark_jobs.streaming.unitlog.round_step import RoundStep, Stepped, UnitRound, receiver
-from spark_jobs.streaming.unitlog.rounds import Plan
-from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.stamps import End, Stamp, Taken
-from spark_jobs.streaming.unitlog.versions import Version
+from springline.persistence.monitoring.logs import about
+from springline.spark_jobs.streaming.unitlog.attempts import attempt
+from springline.spark_jobs.streaming.unitlog.letters import dead_letters, tells_of
+from springline.spark_jobs.streaming.unitlog.log import Letter, Log
+from springline.spark_jobs.streaming.unitlog.report import Flow, Report
+from springline.spark_jobs.streaming.unitlog.round_step import RoundStep, Stepped, UnitRound, receiver
+from springline.spark_jobs.streaming.unitlog.rounds import Plan
+from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.unitlog.stamps import End, Stamp, Taken
+from springline.spark_jobs.streaming.unitlog.versions import Version
 
 logger = logging.getLogger("springline.unit")
 

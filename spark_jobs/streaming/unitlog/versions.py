@@ -19,10 +19,10 @@ from typing import Any, cast
 
 import xxhash
 
-from spark_jobs.streaming.errors import Damaged, MissingVersion, NotDeterministic
-from spark_jobs.streaming.half_files import half_in, remove_halves
-from spark_jobs.streaming.unitlog.run_files import Run, RunFiles, Spill
-from spark_jobs.streaming.unitlog.step import State
+from springline.spark_jobs.streaming.errors import Damaged, MissingVersion, NotDeterministic
+from springline.spark_jobs.streaming.half_files import half_in, remove_halves
+from springline.spark_jobs.streaming.unitlog.run_files import Run, RunFiles, Spill
+from springline.spark_jobs.streaming.unitlog.step import State
 
 MANIFEST = "manifest.json"  # of a version that is kept elsewhere
 _RUNS = "runs"

@@ -20,20 +20,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from spark_jobs.streaming.unitlog.step import State
-from spark_jobs.streaming.windows.clause import Hop, instant
-from spark_jobs.streaming.windows.emission import Bounds, due
-from spark_jobs.streaming.windows.errors import BadQuery
-from spark_jobs.streaming.windows.expressions import Expression, plain_text
-from spark_jobs.streaming.windows.grouping import regrouped
-from spark_jobs.streaming.windows.measures import Measure, measures_of
-from spark_jobs.streaming.windows.partials import add_up, schema_of
-from spark_jobs.streaming.windows.query import Query, read
-from spark_jobs.streaming.windows.registry import Registry
-from spark_jobs.streaming.windows.results import finished
-from spark_jobs.streaming.windows.runs import between
-from spark_jobs.streaming.windows.sharing import Cube, cubes_of
-from spark_jobs.streaming.windows.stream import Stream
+from springline.spark_jobs.streaming.unitlog.step import State
+from springline.spark_jobs.streaming.windows.clause import Hop, instant
+from springline.spark_jobs.streaming.windows.emission import Bounds, due
+from springline.spark_jobs.streaming.windows.errors import BadQuery
+from springline.spark_jobs.streaming.windows.expressions import Expression, plain_text
+from springline.spark_jobs.streaming.windows.grouping import regrouped
+from springline.spark_jobs.streaming.windows.measures import Measure, measures_of
+from springline.spark_jobs.streaming.windows.partials import add_up, schema_of
+from springline.spark_jobs.streaming.windows.query import Query, read
+from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.results import finished
+from springline.spark_jobs.streaming.windows.runs import between
+from springline.spark_jobs.streaming.windows.sharing import Cube, cubes_of
+from springline.spark_jobs.streaming.windows.stream import Stream
 
 NAME = "ad hoc"
 

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.streaming.unitlog.step import DeadLetter, Message
-from spark_jobs.streaming.windows.layout import Layout
-from spark_jobs.streaming.windows.rows import Chunk, Source, column_of
-from spark_jobs.streaming.windows.tables import Ints
+from springline.spark_jobs.streaming.unitlog.step import DeadLetter, Message
+from springline.spark_jobs.streaming.windows.layout import Layout
+from springline.spark_jobs.streaming.windows.rows import Chunk, Source, column_of
+from springline.spark_jobs.streaming.windows.tables import Ints
 
 CHUNK_ROWS = 65_536
 _TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}

@@ -21,10 +21,10 @@ from sqlglot import tokenize
 from sqlglot.errors import TokenError
 from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
-from spark_jobs.streaming.windows.errors import BadQuery
-from spark_jobs.streaming.windows.nesting import too_deep, word_of
-from spark_jobs.streaming.windows.sql_text import uncommented, unfit
-from spark_jobs.streaming.windows.stream import MICROS
+from springline.spark_jobs.streaming.windows.errors import BadQuery
+from springline.spark_jobs.streaming.windows.nesting import too_deep, word_of
+from springline.spark_jobs.streaming.windows.sql_text import uncommented, unfit
+from springline.spark_jobs.streaming.windows.stream import MICROS
 
 _UNITS = {
     "us": 1, "microsecond": 1, "ms": 1_000, "millisecond": 1_000, "s": MICROS, "sec": MICROS, "second": MICROS,

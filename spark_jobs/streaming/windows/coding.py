@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from sqlglot import exp
 
-from spark_jobs.streaming.windows.expressions import ARROW, Expression, plain_text
-from spark_jobs.streaming.windows.rows import Chunk, Column, Indexed, Numbers, Texts, column_of
-from spark_jobs.streaming.windows.stream import Stream
-from spark_jobs.streaming.windows.tables import Codes, Flags, Ints, NumberTable, PairTable, TextTable, Words
+from springline.spark_jobs.streaming.windows.expressions import ARROW, Expression, plain_text
+from springline.spark_jobs.streaming.windows.rows import Chunk, Column, Indexed, Numbers, Texts, column_of
+from springline.spark_jobs.streaming.windows.stream import Stream
+from springline.spark_jobs.streaming.windows.tables import Codes, Flags, Ints, NumberTable, PairTable, TextTable, Words
 
 _Table = TypeVar("_Table", TextTable, NumberTable)
 _BOOL_HASHES = np.array([3, 1, 2], np.uint64)

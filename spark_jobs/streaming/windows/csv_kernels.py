@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from spark_jobs.streaming.windows.digit_kernels import decimal, whole, whole_exactly
-from spark_jobs.streaming.windows.words import count_ones, count_zeros, load_8
+from springline.spark_jobs.streaming.windows.digit_kernels import decimal, whole, whole_exactly
+from springline.spark_jobs.streaming.windows.words import count_ones, count_zeros, load_8
 
 _ONE, _THREE = np.uint64(1), np.uint64(3)
 _ONES = np.uint64(0x0101010101010101)

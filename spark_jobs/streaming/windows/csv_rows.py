@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from spark_jobs.streaming.unitlog.step import DeadLetter, Message
-from spark_jobs.streaming.windows.csv_kernels import read_rows, undouble
-from spark_jobs.streaming.windows.layout import Layout
-from spark_jobs.streaming.windows.rows import Chunk
-from spark_jobs.streaming.windows.tables import Ints
-from spark_jobs.streaming.windows.text_rows import KINDS, TEXT, Read, Room, text_chunks
+from springline.spark_jobs.streaming.unitlog.step import DeadLetter, Message
+from springline.spark_jobs.streaming.windows.csv_kernels import read_rows, undouble
+from springline.spark_jobs.streaming.windows.layout import Layout
+from springline.spark_jobs.streaming.windows.rows import Chunk
+from springline.spark_jobs.streaming.windows.tables import Ints
+from springline.spark_jobs.streaming.windows.text_rows import KINDS, TEXT, Read, Room, text_chunks
 
 
 def csv_chunks(

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spark_jobs.streaming.unitlog.step import DeadLetter, Message
-from spark_jobs.streaming.windows.arrow_rows import arrow_chunks
-from spark_jobs.streaming.windows.csv_rows import csv_chunks
-from spark_jobs.streaming.windows.digit_kernels import read_times
-from spark_jobs.streaming.windows.json_rows import json_chunks
-from spark_jobs.streaming.windows.layout import Layout
-from spark_jobs.streaming.windows.rows import Chunk, Indexed, Numbers
-from spark_jobs.streaming.windows.stream import MICROS, UNIT_MICROS, Stream, to_micros
-from spark_jobs.streaming.windows.tables import Flags, Ints
+from springline.spark_jobs.streaming.unitlog.step import DeadLetter, Message
+from springline.spark_jobs.streaming.windows.arrow_rows import arrow_chunks
+from springline.spark_jobs.streaming.windows.csv_rows import csv_chunks
+from springline.spark_jobs.streaming.windows.digit_kernels import read_times
+from springline.spark_jobs.streaming.windows.json_rows import json_chunks
+from springline.spark_jobs.streaming.windows.layout import Layout
+from springline.spark_jobs.streaming.windows.rows import Chunk, Indexed, Numbers
+from springline.spark_jobs.streaming.windows.stream import MICROS, UNIT_MICROS, Stream, to_micros
+from springline.spark_jobs.streaming.windows.tables import Flags, Ints
 
 _FORMS = {"csv": csv_chunks, "arrow": arrow_chunks, "json": json_chunks}
 

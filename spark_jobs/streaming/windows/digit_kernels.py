@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from spark_jobs.streaming.windows.words import load_8
+from springline.spark_jobs.streaming.windows.words import load_8
 
 _ONE = np.uint64(1)
 _ZEROS = np.uint64(0x3030303030303030)

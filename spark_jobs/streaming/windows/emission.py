@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from spark_jobs.streaming.windows.clause import Hop, Landmark, Rows, Window
+from springline.spark_jobs.streaming.windows.clause import Hop, Landmark, Rows, Window
 
 
 @dataclass(frozen=True, slots=True)

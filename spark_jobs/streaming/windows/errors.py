@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from spark_jobs.errors import Misuse
-from spark_jobs.streaming.errors import StreamError
+from springline.spark_jobs.errors import Misuse
+from springline.spark_jobs.streaming.errors import StreamError
 
 
 class WindowsError(StreamError):

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from sqlglot import exp
 
-from spark_jobs.streaming.windows.operations import Scope, Type, type_of
-from spark_jobs.streaming.windows.values import value
+from springline.spark_jobs.streaming.windows.operations import Scope, Type, type_of
+from springline.spark_jobs.streaming.windows.values import value
 
 ARROW: Mapping[str, pa.DataType] = {
     "int": pa.int64(), "float": pa.float64(), "text": pa.string(), "bool": pa.bool_(), "null": pa.null(),

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from spark_jobs.streaming.unitlog.step import DeadLetter
-from spark_jobs.streaming.windows.stream import MICROS
+from springline.spark_jobs.streaming.unitlog.step import DeadLetter
+from springline.spark_jobs.streaming.windows.stream import MICROS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN = (pa.types.is_integer, pa.types.is_floating, pa.types.is_string)

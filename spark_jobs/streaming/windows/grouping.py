@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.streaming.windows.coding import Coder
-from spark_jobs.streaming.windows.expressions import Expression
-from spark_jobs.streaming.windows.partials import add_up, hashes_of, in_order, merge, schema_of, units_of
-from spark_jobs.streaming.windows.rows import Chunk
-from spark_jobs.streaming.windows.sharing import Cube, Pass, Slices
-from spark_jobs.streaming.windows.tables import EVERYWHERE, Codes, Flags, Ints, NumberTable, PairTable, Words
-from spark_jobs.streaming.windows.totals import Totals
+from springline.spark_jobs.streaming.windows.coding import Coder
+from springline.spark_jobs.streaming.windows.expressions import Expression
+from springline.spark_jobs.streaming.windows.partials import add_up, hashes_of, in_order, merge, schema_of, units_of
+from springline.spark_jobs.streaming.windows.rows import Chunk
+from springline.spark_jobs.streaming.windows.sharing import Cube, Pass, Slices
+from springline.spark_jobs.streaming.windows.tables import EVERYWHERE, Codes, Flags, Ints, NumberTable, PairTable, Words
+from springline.spark_jobs.streaming.windows.totals import Totals
 
 
 class Grouping:

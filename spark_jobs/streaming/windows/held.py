@@ -14,26 +14,26 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.streaming.unitlog.step import DeadLetter, State
-from spark_jobs.streaming.windows.clause import Hop, Landmark
-from spark_jobs.streaming.windows.emission import (
+from springline.spark_jobs.streaming.unitlog.step import DeadLetter, State
+from springline.spark_jobs.streaming.windows.clause import Hop, Landmark
+from springline.spark_jobs.streaming.windows.emission import (
     Bounds,
     due,
     floor_of,
     landmark_begin,
     needed_from,
 )
-from spark_jobs.streaming.windows.errors import QueryFailed, computing
-from spark_jobs.streaming.windows.group_letters import Origin, failed_letter, late_letter
-from spark_jobs.streaming.windows.partials import column, merge
-from spark_jobs.streaming.windows.query import Query
-from spark_jobs.streaming.windows.results import finished
-from spark_jobs.streaming.windows.row_order import numbered, settled
-from spark_jobs.streaming.windows.runs import Runs, between, pushed, slices_in, window
-from spark_jobs.streaming.windows.sharing import Cube
-from spark_jobs.streaming.windows.spans import Whole
-from spark_jobs.streaming.windows.stream import Stream, to_micros
-from spark_jobs.streaming.windows.watermarks import EventTime
+from springline.spark_jobs.streaming.windows.errors import QueryFailed, computing
+from springline.spark_jobs.streaming.windows.group_letters import Origin, failed_letter, late_letter
+from springline.spark_jobs.streaming.windows.partials import column, merge
+from springline.spark_jobs.streaming.windows.query import Query
+from springline.spark_jobs.streaming.windows.results import finished
+from springline.spark_jobs.streaming.windows.row_order import numbered, settled
+from springline.spark_jobs.streaming.windows.runs import Runs, between, pushed, slices_in, window
+from springline.spark_jobs.streaming.windows.sharing import Cube
+from springline.spark_jobs.streaming.windows.spans import Whole
+from springline.spark_jobs.streaming.windows.stream import Stream, to_micros
+from springline.spark_jobs.streaming.windows.watermarks import EventTime
 
 
 class Holding:

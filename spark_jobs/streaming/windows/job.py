@@ -27,20 +27,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.streaming.backpressure.choosing import USUAL, Choice
-from spark_jobs.streaming.declaring import Declared
-from spark_jobs.streaming.errors import BadJob
-from spark_jobs.streaming.folder import HOLD, REGISTRY, STOP, JobFolder
-from spark_jobs.streaming.parts import OwnTopics, Part
-from spark_jobs.streaming.tracking.tracked import FIRST, FULL, RING, SPRING, Delivery, Tracked
-from spark_jobs.streaming.unitlog.stage import COMMAND, Stage
-from spark_jobs.streaming.windows.errors import BadQuery
-from spark_jobs.streaming.windows.registry import Registry
-from spark_jobs.streaming.windows.stream import Stream
+from springline.spark_jobs.streaming.backpressure.choosing import USUAL, Choice
+from springline.spark_jobs.streaming.declaring import Declared
+from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.folder import HOLD, REGISTRY, STOP, JobFolder
+from springline.spark_jobs.streaming.parts import OwnTopics, Part
+from springline.spark_jobs.streaming.tracking.tracked import FIRST, FULL, RING, SPRING, Delivery, Tracked
+from springline.spark_jobs.streaming.unitlog.stage import COMMAND, Stage
+from springline.spark_jobs.streaming.windows.errors import BadQuery
+from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.stream import Stream
 
 logger = logging.getLogger("springline.stream")
 
-_STEPS = ("spark_jobs.streaming.windows.steps",)
+_STEPS = ("springline.spark_jobs.streaming.windows.steps",)
 
 
 @dataclass(frozen=True)

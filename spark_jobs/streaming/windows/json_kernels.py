@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from spark_jobs.streaming.windows.digit_kernels import decimal, whole, whole_exactly
-from spark_jobs.streaming.windows.words import count_zeros, load_8
+from springline.spark_jobs.streaming.windows.digit_kernels import decimal, whole, whole_exactly
+from springline.spark_jobs.streaming.windows.words import count_zeros, load_8
 
 _NONE = -8  # no fault
 _NO_OBJECT, _TOO_DEEP, _SURROGATE, _TWICE = -3, -4, -5, -10  # faults of a row: `text_rows`

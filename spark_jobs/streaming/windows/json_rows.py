@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from spark_jobs.streaming.unitlog.step import DeadLetter, Message
-from spark_jobs.streaming.windows.json_kernels import read_objects
-from spark_jobs.streaming.windows.layout import Layout
-from spark_jobs.streaming.windows.rows import Chunk
-from spark_jobs.streaming.windows.tables import Ints
-from spark_jobs.streaming.windows.text_rows import KINDS, LEVELS, Read, Room, text_chunks
+from springline.spark_jobs.streaming.unitlog.step import DeadLetter, Message
+from springline.spark_jobs.streaming.windows.json_kernels import read_objects
+from springline.spark_jobs.streaming.windows.layout import Layout
+from springline.spark_jobs.streaming.windows.rows import Chunk
+from springline.spark_jobs.streaming.windows.tables import Ints
+from springline.spark_jobs.streaming.windows.text_rows import KINDS, LEVELS, Read, Room, text_chunks
 
 
 def json_chunks(

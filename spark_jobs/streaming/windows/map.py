@@ -19,20 +19,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.streaming.unitlog.step import DeadLetter, Input, Output, State
-from spark_jobs.streaming.windows.coding import Coder
-from spark_jobs.streaming.windows.decoding import Decoder
-from spark_jobs.streaming.windows.errors import computing
-from spark_jobs.streaming.windows.group_letters import Origin
-from spark_jobs.streaming.windows.grouping import Grouping
-from spark_jobs.streaming.windows.kernels import late
-from spark_jobs.streaming.windows.registry import Registry
-from spark_jobs.streaming.windows.row_partials import RowPartials
-from spark_jobs.streaming.windows.rows import Chunk
-from spark_jobs.streaming.windows.sharing import Cube, Slices, cubes_of, passes_of
-from spark_jobs.streaming.windows.spans import Announcement, held_now
-from spark_jobs.streaming.windows.stream import MICROS, Stream
-from spark_jobs.streaming.windows.tables import EVERYWHERE, Flags
+from springline.spark_jobs.streaming.unitlog.step import DeadLetter, Input, Output, State
+from springline.spark_jobs.streaming.windows.coding import Coder
+from springline.spark_jobs.streaming.windows.decoding import Decoder
+from springline.spark_jobs.streaming.windows.errors import computing
+from springline.spark_jobs.streaming.windows.group_letters import Origin
+from springline.spark_jobs.streaming.windows.grouping import Grouping
+from springline.spark_jobs.streaming.windows.kernels import late
+from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.row_partials import RowPartials
+from springline.spark_jobs.streaming.windows.rows import Chunk
+from springline.spark_jobs.streaming.windows.sharing import Cube, Slices, cubes_of, passes_of
+from springline.spark_jobs.streaming.windows.spans import Announcement, held_now
+from springline.spark_jobs.streaming.windows.stream import MICROS, Stream
+from springline.spark_jobs.streaming.windows.tables import EVERYWHERE, Flags
 
 BATCH_ROWS = 20_000  # groups in a buffer
 _BEFORE_ALL = -(2**62)

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
-from spark_jobs.streaming.windows.clause import instant, position
-from spark_jobs.streaming.windows.errors import BadQuery
-from spark_jobs.streaming.windows.values import COMPARISONS, is_int, is_least, parts_of
+from springline.spark_jobs.streaming.windows.clause import instant, position
+from springline.spark_jobs.streaming.windows.errors import BadQuery
+from springline.spark_jobs.streaming.windows.values import COMPARISONS, is_int, is_least, parts_of
 
 _MOST = (1 << 63) - 1
 _DIGITS = len(str(_MOST))

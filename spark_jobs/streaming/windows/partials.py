@@ -19,19 +19,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.streaming.windows.expressions import ARROW, Expression
-from spark_jobs.streaming.windows.kernels import hash_parts, same_texts
-from spark_jobs.streaming.windows.measures import Measure, rest
-from spark_jobs.streaming.windows.sketches import EMPTY, unions
-from spark_jobs.streaming.windows.sum_kernels import (
+from springline.spark_jobs.streaming.windows.expressions import ARROW, Expression
+from springline.spark_jobs.streaming.windows.kernels import hash_parts, same_texts
+from springline.spark_jobs.streaming.windows.measures import Measure, rest
+from springline.spark_jobs.streaming.windows.sketches import EMPTY, unions
+from springline.spark_jobs.streaming.windows.sum_kernels import (
     add_sums,
     add_sums_in_pairs,
     add_wholes_in_pairs,
     keep_greatest,
     keep_least,
 )
-from spark_jobs.streaming.windows.tables import EVERYWHERE, Codes, Ints, NumberTable, Words
-from spark_jobs.streaming.windows.totals import neutral
+from springline.spark_jobs.streaming.windows.tables import EVERYWHERE, Codes, Ints, NumberTable, Words
+from springline.spark_jobs.streaming.windows.totals import neutral
 
 _SEED = np.uint64(0x2545F4914F6CDD1D)
 

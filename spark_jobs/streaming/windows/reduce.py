@@ -15,16 +15,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_jobs.streaming.unitlog.step import Input, Message, Output, State
-from spark_jobs.streaming.windows.errors import BadPartial
-from spark_jobs.streaming.windows.held import Holding
-from spark_jobs.streaming.windows.measures import measures_of
-from spark_jobs.streaming.windows.query import Query
-from spark_jobs.streaming.windows.registry import Registry
-from spark_jobs.streaming.windows.sharing import Cube, cubes_of
-from spark_jobs.streaming.windows.spans import Announcement, Spans, told, whole
-from spark_jobs.streaming.windows.stream import Stream
-from spark_jobs.streaming.windows.watermarks import EventTime
+from springline.spark_jobs.streaming.unitlog.step import Input, Message, Output, State
+from springline.spark_jobs.streaming.windows.errors import BadPartial
+from springline.spark_jobs.streaming.windows.held import Holding
+from springline.spark_jobs.streaming.windows.measures import measures_of
+from springline.spark_jobs.streaming.windows.query import Query
+from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.sharing import Cube, cubes_of
+from springline.spark_jobs.streaming.windows.spans import Announcement, Spans, told, whole
+from springline.spark_jobs.streaming.windows.stream import Stream
+from springline.spark_jobs.streaming.windows.watermarks import EventTime
 
 _Read = tuple[Stream, dict[str, Query], tuple[Cube, ...]]
 

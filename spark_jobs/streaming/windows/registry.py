@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from persistence.names import unseen_in
-from persistence.wording import say_known
-from spark_jobs.streaming.windows.errors import BadQuery, BadStream, QueryExists, UnknownQuery
-from spark_jobs.streaming.windows.query import Query, read
-from spark_jobs.streaming.windows.stream import Stream
+from springline.persistence.names import unseen_in
+from springline.persistence.wording import say_known
+from springline.spark_jobs.streaming.windows.errors import BadQuery, BadStream, QueryExists, UnknownQuery
+from springline.spark_jobs.streaming.windows.query import Query, read
+from springline.spark_jobs.streaming.windows.stream import Stream
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.streaming.windows.clause import Rows
-from spark_jobs.streaming.windows.expressions import ARROW
-from spark_jobs.streaming.windows.measures import Aggregate, Measure, rest
-from spark_jobs.streaming.windows.partials import column
-from spark_jobs.streaming.windows.query import Query
-from spark_jobs.streaming.windows.sketches import estimate
+from springline.spark_jobs.streaming.windows.clause import Rows
+from springline.spark_jobs.streaming.windows.expressions import ARROW
+from springline.spark_jobs.streaming.windows.measures import Aggregate, Measure, rest
+from springline.spark_jobs.streaming.windows.partials import column
+from springline.spark_jobs.streaming.windows.query import Query
+from springline.spark_jobs.streaming.windows.sketches import estimate
 
 
 def finished(query: Query, groups: pa.RecordBatch, keys: list[str], begin: int, end: int) -> pa.RecordBatch:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.streaming.windows.partials import added_up, column
-from spark_jobs.streaming.windows.row_partials import PLACE
-from spark_jobs.streaming.windows.runs import Runs
+from springline.spark_jobs.streaming.windows.partials import added_up, column
+from springline.spark_jobs.streaming.windows.row_partials import PLACE
+from springline.spark_jobs.streaming.windows.runs import Runs
 
 
 def settled(waiting: Runs, before: int | None) -> tuple[pa.RecordBatch | None, Runs]:

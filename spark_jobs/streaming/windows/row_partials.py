@@ -10,12 +10,12 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.streaming.windows.coding import Coder
-from spark_jobs.streaming.windows.grouping import batch_of, hashes_of_groups
-from spark_jobs.streaming.windows.rows import Chunk
-from spark_jobs.streaming.windows.sharing import Cube
-from spark_jobs.streaming.windows.tables import Flags
-from spark_jobs.streaming.windows.totals import Totals
+from springline.spark_jobs.streaming.windows.coding import Coder
+from springline.spark_jobs.streaming.windows.grouping import batch_of, hashes_of_groups
+from springline.spark_jobs.streaming.windows.rows import Chunk
+from springline.spark_jobs.streaming.windows.sharing import Cube
+from springline.spark_jobs.streaming.windows.tables import Flags
+from springline.spark_jobs.streaming.windows.totals import Totals
 
 PLACE = ("time", "unit", "position")
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
 
-from spark_jobs.streaming.unitlog.step import DeadLetter, Message
-from spark_jobs.streaming.windows.tables import EVERYWHERE, Flags, Ints
+from springline.spark_jobs.streaming.unitlog.step import DeadLetter, Message
+from springline.spark_jobs.streaming.windows.tables import EVERYWHERE, Flags, Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.streaming.windows.partials import column, merge
+from springline.spark_jobs.streaming.windows.partials import column, merge
 
 Runs = tuple[pa.RecordBatch, ...]
 _TIER = 8  # so many runs of about one size are merged into one

@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 
 import xxhash
 
-from spark_jobs.streaming.windows.clause import Rows
-from spark_jobs.streaming.windows.expressions import Expression
-from spark_jobs.streaming.windows.measures import Measure, measures_of
-from spark_jobs.streaming.windows.query import Query
-from spark_jobs.streaming.windows.stream import Stream
+from springline.spark_jobs.streaming.windows.clause import Rows
+from springline.spark_jobs.streaming.windows.expressions import Expression
+from springline.spark_jobs.streaming.windows.measures import Measure, measures_of
+from springline.spark_jobs.streaming.windows.query import Query
+from springline.spark_jobs.streaming.windows.stream import Stream
 
 SHARED_GROUPS = 65_536  # as many groups may a shared pass have
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from datasketches import compact_theta_sketch, theta_union, update_theta_sketch
 
-from spark_jobs.streaming.windows.tables import Ints
+from springline.spark_jobs.streaming.windows.tables import Ints
 
 LG_VALUES = 11
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_jobs.streaming.windows.measures import Measure
-from spark_jobs.streaming.windows.sharing import Cube
+from springline.spark_jobs.streaming.windows.measures import Measure
+from springline.spark_jobs.streaming.windows.sharing import Cube
 
 Held = Mapping[str, Mapping[str, int | None]]  # by cube and measure: the greatest time seen when it began
 Spans = Mapping[str, Mapping[str, Mapping[str, Sequence[Any]]]]  # by cube, measure, unit upstream: [began, ceased]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from spark_jobs.streaming.tracking.messages import Sink, Spring
-from spark_jobs.streaming.unitlog.stage import register_step
-from spark_jobs.streaming.windows.map import Mapper
-from spark_jobs.streaming.windows.reduce import Reducer
+from springline.spark_jobs.streaming.tracking.messages import Sink, Spring
+from springline.spark_jobs.streaming.unitlog.stage import register_step
+from springline.spark_jobs.streaming.windows.map import Mapper
+from springline.spark_jobs.streaming.windows.reduce import Reducer
 
 
 def tracked_map(stream: str, units: int) -> Spring:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, get_args
 
-from persistence.names import unseen_in
-from spark_jobs.streaming.windows.errors import BadStream
-from spark_jobs.streaming.windows.layout import FieldType, Form, Layout, TimeUnit
+from springline.persistence.names import unseen_in
+from springline.spark_jobs.streaming.windows.errors import BadStream
+from springline.spark_jobs.streaming.windows.layout import FieldType, Form, Layout, TimeUnit
 
 MICROS = 1_000_000  # event times are whole microseconds since 1970, UTC
 UNIT_MICROS: Mapping[str, float] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}

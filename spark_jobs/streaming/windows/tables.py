@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_jobs.streaming.windows.kernels import (
+from springline.spark_jobs.streaming.windows.kernels import (
     code_numbers,
     code_pairs,
     code_pairs_densely,

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from spark_jobs.streaming.unitlog.step import DeadLetter, Message
-from spark_jobs.streaming.windows.layout import Layout
-from spark_jobs.streaming.windows.rows import Chunk, Column, Numbers, Source, Texts
-from spark_jobs.streaming.windows.tables import Ints
+from springline.spark_jobs.streaming.unitlog.step import DeadLetter, Message
+from springline.spark_jobs.streaming.windows.layout import Layout
+from springline.spark_jobs.streaming.windows.rows import Chunk, Column, Numbers, Source, Texts
+from springline.spark_jobs.streaming.windows.tables import Ints
 
 CHUNK_BYTES = 512 * 1024  # what a core keeps in its cache
 TEXT, INT, FLOAT = 0, 1, 2

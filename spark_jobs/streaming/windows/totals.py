@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spark_jobs.streaming.windows.coding import Coder
-from spark_jobs.streaming.windows.measures import ROWS, Measure, rest
-from spark_jobs.streaming.windows.sketches import sketches_of
-from spark_jobs.streaming.windows.sum_kernels import (
+from springline.spark_jobs.streaming.windows.coding import Coder
+from springline.spark_jobs.streaming.windows.measures import ROWS, Measure, rest
+from springline.spark_jobs.streaming.windows.sketches import sketches_of
+from springline.spark_jobs.streaming.windows.sum_kernels import (
     add_counts,
     add_ones,
     add_sums_in_pairs,
@@ -19,7 +19,7 @@ from spark_jobs.streaming.windows.sum_kernels import (
     keep_greatest,
     keep_least,
 )
-from spark_jobs.streaming.windows.tables import Codes, Flags, PairTable
+from springline.spark_jobs.streaming.windows.tables import Codes, Flags, PairTable
 
 Arrays = dict[str, npt.NDArray[Any]]
 

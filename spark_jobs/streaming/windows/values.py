@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from spark_jobs.streaming.windows.arithmetic import (
+from springline.spark_jobs.streaming.windows.arithmetic import (
     Values,
     absolute,
     added,
@@ -33,7 +33,7 @@ from spark_jobs.streaming.windows.arithmetic import (
     subtracted,
     worked_out,
 )
-from spark_jobs.streaming.windows.clause import instant
+from springline.spark_jobs.streaming.windows.clause import instant
 
 COMPARISONS: Mapping[type[exp.Expr], Callable[..., Any]] = {
     exp.EQ: pc.equal, exp.NEQ: pc.not_equal, exp.LT: pc.less, exp.LTE: pc.less_equal, exp.GT: pc.greater,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_jobs.streaming.windows.stream import MICROS, to_micros
+from springline.spark_jobs.streaming.windows.stream import MICROS, to_micros
 
 
 @dataclass(frozen=True)

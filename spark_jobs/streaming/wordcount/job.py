@@ -19,14 +19,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spark_jobs.streaming.backpressure.choosing import USUAL, Choice
-from spark_jobs.streaming.declaring import Declared
-from spark_jobs.streaming.folder import HOLD, STOP, JobFolder
-from spark_jobs.streaming.parts import OwnTopics, Part
-from spark_jobs.streaming.tracking.tracked import AGAIN, FIRST, FULL, LOW, RING, SPRING, Delivery, Tracked
-from spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.backpressure.choosing import USUAL, Choice
+from springline.spark_jobs.streaming.declaring import Declared
+from springline.spark_jobs.streaming.folder import HOLD, STOP, JobFolder
+from springline.spark_jobs.streaming.parts import OwnTopics, Part
+from springline.spark_jobs.streaming.tracking.tracked import AGAIN, FIRST, FULL, LOW, RING, SPRING, Delivery, Tracked
+from springline.spark_jobs.streaming.unitlog.stage import Stage
 
-_STEPS = ("spark_jobs.streaming.wordcount.steps",)
+_STEPS = ("springline.spark_jobs.streaming.wordcount.steps",)
 
 
 @dataclass(frozen=True)

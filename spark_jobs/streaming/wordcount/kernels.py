@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from spark_jobs.streaming.tracking.ids import child_of, root_edge_of
+from springline.spark_jobs.streaming.tracking.ids import child_of, root_edge_of
 
 _SEED, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)  # FNV-1a, 64 bits
 _NONE, _ONE = np.uint64(0), np.uint64(1)

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_jobs.streaming.tracking.again import Again, Emitted
-from spark_jobs.streaming.tracking.ids import Ids
-from spark_jobs.streaming.tracking.naming import ROWS
-from spark_jobs.streaming.tracking.sending import Ackers, roots_of
-from spark_jobs.streaming.unitlog.step import DeadLetter, Input, Message, Output, State
-from spark_jobs.streaming.wordcount.kernels import count_lines, find_words, name_words, pack
+from springline.spark_jobs.streaming.tracking.again import Again, Emitted
+from springline.spark_jobs.streaming.tracking.ids import Ids
+from springline.spark_jobs.streaming.tracking.naming import ROWS
+from springline.spark_jobs.streaming.tracking.sending import Ackers, roots_of
+from springline.spark_jobs.streaming.unitlog.step import DeadLetter, Input, Message, Output, State
+from springline.spark_jobs.streaming.wordcount.kernels import count_lines, find_words, name_words, pack
 
 WORDS = pa.schema(
     [

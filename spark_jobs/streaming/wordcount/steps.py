@@ -1,8 +1,8 @@
 """Registers the steps of the word count."""
 
-from spark_jobs.streaming.unitlog.stage import register_step
-from spark_jobs.streaming.wordcount.count import Count
-from spark_jobs.streaming.wordcount.split import Split, again
+from springline.spark_jobs.streaming.unitlog.stage import register_step
+from springline.spark_jobs.streaming.wordcount.count import Count
+from springline.spark_jobs.streaming.wordcount.split import Split, again
 
 register_step("wordcount.split", Split)
 register_step("wordcount.again", again)

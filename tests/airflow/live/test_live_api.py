@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from services.servers.airflow import USER, password
-from springline_airflow.api.mounting import PREFIX
+from springline.airflow.api.mounting import PREFIX
+from springline.services.servers.airflow import USER, password
 
 
 @pytest.fixture

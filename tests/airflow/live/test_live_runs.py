@@ -13,11 +13,11 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from persistence.model import Origin, Phase, Strategy
-from persistence.schema import dag_run
-from services.servers.airflow import USER, password
-from spark_jobs.operations import load_operations
-from springline_airflow.api.mounting import PREFIX
+from springline.airflow.api.mounting import PREFIX
+from springline.persistence.model import Origin, Phase, Strategy
+from springline.persistence.schema import dag_run
+from springline.services.servers.airflow import USER, password
+from springline.spark_jobs.operations import load_operations
 from tests.support.lines import make
 from tests.support.waiting import until
 

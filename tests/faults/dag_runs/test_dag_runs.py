@@ -11,8 +11,8 @@ from datetime import date
 
 import pytest
 
-from persistence.model import Dataset
-from persistence.platform import default_cache
+from springline.persistence.model import Dataset
+from springline.persistence.platform import default_cache
 from tests.support.digests import repeatable_digests
 from tests.support.waiting import until
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from persistence.platform import Platform, open_platform
-from persistence.settings import Settings
+from springline.persistence.platform import Platform, open_platform
+from springline.persistence.settings import Settings
 from tests.integration.conftest import alluxio, hdfs, service_settings, start, supervisor
 from tests.support.lines import LinesRunner
 from tests.support.lines_on_servers import put_on_servers

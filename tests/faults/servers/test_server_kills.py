@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import xxhash
 
-from persistence.backends.spec import File, Manifest
-from persistence.explain import explain
-from persistence.model import Dataset, Strategy
-from persistence.platform import Platform
+from springline.persistence.backends.spec import File, Manifest
+from springline.persistence.explain import explain
+from springline.persistence.model import Dataset, Strategy
+from springline.persistence.platform import Platform
 from tests.support.hdfs_admin import dfsadmin
 from tests.support.lines import LinesRunner, digest_of
 from tests.support.servers import Running

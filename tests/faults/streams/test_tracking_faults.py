@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from spark_jobs.streaming.kafka.cluster import Cluster
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.tracking.forms import Kind, Told
-from spark_jobs.streaming.tracking.naming import name_of
-from spark_jobs.streaming.unitlog.step import Message
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.tracking.forms import Kind, Told
+from springline.spark_jobs.streaming.tracking.naming import name_of
+from springline.spark_jobs.streaming.unitlog.step import Message
 from tests.support.servers import Running
 from tests.support.word_job import WordJob
 

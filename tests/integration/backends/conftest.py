@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from persistence.backends.alluxio import AlluxioBackend
-from persistence.backends.opening import open_backend
-from persistence.backends.root_mark import never
-from persistence.backends.spec import Backend
-from persistence.settings import Settings
+from springline.persistence.backends.alluxio import AlluxioBackend
+from springline.persistence.backends.opening import open_backend
+from springline.persistence.backends.root_mark import never
+from springline.persistence.backends.spec import Backend
+from springline.persistence.settings import Settings
 from tests.support.servers import Running
 
 Open = Callable[..., Backend]

@@ -10,13 +10,13 @@ from urllib.parse import quote, urlsplit
 import httpx
 import pytest
 
-from persistence.backends.alluxio import AlluxioBackend
-from persistence.backends.alluxio_proxy import AlluxioProxy
-from persistence.backends.opening import open_backend
-from persistence.backends.spec import Backend
-from persistence.errors import StorageFull, StorageUnavailable
-from persistence.settings import Settings
-from services.spare import beside
+from springline.persistence.backends.alluxio import AlluxioBackend
+from springline.persistence.backends.alluxio_proxy import AlluxioProxy
+from springline.persistence.backends.opening import open_backend
+from springline.persistence.backends.spec import Backend
+from springline.persistence.errors import StorageFull, StorageUnavailable
+from springline.persistence.settings import Settings
+from springline.services.spare import beside
 from tests.conformance.backend_suite import BackendSuite, content_of, send
 from tests.support.servers import Running
 from tests.support.waiting import until

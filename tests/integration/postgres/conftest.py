@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from persistence.database import open_database
-from services.servers.postgres import url
+from springline.persistence.database import open_database
+from springline.services.servers.postgres import url
 from tests.support.servers import Running
 
 

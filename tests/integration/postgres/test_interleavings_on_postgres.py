@@ -8,8 +8,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from persistence.platform import Platform
-from services.servers.postgres import url
+from springline.persistence.platform import Platform
+from springline.services.servers.postgres import url
 from tests.property import test_interleavings
 from tests.property.test_interleavings import (  # noqa: F401  the test itself
     test_however_they_interleave_each_generation_is_persisted_once_and_nothing_half_is_left,

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from persistence.errors import CatalogUnavailable
-from persistence.model import Method
-from persistence.platform import Platform
+from springline.persistence.errors import CatalogUnavailable
+from springline.persistence.model import Method
+from springline.persistence.platform import Platform
 from tests.support.lines import make
 from tests.support.servers import Running
 from tests.support.stages import once, stage

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.streaming.inputs.flows import Flows
-from spark_jobs.streaming.kafka.cluster import Cluster
-from spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.inputs.flows import Flows
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.kafka.log import Kafka
 from tests.support.join_job import JoinJob
 from tests.support.servers import Running
 from tests.support.stream_job import StreamJob

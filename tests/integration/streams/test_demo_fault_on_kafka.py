@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from persistence.model import Strategy
-from persistence.platform import Platform
-from services.demo.harm import group_of, lose, wipe
-from services.demo.healing import Damage
-from services.demo.streams import Feed, Feeding
-from services.errors import ServiceError
-from spark_jobs.streaming.inputs.feeding import Source
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.running.supervision import end
-from spark_jobs.streaming.settings import StreamSettings
-from springline_airflow.upkeep import recover
+from springline.airflow.upkeep import recover
+from springline.persistence.model import Strategy
+from springline.persistence.platform import Platform
+from springline.services.demo.harm import group_of, lose, wipe
+from springline.services.demo.healing import Damage
+from springline.services.demo.streams import Feed, Feeding
+from springline.services.errors import ServiceError
+from springline.spark_jobs.streaming.inputs.feeding import Source
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.running.supervision import end
+from springline.spark_jobs.streaming.settings import StreamSettings
 from tests.support.application import Application
 from tests.support.lines import make
 from tests.support.servers import Running

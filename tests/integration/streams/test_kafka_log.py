@@ -7,12 +7,12 @@ import uuid
 import pytest
 from confluent_kafka import Producer
 
-from spark_jobs.streaming.errors import Fenced, LogUnavailable, MessagesGone, NoTopic
-from spark_jobs.streaming.kafka.cluster import Cluster
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.sums import sum_of
-from spark_jobs.streaming.unitlog.log import Letter
-from spark_jobs.streaming.unitlog.stamps import Stamp
+from springline.spark_jobs.streaming.errors import Fenced, LogUnavailable, MessagesGone, NoTopic
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.sums import sum_of
+from springline.spark_jobs.streaming.unitlog.log import Letter
+from springline.spark_jobs.streaming.unitlog.stamps import Stamp
 from tests.support.servers import Running
 from tests.support.stream_job import read_committed
 

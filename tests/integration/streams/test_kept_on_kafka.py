@@ -10,15 +10,15 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from persistence.platform import open_platform
-from persistence.runner import NoRunner
-from persistence.settings import Settings
-from spark_jobs.streaming.inputs.flows import Flows
-from spark_jobs.streaming.jobs import job_of
-from spark_jobs.streaming.kafka.cluster import Cluster
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.results.kept import ask_kept
-from spark_jobs.streaming.results.ranges import Span, asked_of, write_range
+from springline.persistence.platform import open_platform
+from springline.persistence.runner import NoRunner
+from springline.persistence.settings import Settings
+from springline.spark_jobs.streaming.inputs.flows import Flows
+from springline.spark_jobs.streaming.jobs import job_of
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.results.kept import ask_kept
+from springline.spark_jobs.streaming.results.ranges import Span, asked_of, write_range
 from tests.support.servers import Running
 from tests.support.stream_job import StreamJob, expected
 

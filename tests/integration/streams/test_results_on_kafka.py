@@ -7,11 +7,11 @@ import uuid
 
 import pytest
 
-from spark_jobs.streaming.errors import NoTopic
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.results.tailing import newest
-from spark_jobs.streaming.unitlog.log import Letter
-from spark_jobs.streaming.unitlog.stamps import Stamp
+from springline.spark_jobs.streaming.errors import NoTopic
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.results.tailing import newest
+from springline.spark_jobs.streaming.unitlog.log import Letter
+from springline.spark_jobs.streaming.unitlog.stamps import Stamp
 from tests.support.waiting import until
 
 

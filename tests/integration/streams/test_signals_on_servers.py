@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Iterator
 
 import pytest
 
-from spark_jobs.streaming.backpressure.channel import Channel
-from spark_jobs.streaming.backpressure.control_topic import ControlTopic, control_topic
-from spark_jobs.streaming.backpressure.zookeeper import MESSAGES, STATES, ZooKeeper
-from spark_jobs.streaming.kafka.cluster import Cluster
-from spark_jobs.streaming.kafka.log import Kafka
-from spark_jobs.streaming.unitlog.log import Letter
+from springline.spark_jobs.streaming.backpressure.channel import Channel
+from springline.spark_jobs.streaming.backpressure.control_topic import ControlTopic, control_topic
+from springline.spark_jobs.streaming.backpressure.zookeeper import MESSAGES, STATES, ZooKeeper
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.unitlog.log import Letter
 from tests.support.channel_suite import PATIENCE, ChannelSuite, received, received_last, signal
 from tests.support.servers import Running
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from persistence.profile import checkout
-from services.java import find_java
+from springline.persistence.profile import project_folder
+from springline.services.java import find_java
 from tests.support.servers import Running
 
 
@@ -30,15 +30,15 @@ def environment(kafka: Running, tmp_path: Path) -> Iterator[dict[str, str]]:
 def run(environment: dict[str, str], command: str) -> str:
     """What a command prints."""
     words = [sys.executable if word == "python" else word for word in shlex.split(command)]
-    done = subprocess.run(words, env=environment, cwd=checkout(), capture_output=True, text=True, timeout=240)
+    done = subprocess.run(words, env=environment, cwd=project_folder(), capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
 
 def shown(document: str) -> list[str]:
     """The commands about streams in a document."""
-    text = (checkout() / document).read_text()
-    return re.findall(r"^python -m spark_jobs (?:streams|tracking|join).*$", text, re.MULTILINE)
+    text = (project_folder() / document).read_text()
+    return re.findall(r"^python -m springline.spark_jobs (?:streams|tracking|join).*$", text, re.MULTILINE)
 
 
 def test_the_commands_that_are_shown_work(environment: dict[str, str]) -> None:
@@ -67,7 +67,7 @@ def test_the_commands_of_tracking_that_are_shown_work(environment: dict[str, str
         for command in (each for each in commands if " stop " not in each):
             told.append(run(environment, command))
     finally:
-        run(environment, "python -m spark_jobs streams stop words")
+        run(environment, "python -m springline.spark_jobs streams stop words")
     everything = "".join(told)
     for words in ("running", "all through", "no record was given up", "epoch 2 of the ring: ackers 0, 1", '"word"'):
         assert words in everything, words
@@ -80,7 +80,7 @@ def test_the_commands_of_joins_that_are_shown_work(environment: dict[str, str]) 
         for command in (each for each in shown("docs/joins.md") if " stop " not in each):
             told[command.split()[4]] = run(environment, command)
     finally:
-        run(environment, "python -m spark_jobs streams stop shipping")
+        run(environment, "python -m springline.spark_jobs streams stop shipping")
     assert "heavy-split-work, 2 units" in told["explain"] and "imbalance" in told["explain"]
     assert "3 units are wanted" in told["units"]
     assert all("customer" in json.loads(line) for line in told["results"].splitlines()) and told["results"]
@@ -89,7 +89,7 @@ def test_the_commands_of_joins_that_are_shown_work(environment: dict[str, str]) 
 def test_a_wrong_query_is_told_with_its_place_and_changes_nothing(environment: dict[str, str]) -> None:
     """Also without a job that runs."""
     sql = "SELECT nothing, count(*) AS n FROM flights GROUP BY nothing WINDOWING 60 s"
-    command = [sys.executable, "-m", "spark_jobs", "streams", "register", "flights", "bad", sql]
-    done = subprocess.run(command, env=environment, cwd=checkout(), capture_output=True, text=True)
+    command = [sys.executable, "-m", "springline.spark_jobs", "streams", "register", "flights", "bad", sql]
+    done = subprocess.run(command, env=environment, cwd=project_folder(), capture_output=True, text=True)
     assert done.returncode == 2 and "'bad'" in done.stderr and "nothing" in done.stderr
-    assert "bad" not in run(environment, "python -m spark_jobs streams queries flights")
+    assert "bad" not in run(environment, "python -m springline.spark_jobs streams queries flights")

@@ -12,20 +12,20 @@ from pathlib import Path
 import pytest
 
 from docs.console import examples_in, outputs_of, same
-from persistence.profile import checkout
-from services.java import find_java
+from springline.persistence.profile import project_folder
+from springline.services.java import find_java
 from tests.support.servers import Running
 
-TUTORIAL = checkout() / "docs" / "tutorial.md"
+TUTORIAL = project_folder() / "docs" / "tutorial.md"
 DONE_ELSEWHERE = {  # what makes ready and tidies up: the environment of the tests, their Kafka, and their folder
     "make setup",
     "source .venv/bin/activate",
-    "python -m services up kafka",
+    "python -m springline.services up kafka",
     "mkdir -p var/coffee",
     "export PYTHONPATH=$PWD:$PWD/var/coffee",
     "cd var/coffee",
     "unset SPRINGLINE_HOME    # Kafka was started in the checkout's own",
-    "python -m services down kafka",
+    "python -m springline.services down kafka",
     "cd ../.. && rm -r var/coffee",
 }
 
@@ -43,8 +43,8 @@ def environment(kafka: Running, tmp_path: Path) -> Iterator[dict[str, str]]:
     }
     yield found
     told = {"SPRINGLINE_HOME": str(tmp_path / "home"), "SPRINGLINE_STREAMS": str(tmp_path / "streams.toml")}
-    stop = [sys.executable, "-m", "spark_jobs", "streams", "stop", "--quiet"]
-    subprocess.run(stop, env={**os.environ, **found, **told}, cwd=checkout(), check=True, timeout=120)
+    stop = [sys.executable, "-m", "springline.spark_jobs", "streams", "stop", "--quiet"]
+    subprocess.run(stop, env={**os.environ, **found, **told}, cwd=project_folder(), check=True, timeout=120)
 
 
 def test_the_tutorial_prints_what_it_shows(tmp_path: Path, environment: dict[str, str]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
-from persistence.platform import default_cache
-from spark_jobs.streaming.inputs.flows import Flows
+from springline.persistence.platform import default_cache
+from springline.spark_jobs.streaming.inputs.flows import Flows
 from tests.support.stream_job import StreamJob, expected
 
 FLOWS = Flows(300_000, seed=20130101, sips=200, types=5, rate=10_000, disorder=0.05)

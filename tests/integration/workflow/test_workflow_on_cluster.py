@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from persistence.model import Dataset, Strategy
-from persistence.platform import Platform, open_platform
-from persistence.settings import Settings
-from services.known import make_servers
-from services.servers.postgres import url
-from spark_jobs.landing import land
-from spark_jobs.operations import load_operations
-from spark_jobs.produce import produce
-from spark_jobs.runner import SparkRunner
-from spark_jobs.session import SparkSessions
-from spark_jobs.settings import JobSettings
+from springline.persistence.model import Dataset, Strategy
+from springline.persistence.platform import Platform, open_platform
+from springline.persistence.settings import Settings
+from springline.services.known import make_servers
+from springline.services.servers.postgres import url
+from springline.spark_jobs.landing import land
+from springline.spark_jobs.operations import load_operations
+from springline.spark_jobs.produce import produce
+from springline.spark_jobs.runner import SparkRunner
+from springline.spark_jobs.session import SparkSessions
+from springline.spark_jobs.settings import JobSettings
 from tests.support.digests import repeatable_digests
 from tests.support.servers import Running
 

@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-_STEPS = "spark_jobs.streaming.wordcount.steps"
+_STEPS = "springline.spark_jobs.streaming.wordcount.steps"
 
 
 class _AfterSteps(MetaPathFinder):
@@ -35,8 +35,8 @@ class _AfterSteps(MetaPathFinder):
 
 
 def _register() -> None:
-    from spark_jobs.streaming.unitlog.stage import register_step
-    from spark_jobs.streaming.wordcount.count import Count
+    from springline.spark_jobs.streaming.unitlog.stage import register_step
+    from springline.spark_jobs.streaming.wordcount.count import Count
     from tests.support.leaky_stages import Leaks, Leaky
 
     leaks = Leaks(**json.loads(os.environ["SPRINGLINE_TEST_LEAKS"]))

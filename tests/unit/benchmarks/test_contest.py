@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import pytest
 
 from benchmarks.datasets.contest import Recipe, Strike, Trial, gone, recipes_of
-from persistence.errors import OperationFailed
-from spark_jobs.operations import load_operations
+from springline.persistence.errors import OperationFailed
+from springline.spark_jobs.operations import load_operations
 
 RECIPES = {
     "load": Recipe(False, ()),

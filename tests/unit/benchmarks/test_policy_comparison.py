@@ -13,11 +13,11 @@ from benchmarks.datasets.record import Recording, load, read, record, save
 from benchmarks.datasets.simulation import Setup, loss_at, losses, not_recomputable, simulate
 from benchmarks.datasets.synthetic import SHAPES, generate
 from benchmarks.report import Goal, Report, keep, this_machine
-from persistence.history import Costs
-from persistence.lineage import Lineage
-from persistence.model import Cache, Dataset, Ref, Under
-from persistence.priority import Fifo
-from persistence.recovery import plan_recovery
+from springline.persistence.history import Costs
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Cache, Dataset, Ref, Under
+from springline.persistence.priority import Fifo
+from springline.persistence.recovery import plan_recovery
 from tests.support.lineages import evicted, lineage, made, ref
 
 
@@ -42,7 +42,7 @@ def as_lineage(recording: Recording, persisted_at: dict[Ref, float], moment: flo
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_what_a_fault_costs_is_what_recovery_would_plan(shape: str) -> None:
-    """Two ways to the same seconds and bytes: the simulation's own, and the plan of `persistence.recovery`."""
+    """Two ways to the same seconds and bytes: the simulation's own, and the plan of `recovery.py`."""
     recording = read(generate(shape, 1, batches=4))
     trace = simulate(recording, Fifo(), Setup(5e6, synchronous=False))
     for i in range(20):

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.cluster.soaking import streams
-from spark_jobs.streaming.declaring import Declared
-from spark_jobs.streaming.join.job import declared_join
+from springline.spark_jobs.streaming.declaring import Declared
+from springline.spark_jobs.streaming.join.job import declared_join
 from tests.support.memory_log import MemoryLog
 
 NEW_YEAR = 1_357_000_000.0  # where a window of ten seconds begins

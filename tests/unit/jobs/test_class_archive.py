@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import class_archive
-from spark_jobs.errors import NoArchive
+from springline.spark_jobs import class_archive
+from springline.spark_jobs.errors import NoArchive
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,9 @@ from textwrap import dedent
 
 import pytest
 
-from spark_jobs.errors import Unversionable
-from spark_jobs.reference import opened
-from spark_jobs.versions import _Reader, code_version
+from springline.spark_jobs.errors import Unversionable
+from springline.spark_jobs.reference import opened
+from springline.spark_jobs.versions import _Reader, code_version
 
 BASE = """
     import math
@@ -161,7 +161,7 @@ def test_functions_that_call_each_other_have_a_version(version_of: Callable[...,
 def test_the_declaration_is_no_code(version_of: Callable[..., str]) -> None:
     """Another output path, or a checkpoint mark, leaves the version; another decorator does not."""
     text = """
-        from spark_jobs.operations import Registry
+        from springline.spark_jobs.operations import Registry
         registry = Registry()
         operation = registry.operation
         def twice(function):
@@ -193,13 +193,13 @@ def test_a_wrapped_function_counts(version_of: Callable[..., str]) -> None:
 
 def test_code_of_libraries_counts_by_name_only() -> None:
     """Not by the text of the installed release: another Python must not give another version."""
-    reader = _Reader("spark_jobs")
+    reader = _Reader("springline.spark_jobs")
     reader.read_function(opened)
     while reader.waiting:
         reader.waiting.pop()()
     labels = sorted(text.partition("\n")[0] for text in reader.texts.values())
-    assert labels.count("spark_jobs.reference:opened") == 1
-    assert not [label for label in labels if not label.startswith(("spark_jobs.", "persistence."))]
+    assert labels.count("springline.spark_jobs.reference:opened") == 1
+    assert not [label for label in labels if not label.startswith("springline.")]
 
 
 def test_what_a_closure_holds_counts(version_of: Callable[..., str]) -> None:
@@ -216,7 +216,7 @@ def test_a_function_within_another_is_read_whatever_its_strings_hold(version_of:
 
 def test_code_without_a_source_is_refused() -> None:
     """What was made by exec cannot be versioned, and the error says what to do."""
-    scope: dict[str, object] = {"__name__": "spark_jobs"}
+    scope: dict[str, object] = {"__name__": "springline.spark_jobs"}
     exec("def clean(context): return 1", scope)
     with pytest.raises(Unversionable, match="put it into a file"):
         code_version(scope["clean"])  # type: ignore[arg-type]

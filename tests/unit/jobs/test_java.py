@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-import services.java
-from services.errors import ServiceError
-from spark_jobs import errors, session
-from spark_jobs.java import find_java, packaged_java, use_java, version_of
-from spark_jobs.session import SparkSessions
-from spark_jobs.settings import JobSettings
-from spark_jobs.streaming.running import session as stream_session
-from spark_jobs.streaming.settings import StreamSettings
+from springline.services import java as servers_java
+from springline.services.errors import ServiceError
+from springline.spark_jobs import errors, session
+from springline.spark_jobs.java import find_java, packaged_java, use_java, version_of
+from springline.spark_jobs.session import SparkSessions
+from springline.spark_jobs.settings import JobSettings
+from springline.spark_jobs.streaming.running import session as stream_session
+from springline.spark_jobs.streaming.settings import StreamSettings
 
 
 def fake_java(folder: Path, version: str) -> Path:
@@ -60,7 +60,7 @@ def test_without_any_java_the_error_says_what_to_do(tmp_path: Path, monkeypatch:
     with pytest.raises(errors.SparkJobsError, match=expected):
         find_java({"PATH": ""}, tmp_path)
     with pytest.raises(ServiceError, match=expected):
-        services.java.find_java({"PATH": ""}, tmp_path)
+        servers_java.find_java({"PATH": ""}, tmp_path)
 
 
 class Asked(Exception):
@@ -89,7 +89,7 @@ def test_a_session_looks_for_a_java_before_it_starts(
 def test_servers_run_their_classes_on_the_same_java(tmp_path: Path) -> None:
     """Sparingly, and with the options given."""
     home = fake_java(tmp_path / "named", "17.0.9")
-    found = services.java.find_java({"JAVA_HOME": str(home)}, tmp_path)
+    found = servers_java.find_java({"JAVA_HOME": str(home)}, tmp_path)
     assert (found.home, found.version, found.words) == (home, 17, "JAVA_HOME")
     command = found.command("org.Main", heap="64m", classpath=["a.jar", "b.jar"], options=["-Dx=1"])
     assert command[:2] == (str(home / "bin" / "java"), "-Xmx64m") and command[-4:] == (

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pydantic_settings import SettingsError
 
-from spark_jobs.errors import NoSpark
-from spark_jobs.session import Address, SparkSessions
-from spark_jobs.settings import JobSettings
+from springline.spark_jobs.errors import NoSpark
+from springline.spark_jobs.session import Address, SparkSessions
+from springline.spark_jobs.settings import JobSettings
 
 
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ def test_a_server_that_is_not_there_is_named_with_what_starts_it(unused_port: in
     naps: list[float] = []
     settings = JobSettings(spark_remote=f"sc://127.0.0.1:{unused_port}", spark_patience=3)
     sessions = SparkSessions(settings, clock=lambda: float(next(times)), sleep=naps.append)
-    with pytest.raises(NoSpark, match=rf"127\.0\.0\.1:{unused_port} .*python -m services up spark-connect"):
+    with pytest.raises(NoSpark, match=rf"127\.0\.0\.1:{unused_port} .*python -m springline.services up spark-connect"):
         sessions.get()
     assert len(naps) == 2
 

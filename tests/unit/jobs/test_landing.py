@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.cli import app
-from spark_jobs.errors import BadLanding
-from spark_jobs.landing import FLIGHTS, WEATHER, Landing, land, parse_days, write_manifest
-from spark_jobs.operations import Context
+from springline.spark_jobs.cli import app
+from springline.spark_jobs.errors import BadLanding
+from springline.spark_jobs.landing import FLIGHTS, WEATHER, Landing, land, parse_days, write_manifest
+from springline.spark_jobs.operations import Context
 from tests.support.commands import printed
 
 DAY = date(2013, 1, 5)
@@ -203,7 +203,7 @@ def test_a_file_that_is_not_utf_8_is_refused(flights: Path) -> None:
 
 def test_a_missing_file_is_told_with_what_makes_it(tmp_path: Path) -> None:
     """The error says the command."""
-    with pytest.raises(BadLanding, match="python -m spark_jobs landing --days 2013-01-05"):
+    with pytest.raises(BadLanding, match=r"python -m springline\.spark_jobs landing --days 2013-01-05"):
         taken(tmp_path / "2013-01-05" / "flights.csv")
 
 

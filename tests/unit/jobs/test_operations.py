@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pydantic_settings import SettingsError
 
-from persistence.errors import CyclicLineage, InvalidPath
-from persistence.model import Call
-from spark_jobs.errors import BadDeclaration, BadParameter, UnknownOperation
-from spark_jobs.operations import Registry, load_operations
+from springline.persistence.errors import CyclicLineage, InvalidPath
+from springline.persistence.model import Call
+from springline.spark_jobs.errors import BadDeclaration, BadParameter, UnknownOperation
+from springline.spark_jobs.operations import Registry, load_operations
 
 
 def declare(registry: Registry, name: str, output: str, *sources: str, **how: object) -> None:
@@ -171,7 +171,7 @@ def test_the_catalog_is_told_who_reads_whom(registry: Registry) -> None:
     assert (parse.reads, parse.idempotent, parse.checkpoint) == (("load",), True, True)
 
 
-@pytest.mark.parametrize("module", ["nosuch", "nosuch.operations", "spark_jobs.etl.nosuch"])
+@pytest.mark.parametrize("module", ["nosuch", "nosuch.operations", "springline.spark_jobs.etl.nosuch"])
 def test_a_module_of_operations_that_is_not_there_is_named(module: str) -> None:
     """With the setting that names it."""
     with pytest.raises(SettingsError, match=f"SPRINGLINE_OPERATIONS: no module '{module}' can be imported"):

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from persistence.errors import BadRules
-from persistence.monitoring.alerts import Alerts, standing_in_all, states_in
-from persistence.monitoring.metric import Reading, by_name
-from persistence.monitoring.metrics import ALERT, BROKEN_RATIO, METRICS, RISK_BYTES
-from persistence.monitoring.rules import Rule, Severity, judge, read_rules
-from persistence.monitoring.settings import MonitoringSettings
-from spark_jobs.streaming.running.metrics import LAG_SECONDS
-from spark_jobs.streaming.running.metrics import METRICS as STREAMS
+from springline.persistence.errors import BadRules
+from springline.persistence.monitoring.alerts import Alerts, standing_in_all, states_in
+from springline.persistence.monitoring.metric import Reading, by_name
+from springline.persistence.monitoring.metrics import ALERT, BROKEN_RATIO, METRICS, RISK_BYTES
+from springline.persistence.monitoring.rules import Rule, Severity, judge, read_rules
+from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.spark_jobs.streaming.running.metrics import LAG_SECONDS
+from springline.spark_jobs.streaming.running.metrics import METRICS as STREAMS
 from tests.support.metered import Kept
 
 KNOWN = by_name(METRICS)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from persistence import cli
-from persistence.monitoring.alerts import Alerts
-from persistence.monitoring.metric import NoMeter, Reading, by_name
-from persistence.monitoring.metrics import METRICS, RISK_BYTES
-from persistence.monitoring.rules import read_rules
-from persistence.monitoring.settings import MonitoringSettings
+from springline.persistence import cli
+from springline.persistence.monitoring.alerts import Alerts
+from springline.persistence.monitoring.metric import NoMeter, Reading, by_name
+from springline.persistence.monitoring.metrics import METRICS, RISK_BYTES
+from springline.persistence.monitoring.rules import read_rules
+from springline.persistence.monitoring.settings import MonitoringSettings
 
 RULES = """
 [risk]

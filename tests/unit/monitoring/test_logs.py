@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from persistence.model import Strategy
-from persistence.monitoring.logs import about, start_logging
-from persistence.monitoring.settings import MonitoringSettings
-from persistence.platform import Platform
-from persistence.redacting import redacted
+from springline.persistence.model import Strategy
+from springline.persistence.monitoring.logs import about, start_logging
+from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.persistence.platform import Platform
+from springline.persistence.redacting import redacted
 from tests.support.lines import make
 
 ROOT = Path(__file__).parents[3]

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from persistence.errors import StorageUnavailable
-from persistence.model import Call, Strategy, Written
-from persistence.monitoring.measuring import Gauges, readings
-from persistence.monitoring.metric import Kind, Meter, Metric, NoMeter
-from persistence.monitoring.metrics import (
+from springline.persistence.errors import StorageUnavailable
+from springline.persistence.model import Call, Strategy, Written
+from springline.persistence.monitoring.measuring import Gauges, readings
+from springline.persistence.monitoring.metric import Kind, Meter, Metric, NoMeter
+from springline.persistence.monitoring.metrics import (
     BROKEN_RATIO,
     BROKEN_ROWS,
     METRICS,
@@ -27,9 +27,9 @@ from persistence.monitoring.metrics import (
     VERDICTS,
     counting,
 )
-from persistence.monitoring.telemetry import OtlpMeter
-from persistence.platform import Platform
-from spark_jobs.streaming.running.metrics import METRICS as STREAMS
+from springline.persistence.monitoring.telemetry import OtlpMeter
+from springline.persistence.platform import Platform
+from springline.spark_jobs.streaming.running.metrics import METRICS as STREAMS
 from tests.support.lines import make, write_lines
 from tests.support.metered import Kept, collector
 from tests.support.states import wipe_cache

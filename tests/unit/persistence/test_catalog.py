@@ -10,10 +10,22 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from persistence.errors import InvalidPath, RefusedTransition, UnknownDataset
-from persistence.model import Cache, Call, Dataset, Method, Operation, Origin, Phase, Ref, Side, Strategy, Under
-from persistence.platform import Platform
-from persistence.transitions import Event
+from springline.persistence.errors import InvalidPath, RefusedTransition, UnknownDataset
+from springline.persistence.model import (
+    Cache,
+    Call,
+    Dataset,
+    Method,
+    Operation,
+    Origin,
+    Phase,
+    Ref,
+    Side,
+    Strategy,
+    Under,
+)
+from springline.persistence.platform import Platform
+from springline.persistence.transitions import Event
 from tests.support.lines import LinesRunner, lines_of, make
 from tests.support.states import events_of, let_go, measured, wipe_cache
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from persistence import cli
-from persistence.platform import Platform
+from springline.persistence import cli
+from springline.persistence.platform import Platform
 from tests.support.lines import make
 
 
@@ -43,8 +43,12 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("CATALOG_URL", "nosuch://u:p@h/x", "is no address of a database: write postgresql"),
         ("RUNNER", "nosuch:make", "SPRINGLINE_RUNNER='nosuch:make'.* No module named 'nosuch'"),
         ("RUNNER", ":make", "SPRINGLINE_RUNNER=':make'.* cannot be imported"),
-        ("RUNNER", "persistence.runner", "SPRINGLINE_RUNNER='persistence.runner'.* has no such factory"),
-        ("RUNNER", "persistence.runner:mak", "persistence.runner has no such factory"),
+        (
+            "RUNNER",
+            "springline.persistence.runner",
+            "SPRINGLINE_RUNNER='springline.persistence.runner'.* has no such factory",
+        ),
+        ("RUNNER", "springline.persistence.runner:mak", "springline.persistence.runner has no such factory"),
         ("CATALOG_PATIENCE", "-1", "SPRINGLINE_CATALOG_PATIENCE: .* greater than or equal to 0"),
         ("POLICY", "lru", "SPRINGLINE_POLICY: policy 'lru' is not one of paper, "),
         ("WEIGHTS", "-4,-2", "SPRINGLINE_WEIGHTS: write four numbers with commas between, such as -4,-2,1,0.1"),

@@ -2,9 +2,9 @@
 
 import pytest
 
-from persistence.eviction import EvictionPlan, plan_eviction
-from persistence.lineage import Lineage
-from persistence.model import Operation, Strategy
+from springline.persistence.eviction import EvictionPlan, plan_eviction
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Operation, Strategy
 from tests.support.lineages import chain_of, evicted, lineage, made, persisted, ref
 
 

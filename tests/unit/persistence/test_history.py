@@ -2,8 +2,8 @@
 
 import pytest
 
-from persistence.history import Costs, Measurement
-from persistence.model import Side
+from springline.persistence.history import Costs, Measurement
+from springline.persistence.model import Side
 from tests.support.lineages import lineage, made, persisted, ref
 
 MB = 1_000_000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from persistence.backends.link import Link
+from springline.persistence.backends.link import Link
 
 
 class FakeClock:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from persistence.backends.alluxio import AlluxioBackend
-from persistence.backends.hdfs import HdfsBackend
-from persistence.backends.local import LocalBackend
-from persistence.backends.opening import open_backend
-from persistence.errors import PersistenceError, StorageUnavailable
-from persistence.model import Strategy
-from persistence.platform import Platform
-from persistence.settings import Settings
+from springline.persistence.backends.alluxio import AlluxioBackend
+from springline.persistence.backends.hdfs import HdfsBackend
+from springline.persistence.backends.local import LocalBackend
+from springline.persistence.backends.opening import open_backend
+from springline.persistence.errors import PersistenceError, StorageUnavailable
+from springline.persistence.model import Strategy
+from springline.persistence.platform import Platform
+from springline.persistence.settings import Settings
 from tests.support.lines import lines_of, make
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from persistence.errors import CatalogUnavailable, StorageUnavailable
-from persistence.model import Cache, Method, Phase, Strategy, Under
-from persistence.platform import Platform
-from persistence.transitions import Event
+from springline.persistence.errors import CatalogUnavailable, StorageUnavailable
+from springline.persistence.model import Cache, Method, Phase, Strategy, Under
+from springline.persistence.platform import Platform
+from springline.persistence.transitions import Event
 from tests.support.lines import LinesRunner, lines_of, make
 from tests.support.stages import once, raise_, stage
 from tests.support.states import (
@@ -171,7 +171,7 @@ def test_a_copy_that_a_lost_catalog_does_not_know_is_not_overwritten(open_at: Ca
     wipe_cache(forgetful)
     make(forgetful, "a", lines=["new"])
     first, *_ = forgetful.persister.drain().outcomes
-    assert "python -m persistence rebuild" in first.error
+    assert "python -m springline.persistence rebuild" in first.error
     assert forgetful.under.manifest(old).checksum == checksum
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from persistence.history import Costs, Measurement
-from persistence.lineage import Lineage
-from persistence.model import Operation, Phase
-from persistence.priority import POLICIES, Policy, Score, make_policy
+from springline.persistence.history import Costs, Measurement
+from springline.persistence.lineage import Lineage
+from springline.persistence.model import Operation, Phase
+from springline.persistence.priority import POLICIES, Policy, Score, make_policy
 from tests.support.lineages import evicted, lineage, made, persisted, ref
 
 NAMES = POLICIES

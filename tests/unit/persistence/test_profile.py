@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pydantic_settings import SettingsError
 
-from persistence.profile import checkout, profile_file, unknown_settings
-from persistence.settings import Settings
-from services.settings import ServiceSettings
-from spark_jobs.settings import JobSettings
+from springline.persistence.profile import profile_file, project_folder, unknown_settings
+from springline.persistence.settings import Settings
+from springline.services.settings import ServiceSettings
+from springline.spark_jobs.settings import JobSettings
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_misspelt_setting_is_warned_of_with_the_nearest_name() -> None:
 
 def test_what_the_packages_read_is_not_warned_of() -> None:
     """The profiles that come with them, and what processes of ours are given."""
-    profiles = [path.read_text() for path in (checkout() / "profiles").glob("*.env")]
+    profiles = [path.read_text() for path in (project_folder() / "profiles").glob("*.env")]
     named = {name for text in profiles for name in re.findall(r"^SPRINGLINE_(\w+)=", text, re.MULTILINE)}
     assert len(named) > 5
     assert unknown_settings(frozenset(named | {"PROFILE", "WORKER_PYTHON"})) == {}

@@ -12,17 +12,17 @@ from contextlib import nullcontext
 import pytest
 from sqlalchemy import update
 
-from persistence import cli
-from persistence.commands import proofs
-from persistence.errors import OperationFailed
-from persistence.explain import explain
-from persistence.model import Call, Dataset, Idempotence, Method, Strategy, Written
-from persistence.platform import Platform
-from persistence.proof import Bounds, ProofPlan
-from persistence.prover import Proof, Verdict
-from persistence.recovery import at_risk
-from persistence.runner import NoRunner
-from persistence.schema import db_now, generation, proof
+from springline.persistence import cli
+from springline.persistence.commands import proofs
+from springline.persistence.errors import OperationFailed
+from springline.persistence.explain import explain
+from springline.persistence.model import Call, Dataset, Idempotence, Method, Strategy, Written
+from springline.persistence.platform import Platform
+from springline.persistence.proof import Bounds, ProofPlan
+from springline.persistence.prover import Proof, Verdict
+from springline.persistence.recovery import at_risk
+from springline.persistence.runner import NoRunner
+from springline.persistence.schema import db_now, generation, proof
 from tests.support.lines import LinesRunner, make
 from tests.support.states import copies_in, damage, wipe_cache
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from persistence import sidecar
-from persistence.errors import InvalidPath, PersistenceError, UnknownDataset
-from persistence.model import Cache, Method, Origin, Ref, Strategy, Under
-from persistence.platform import Platform
-from persistence.transitions import Event
+from springline.persistence import sidecar
+from springline.persistence.errors import InvalidPath, PersistenceError, UnknownDataset
+from springline.persistence.model import Cache, Method, Origin, Ref, Strategy, Under
+from springline.persistence.platform import Platform
+from springline.persistence.transitions import Event
 from tests.support.lines import LinesRunner, lines_of, make, write_lines
 from tests.support.states import events_of, lose_catalog, wipe_cache
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from persistence.history import Costs, Measurement
-from persistence.model import Cache, Phase
-from persistence.recovery import RecoveryPlan, at_risk, plan_recovery
+from springline.persistence.history import Costs, Measurement
+from springline.persistence.model import Cache, Phase
+from springline.persistence.recovery import RecoveryPlan, at_risk, plan_recovery
 from tests.support.lineages import evicted, lineage, made, persisted, ref
 
 COSTS = Costs([Measurement(1000, 0.5)])

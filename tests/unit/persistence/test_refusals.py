@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from alluxio import exceptions
 
-from persistence.backends.alluxio_proxy import Block, Status, Worker, refusal_of_alluxio
-from persistence.backends.webhdfs import refusal
-from persistence.errors import StorageFull, StorageUnavailable
+from springline.persistence.backends.alluxio_proxy import Block, Status, Worker, refusal_of_alluxio
+from springline.persistence.backends.webhdfs import refusal
+from springline.persistence.errors import StorageFull, StorageUnavailable
 
 WHERE = "hdfs://host:8020/springline/a"
 SAFE = "Cannot create file /a. Name node is in safe mode.\nThe reported blocks 0 needs additional 3 blocks"

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from persistence.eviction import Victim
-from persistence.model import Cache, Call, Dataset, Method, Ref, Strategy
-from persistence.platform import Platform
-from persistence.replacement import evicted_by_hand
-from persistence.transitions import Event
+from springline.persistence.eviction import Victim
+from springline.persistence.model import Cache, Call, Dataset, Method, Ref, Strategy
+from springline.persistence.platform import Platform
+from springline.persistence.replacement import evicted_by_hand
+from springline.persistence.transitions import Event
 from tests.support.lines import LinesRunner, lines_of, make
 from tests.support.states import copies_in, let_go, wipe_cache
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from persistence.catalog import Catalog
-from persistence.history import Costs
-from persistence.model import Cache, Dataset, Operation, Origin
-from persistence.platform import Platform
-from persistence.recovery import at_risk
-from persistence.risk_samples import Sample, Share, superfluous
-from springline_airflow.lineage.risks import Risks, risks_of, weigh
-from springline_airflow.lineage.veil import veiled
+from springline.airflow.lineage.risks import Risks, risks_of, weigh
+from springline.airflow.lineage.veil import veiled
+from springline.persistence.catalog import Catalog
+from springline.persistence.history import Costs
+from springline.persistence.model import Cache, Dataset, Operation, Origin
+from springline.persistence.platform import Platform
+from springline.persistence.recovery import at_risk
+from springline.persistence.risk_samples import Sample, Share, superfluous
 from tests.support.lineages import evicted, lineage, made, persisted, ref
 from tests.support.recording import record
 

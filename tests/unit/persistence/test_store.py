@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from persistence.errors import InvalidPath, Irrecoverable, StorageFull, UnknownDataset
-from persistence.model import Cache, Method, Origin, Phase, Strategy, Under
-from persistence.platform import Platform
+from springline.persistence.errors import InvalidPath, Irrecoverable, StorageFull, UnknownDataset
+from springline.persistence.model import Cache, Method, Origin, Phase, Strategy, Under
+from springline.persistence.platform import Platform
 from tests.support.lines import LinesRunner, lines_of, make
 
 

@@ -6,9 +6,9 @@ from itertools import product
 
 import pytest
 
-from persistence.errors import RefusedTransition
-from persistence.model import Cache, Dataset, Phase, Ref, Status, Under
-from persistence.transitions import START, TRANSITIONS, Event, State, after
+from springline.persistence.errors import RefusedTransition
+from springline.persistence.model import Cache, Dataset, Phase, Ref, Status, Under
+from springline.persistence.transitions import START, TRANSITIONS, Event, State, after
 
 OPEN, COMMITTED = Phase.OPEN, Phase.COMMITTED
 WRITING, PRESENT, EVICTED, LOST = Cache

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from persistence.backends.tree import Entry, checked_below, copies_below, files_below, locations_below
-from persistence.errors import InvalidPath
+from springline.persistence.backends.tree import Entry, checked_below, copies_below, files_below, locations_below
+from springline.persistence.errors import InvalidPath
 
 FILES = [
     "a/@1/part.txt", "a/@1/x/y.txt", "a/@1/_mark", "a/@1/.hidden/z", "a/b/.@2/part.txt", "a/b/.@2/_mark", "c/d.txt",

@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from persistence.backends.root_mark import NAME
-from persistence.byhand import Wish, carry_out, decide
-from persistence.cli import app
-from persistence.errors import DamagedCopy, StorageUnavailable, UnderStoreAway
-from persistence.model import Dataset, Method, Ref, Strategy
-from persistence.monitoring.measuring import readings
-from persistence.monitoring.metrics import RISK_GONE_BYTES
-from persistence.platform import Platform
-from persistence.recovery import at_risk
-from persistence.replacement import evicted_by_hand
-from persistence.transitions import Event
-from persistence.verification import UnderStoreWatch
-from springline_airflow import upkeep
+from springline.airflow import upkeep
+from springline.persistence.backends.root_mark import NAME
+from springline.persistence.byhand import Wish, carry_out, decide
+from springline.persistence.cli import app
+from springline.persistence.errors import DamagedCopy, StorageUnavailable, UnderStoreAway
+from springline.persistence.model import Dataset, Method, Ref, Strategy
+from springline.persistence.monitoring.measuring import readings
+from springline.persistence.monitoring.metrics import RISK_GONE_BYTES
+from springline.persistence.platform import Platform
+from springline.persistence.recovery import at_risk
+from springline.persistence.replacement import evicted_by_hand
+from springline.persistence.transitions import Event
+from springline.persistence.verification import UnderStoreWatch
 from tests.support.lines import lines_of, make
 from tests.support.stages import once, stage
 from tests.support.states import copies_in, let_go

@@ -2,7 +2,7 @@
 
 import pytest
 
-from persistence.wording import say_bytes, say_known, say_list, say_seconds
+from springline.persistence.wording import say_bytes, say_known, say_list, say_seconds
 
 
 @pytest.mark.parametrize(

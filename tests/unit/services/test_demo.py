@@ -10,12 +10,12 @@ import httpx
 import pytest
 from rich.console import Console
 
-from services.airflow_api import AirflowApi, AirflowRefused, TaskState
-from services.demo.failure import errors_in, log_of, told_failure
-from services.demo.progress import RunProgress
-from services.demo.streams import drop_states_of_before
-from services.demo.waiting import Patience
-from spark_jobs.streaming.settings import StreamSettings
+from springline.services.airflow_api import AirflowApi, AirflowRefused, TaskState
+from springline.services.demo.failure import errors_in, log_of, told_failure
+from springline.services.demo.progress import RunProgress
+from springline.services.demo.streams import drop_states_of_before
+from springline.services.demo.waiting import Patience
+from springline.spark_jobs.streaming.settings import StreamSettings
 
 
 def task(task_id, state, attempt=1):

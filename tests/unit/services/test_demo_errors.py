@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from persistence.errors import CatalogUnavailable
-from services.airflow_api import TaskState
-from services.demo.failure import log_of, told_failure
-from services.demo.terminal import main
-from services.demo.workflow import check_servers
-from services.errors import NotReady, ServiceError
-from services.processes import start_time
-from services.record import Record, Records, Started
-from services.supervisor import Supervisor
+from springline.persistence.errors import CatalogUnavailable
+from springline.services.airflow_api import TaskState
+from springline.services.demo.failure import log_of, told_failure
+from springline.services.demo.terminal import main
+from springline.services.demo.workflow import check_servers
+from springline.services.errors import NotReady, ServiceError
+from springline.services.processes import start_time
+from springline.services.record import Record, Records, Started
+from springline.services.supervisor import Supervisor
 
 TRACE = "".join(f"  File 'scheduler.py', line {line}, in run\n" for line in range(200))
 STALE = "sqlalchemy.orm.exc.StaleDataError: UPDATE statement on table 'dag_run' expected to update 1 row(s)"

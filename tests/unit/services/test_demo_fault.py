@@ -12,18 +12,26 @@ from collections import Counter
 import pytest
 from rich.console import Console
 
-from persistence.backends.local import LocalBackend
-from persistence.model import Cache, Moment, Phase, Ref, Under
-from services.airflow_api import TaskState
-from services.demo.fault import check_up, hold_persister
-from services.demo.harm import group_of, lose, wipe
-from services.demo.healing import Healing, counts_told, healing_table, lost_since, say_difference, say_harm, words_in
-from services.demo.outcome import join_outcome, streams_table, tracked_outcome, windows_outcome
-from services.demo.streams import caught_up, say_state, wants_run
-from services.demo.terminal import main
-from services.errors import ServiceError
-from services.supervisor import Supervisor
-from spark_jobs.streaming.running.watching import Seen
+from springline.persistence.backends.local import LocalBackend
+from springline.persistence.model import Cache, Moment, Phase, Ref, Under
+from springline.services.airflow_api import TaskState
+from springline.services.demo.fault import check_up, hold_persister
+from springline.services.demo.harm import group_of, lose, wipe
+from springline.services.demo.healing import (
+    Healing,
+    counts_told,
+    healing_table,
+    lost_since,
+    say_difference,
+    say_harm,
+    words_in,
+)
+from springline.services.demo.outcome import join_outcome, streams_table, tracked_outcome, windows_outcome
+from springline.services.demo.streams import caught_up, say_state, wants_run
+from springline.services.demo.terminal import main
+from springline.services.errors import ServiceError
+from springline.services.supervisor import Supervisor
+from springline.spark_jobs.streaming.running.watching import Seen
 from tests.support.kept_streams import ticks_beat, words_beat
 
 NOW = 1_700_000_000.0

@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from persistence.profile import checkout
-from persistence.settings import Settings
-from services.server import Server
-from services.servers.airflow import airflow
-from services.settings import ServiceSettings
-from spark_jobs.settings import JobSettings
+from springline.persistence.profile import project_folder
+from springline.persistence.settings import Settings
+from springline.services.server import Server
+from springline.services.servers.airflow import airflow
+from springline.services.settings import ServiceSettings
+from springline.spark_jobs.settings import JobSettings
 
-DOCKER = checkout() / "docker"
+DOCKER = project_folder() / "docker"
 FILE = DOCKER / "compose.yaml"
 SECRETS = ("POSTGRES_PASSWORD", "AIRFLOW_ADMIN_PASSWORD", "AIRFLOW_JWT_SECRET", "AIRFLOW_FERNET_KEY")
-CONF = checkout() / "services" / "conf"
+CONF = project_folder() / "services" / "conf"
 
 
 def read() -> dict:
@@ -88,7 +88,7 @@ def test_each_secret_goes_only_where_it_is_used():
 
 def test_no_file_of_secrets_is_kept_with_the_code():
     """Neither by git nor in the image."""
-    assert ".env" in (checkout() / ".gitignore").read_text().splitlines()
+    assert ".env" in (project_folder() / ".gitignore").read_text().splitlines()
     let_in = (DOCKER / "Dockerfile.dockerignore").read_text().splitlines()
     assert let_in[0] == "*" and not any("env" in line for line in let_in)
     assert "ARG" not in (DOCKER / "Dockerfile").read_text() and "SECRET" not in (DOCKER / "Dockerfile").read_text()
@@ -207,7 +207,7 @@ def test_the_image_holds_what_its_file_copies():
     let_in = re.findall(r"^!(.+)$", (DOCKER / "Dockerfile.dockerignore").read_text(), flags=re.MULTILINE)
     assert copied == let_in
     assert {"alerts.toml", "streams.toml"} <= set(copied)
-    assert all((checkout() / path).exists() for path in copied)
+    assert all((project_folder() / path).exists() for path in copied)
     assert os.access(DOCKER / "airflow-part", os.X_OK)
 
 

@@ -16,15 +16,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.errors import BadRecord, DataThere, NotReady, OtherSettings, PortTaken, UnknownServer
-from services.known import make_servers
-from services.ports import free_ports, is_free
-from services.processes import Ended, end, leads, left_over, members
-from services.record import Record, Records, Started
-from services.server import Once, Process, Server
-from services.servers.airflow import password
-from services.settings import ServiceSettings
-from services.supervisor import Ending, Supervisor
+from springline.services.errors import BadRecord, DataThere, NotReady, OtherSettings, PortTaken, UnknownServer
+from springline.services.known import make_servers
+from springline.services.ports import free_ports, is_free
+from springline.services.processes import Ended, end, leads, left_over, members
+from springline.services.record import Record, Records, Started
+from springline.services.server import Once, Process, Server
+from springline.services.servers.airflow import password
+from springline.services.settings import ServiceSettings
+from springline.services.supervisor import Ending, Supervisor
 
 # A server with a child in a process group of its own, as Airflow's running tasks and Spark's workers have.
 SERVING = """

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from services.chromium import find_chromium, have_chromium
-from services.errors import NoProgram
+from springline.services.chromium import find_chromium, have_chromium
+from springline.services.errors import NoProgram
 
 
 def program(folder: Path, name: str) -> Path:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from services import __main__ as cli
-from services.known import SERVERS
+from springline.services import __main__ as cli
+from springline.services.known import SERVERS
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

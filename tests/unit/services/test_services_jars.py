@@ -8,10 +8,10 @@ from xml.etree import ElementTree as xml
 
 import pytest
 
-from services.coordinates import JarSet, ivy_module, ivy_settings, jar_set, jar_sets, mirror
-from services.errors import NoJars, UnknownServer
-from services.jars import Jars, sizes, step_of
-from services.settings import ServiceSettings
+from springline.services.coordinates import JarSet, ivy_module, ivy_settings, jar_set, jar_sets, mirror
+from springline.services.errors import NoJars, UnknownServer
+from springline.services.jars import Jars, sizes, step_of
+from springline.services.settings import ServiceSettings
 
 MIRRORED = """
 <settings xmlns="http://maven.apache.org/SETTINGS/1.2.0"><mirrors>

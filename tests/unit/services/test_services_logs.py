@@ -8,10 +8,10 @@ import sys
 import tracemalloc
 from pathlib import Path
 
-from services import log_files
-from services.launching import spawn
-from services.log_files import fresh, tail
-from services.server import Process, Server
+from springline.services import log_files
+from springline.services.launching import spawn
+from springline.services.log_files import fresh, tail
+from springline.services.server import Process, Server
 
 
 def large(log: Path, size: int, end: bytes) -> Path:

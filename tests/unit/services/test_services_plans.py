@@ -13,18 +13,18 @@ from xml.etree import ElementTree
 import pytest
 from pydantic_settings import SettingsError
 
-from persistence.profile import checkout
-from services.errors import DataThere
-from services.jars import Jars
-from services.known import SERVERS, make_servers, servers_to_start
-from services.launching import run_once
-from services.server import Server
-from services.servers.alluxio import ramdisk
-from services.servers.postgres import cluster_folder, find_programs, password_file, url
-from services.settings import ServiceSettings
-from services.spare import beside
+from springline.persistence.profile import project_folder
+from springline.services.errors import DataThere
+from springline.services.jars import Jars
+from springline.services.known import SERVERS, make_servers, servers_to_start
+from springline.services.launching import run_once
+from springline.services.server import Server
+from springline.services.servers.alluxio import ramdisk
+from springline.services.servers.postgres import cluster_folder, find_programs, password_file, url
+from springline.services.settings import ServiceSettings
+from springline.services.spare import beside
 
-CONF = checkout() / "services" / "conf"
+CONF = project_folder() / "services" / "conf"
 every_server = pytest.mark.parametrize("name", SERVERS)
 
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.errors import NotReady, PortTaken, UnknownServer
-from services.ports import free_ports, is_free, to_wait_for
-from services.processes import start_time
-from services.server import Process, Server
-from services.supervisor import Supervisor
+from springline.services.errors import NotReady, PortTaken, UnknownServer
+from springline.services.ports import free_ports, is_free, to_wait_for
+from springline.services.processes import start_time
+from springline.services.server import Process, Server
+from springline.services.supervisor import Supervisor
 
 SLEEPING = "import time; time.sleep(600)"
 # Has a child in a session of its own, as PostgreSQL's are.

@@ -9,14 +9,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from persistence.platform import default_cache
-from services.server import Process, Server
-from services.settings import ServiceSettings
-from services.stop import Home, in_turn, stop_all_profiles, stop_home
-from services.supervisor import Supervisor
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.running.process_family import is_alive
-from spark_jobs.streaming.settings import StreamSettings
+from springline.persistence.platform import default_cache
+from springline.services.server import Process, Server
+from springline.services.settings import ServiceSettings
+from springline.services.stop import Home, in_turn, stop_all_profiles, stop_home
+from springline.services.supervisor import Supervisor
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.running.process_family import is_alive
+from springline.spark_jobs.streaming.settings import StreamSettings
 from tests.support.plain_application import start_application
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(600)")
@@ -67,7 +67,7 @@ def test_a_stream_that_is_slow_to_stop_leaves_nothing_running(
     tmp_path: Path, slow: list[psutil.Process], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is ended by force, once Airflow is gone, which would start it again; the servers after it."""
-    monkeypatch.setattr("spark_jobs.streaming.running.stop.TERMINATE_SECONDS", 0.0)
+    monkeypatch.setattr("springline.spark_jobs.streaming.running.stop.TERMINATE_SECONDS", 0.0)
     servers = [start(tmp_path, name, *SLEEP) for name in ("kafka", "airflow")]
     said: list[str] = []
     assert stop_home(home_at(tmp_path), 0.0, said.append)
@@ -127,8 +127,8 @@ def test_a_profile_that_cannot_be_read_keeps_no_other(tmp_path: Path, monkeypatc
     (profiles / "good.env").write_text(f"SPRINGLINE_HOME={tmp_path / 'good'}\n")
     (tmp_path / "good").mkdir()
     process = start(tmp_path / "good", "kafka", *SLEEP)
-    monkeypatch.setattr("services.settings.checkout", lambda: tmp_path)
-    monkeypatch.setattr("persistence.profile.checkout", lambda: tmp_path)
+    monkeypatch.setattr("springline.services.settings.project_folder", lambda: tmp_path)
+    monkeypatch.setattr("springline.persistence.profile.project_folder", lambda: tmp_path)
     said: list[str] = []
     assert not stop_all_profiles(0.0, said.append, profiles)
     assert not is_alive(process)

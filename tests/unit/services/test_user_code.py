@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from persistence.profile import checkout
-from services.errors import ServiceError
-from services.known import make_servers
-from services.settings import ServiceSettings
-from services.user_code import BUNDLES, DAGS_FOLDER, dag_settings, python_path
+from springline.persistence.profile import project_folder
+from springline.services.errors import ServiceError
+from springline.services.known import make_servers
+from springline.services.settings import ServiceSettings
+from springline.services.user_code import BUNDLES, DAGS_FOLDER, dag_settings, python_path
 
 
 @pytest.fixture
@@ -37,12 +37,12 @@ def test_a_user_s_modules_are_on_the_path_of_airflow_s_processes(airflow, tmp_pa
     """After the project's, each once and absolute; what is empty would mean the folder that a process runs in."""
     monkeypatch.chdir(tmp_path)
     path = airflow(PYTHONPATH=f":mine::{tmp_path}/mine:/elsewhere:")["PYTHONPATH"].split(":")
-    assert path == [str(checkout()), f"{checkout()}/plugins", f"{tmp_path}/mine", "/elsewhere"]
+    assert path == [f"{project_folder()}/src", f"{tmp_path}/mine", "/elsewhere"]
 
 
 def test_without_a_path_of_the_user_s_the_project_s_is_all(tmp_path):
     """No empty entry at its end."""
-    assert python_path({}, (tmp_path,)) == str(tmp_path)
+    assert python_path({}, tmp_path) == str(tmp_path)
 
 
 def test_a_user_s_folder_of_dags_is_read_beside_the_project_s(airflow, tmp_path):

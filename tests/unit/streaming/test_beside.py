@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from persistence.platform import Platform
-from spark_jobs.streaming.beside import Beside
-from spark_jobs.streaming.errors import StreamError
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.kafka.cluster import Cluster
-from spark_jobs.streaming.parts import Part
-from spark_jobs.streaming.states import upkeep
-from spark_jobs.streaming.states.upkeep import Upkeep
-from spark_jobs.streaming.unitlog.stage import Stage
+from springline.persistence.platform import Platform
+from springline.spark_jobs.streaming.beside import Beside
+from springline.spark_jobs.streaming.errors import StreamError
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.parts import Part
+from springline.spark_jobs.streaming.states import upkeep
+from springline.spark_jobs.streaming.states.upkeep import Upkeep
+from springline.spark_jobs.streaming.unitlog.stage import Stage
 
 
 class Trying(Beside):

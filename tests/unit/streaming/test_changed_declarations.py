@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.streaming.errors import BadJob
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import job_of
-from spark_jobs.streaming.join.job import JoinJob
-from spark_jobs.streaming.parts import Job
+from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.jobs import job_of
+from springline.spark_jobs.streaming.join.job import JoinJob
+from springline.spark_jobs.streaming.parts import Job
 from tests.support.declarations import join_sides, written
 
 STREAM = '[job.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'

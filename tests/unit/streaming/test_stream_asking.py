@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.streaming.asking import Planners, ask
-from spark_jobs.streaming.errors import MissingVersion
-from spark_jobs.streaming.unitlog.versions import Version, Versions
-from spark_jobs.streaming.windows.errors import BadQuery
-from spark_jobs.streaming.windows.job import WindowsJob
+from springline.spark_jobs.streaming.asking import Planners, ask
+from springline.spark_jobs.streaming.errors import MissingVersion
+from springline.spark_jobs.streaming.unitlog.versions import Version, Versions
+from springline.spark_jobs.streaming.windows.errors import BadQuery
+from springline.spark_jobs.streaming.windows.job import WindowsJob
 from tests.support.windows_job import Job as Ran
 from tests.support.windows_job import csv, registry, stream
 

@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from persistence.model import Origin, Phase, Strategy, Written
-from persistence.platform import Platform, open_platform
-from persistence.runner import NoRunner
-from persistence.settings import Settings
-from spark_jobs.streaming.cli import app
-from spark_jobs.streaming.commands import forgetting
-from spark_jobs.streaming.errors import AlreadyRuns, LogLost, StreamError
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.forgetting import own_topics, readers_of
-from spark_jobs.streaming.jobs import read_jobs
-from spark_jobs.streaming.running import application
-from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.states.files import write_files
-from spark_jobs.streaming.unitlog.step import State
-from spark_jobs.streaming.unitlog.versions import Versions
+from springline.persistence.model import Origin, Phase, Strategy, Written
+from springline.persistence.platform import Platform, open_platform
+from springline.persistence.runner import NoRunner
+from springline.persistence.settings import Settings
+from springline.spark_jobs.streaming.cli import app
+from springline.spark_jobs.streaming.commands import forgetting
+from springline.spark_jobs.streaming.errors import AlreadyRuns, LogLost, StreamError
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.forgetting import own_topics, readers_of
+from springline.spark_jobs.streaming.jobs import read_jobs
+from springline.spark_jobs.streaming.running import application
+from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.states.files import write_files
+from springline.spark_jobs.streaming.unitlog.step import State
+from springline.spark_jobs.streaming.unitlog.versions import Versions
 from tests.support.memory_log import MemoryLog
 
 STREAM = 'time = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
@@ -157,7 +157,7 @@ def test_a_job_that_runs_is_not_forgotten(world: World) -> None:
     with world.folder.held():
         done = world.forget("--yes")
     assert isinstance(done.exception, AlreadyRuns)
-    assert "ticks: it runs; stop it first: python -m spark_jobs streams stop ticks" in str(done.exception)
+    assert "ticks: it runs; stop it first: python -m springline.spark_jobs streams stop ticks" in str(done.exception)
     assert len(world.log.topics) == len(OWN) + len(OTHERS)
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from persistence.profile import checkout
-from spark_jobs.streaming.errors import BadJob, StreamError, UnknownJob, UnknownStep
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import job_of, read_jobs, windows_job_of
-from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.windows.errors import QueryExists
+from springline.persistence.profile import project_folder
+from springline.spark_jobs.streaming.errors import BadJob, StreamError, UnknownJob, UnknownStep
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.jobs import job_of, read_jobs, windows_job_of
+from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.windows.errors import QueryExists
 from tests.support.declarations import written
 
 STREAM = '[a.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
@@ -19,9 +19,9 @@ STREAM = '[a.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
 
 def test_the_jobs_of_the_checkout_can_be_read() -> None:
     """Their queries too."""
-    jobs = read_jobs(checkout() / "streams.toml")
+    jobs = read_jobs(project_folder() / "streams.toml")
     assert {"flights", "words"} <= set(jobs)
-    assert windows_job_of(checkout() / "streams.toml", "flights").registry().queries()
+    assert windows_job_of(project_folder() / "streams.toml", "flights").registry().queries()
 
 
 def test_no_file_declares_no_job(tmp_path: Path) -> None:
@@ -72,7 +72,9 @@ def test_the_stages_of_a_job_have_topics_and_folders_of_their_own(tmp_path: Path
 def test_a_stage_of_an_unknown_step_says_which_there_are() -> None:
     """By name."""
     with pytest.raises(UnknownStep, match=r"job.map: no step 'windows.mop'"):
-        Stage("job", "map", "windows.mop", "rows", "state", modules=["spark_jobs.streaming.windows.steps"]).make_step()
+        Stage(
+            "job", "map", "windows.mop", "rows", "state", modules=["springline.spark_jobs.streaming.windows.steps"]
+        ).make_step()
 
 
 def test_a_change_of_queries_that_is_refused_changes_nothing(tmp_path: Path) -> None:

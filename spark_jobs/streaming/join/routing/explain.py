@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from spark_jobs.streaming.join.routing.controller import Control, Course, Seen, loads_of, next_plan
-from spark_jobs.streaming.join.routing.table import SIDES, Place
+from springline.spark_jobs.streaming.join.routing.controller import Control, Course, Seen, loads_of, next_plan
+from springline.spark_jobs.streaming.join.routing.table import SIDES, Place
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from spark_jobs.streaming.join.buckets import BUCKETS, bucket_in, part_in
-from spark_jobs.streaming.tracking.ids import mix
+from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_in, part_in
+from springline.spark_jobs.streaming.tracking.ids import mix
 
 _ZERO = np.uint64(0)
 _LEAST, _GREATEST = np.int64(-(1 << 63)), np.int64((1 << 63) - 1)

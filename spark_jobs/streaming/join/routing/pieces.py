@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.streaming.join.forms import GREATEST, LEAST, PARTS, Piece, Side
-from spark_jobs.streaming.join.routing.loads import Move
+from springline.spark_jobs.streaming.join.forms import GREATEST, LEAST, PARTS, Piece, Side
+from springline.spark_jobs.streaming.join.routing.loads import Move
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from spark_jobs.streaming.join.buckets import bucket_of
-from spark_jobs.streaming.join.routing.loads import Heavy
-from spark_jobs.streaming.join.routing.pieces import Pending
-from spark_jobs.streaming.join.routing.sketch import Sketch
-from spark_jobs.streaming.join.routing.table import SIDES, Place, Table
+from springline.spark_jobs.streaming.join.buckets import bucket_of
+from springline.spark_jobs.streaming.join.routing.loads import Heavy
+from springline.spark_jobs.streaming.join.routing.pieces import Pending
+from springline.spark_jobs.streaming.join.routing.sketch import Sketch
+from springline.spark_jobs.streaming.join.routing.table import SIDES, Place, Table
 
 Parts = Mapping[int, Mapping[int, int]]
 

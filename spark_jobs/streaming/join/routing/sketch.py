@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
-from spark_jobs.streaming.join.routing.kernels import slot_of
+from springline.spark_jobs.streaming.join.routing.kernels import slot_of
 
 Ints = npt.NDArray[np.int64]
 

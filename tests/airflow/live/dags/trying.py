@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 from airflow.sdk import DAG, Param
 
-from spark_jobs.operations import load_operations
-from springline_airflow.datasets import DatasetOperator
+from springline.airflow.datasets import DatasetOperator
+from springline.spark_jobs.operations import load_operations
 
 
 class FailsOnce(DatasetOperator):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 import pytest
 
-from spark_jobs.streaming.backpressure.channel import Channel, InMemory
+from springline.spark_jobs.streaming.backpressure.channel import Channel, InMemory
 from tests.support.channel_suite import ChannelSuite
 
 

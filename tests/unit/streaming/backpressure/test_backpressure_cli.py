@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from spark_jobs.streaming.backpressure.admission import Mode
-from spark_jobs.streaming.backpressure.choosing import Choice, Control
-from spark_jobs.streaming.commands.backpressure import app
-from spark_jobs.streaming.errors import BadJob, UnknownJob
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import job_of
+from springline.spark_jobs.streaming.backpressure.admission import Mode
+from springline.spark_jobs.streaming.backpressure.choosing import Choice, Control
+from springline.spark_jobs.streaming.commands.backpressure import app
+from springline.spark_jobs.streaming.errors import BadJob, UnknownJob
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.jobs import job_of
 from tests.support.commands import printed
 from tests.support.declarations import written
 

@@ -6,12 +6,20 @@ import json
 
 import pytest
 
-from spark_jobs.streaming.backpressure.admission import MINIMUM, Admission, Admitted, Allowance, Mode, Seen, forward
-from spark_jobs.streaming.backpressure.modes import RECOMMENDED, make_admission
-from spark_jobs.streaming.backpressure.predictive import Predictive, Tuning, believed
-from spark_jobs.streaming.backpressure.queue import Measured
-from spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, Signal
-from spark_jobs.streaming.backpressure.stepwise import PARTS, Marks, Pair, Stepwise, stepped
+from springline.spark_jobs.streaming.backpressure.admission import (
+    MINIMUM,
+    Admission,
+    Admitted,
+    Allowance,
+    Mode,
+    Seen,
+    forward,
+)
+from springline.spark_jobs.streaming.backpressure.modes import RECOMMENDED, make_admission
+from springline.spark_jobs.streaming.backpressure.predictive import Predictive, Tuning, believed
+from springline.spark_jobs.streaming.backpressure.queue import Measured
+from springline.spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, Signal
+from springline.spark_jobs.streaming.backpressure.stepwise import PARTS, Marks, Pair, Stepwise, stepped
 
 MARKS = Marks(high=100.0, low=10.0, sensitivity=2.0, ratio=0.5, patience=0.5)
 ORIGINAL = 1e6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.streaming.backpressure.queue import Counted, Measured, Meter
+from springline.spark_jobs.streaming.backpressure.queue import Counted, Measured, Meter
 
 
 def counted(

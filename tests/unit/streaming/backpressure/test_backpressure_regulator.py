@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.streaming.backpressure.admission import Mode
-from spark_jobs.streaming.backpressure.channel import Channel, InMemory
-from spark_jobs.streaming.backpressure.choosing import Choice, Control, choice_of, choose
-from spark_jobs.streaming.backpressure.pacing import Rates
-from spark_jobs.streaming.backpressure.regulator import Regulator
-from spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.backpressure.admission import Mode
+from springline.spark_jobs.streaming.backpressure.channel import Channel, InMemory
+from springline.spark_jobs.streaming.backpressure.choosing import Choice, Control, choice_of, choose
+from springline.spark_jobs.streaming.backpressure.pacing import Rates
+from springline.spark_jobs.streaming.backpressure.regulator import Regulator
+from springline.spark_jobs.streaming.folder import JobFolder
 from tests.unit.streaming.backpressure.test_backpressure_counting import ROUND, Stages
 
 

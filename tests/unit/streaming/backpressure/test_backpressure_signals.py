@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from spark_jobs.streaming.backpressure.signals import (
+from springline.spark_jobs.streaming.backpressure.signals import (
     LEASE_SECONDS,
     LONGEST_LEASE,
     RENEW_SECONDS,

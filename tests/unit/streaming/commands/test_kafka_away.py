@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import cli
-from spark_jobs.streaming.errors import LogUnavailable
-from spark_jobs.streaming.kafka import probe
-from spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs import cli
+from springline.spark_jobs.streaming.errors import LogUnavailable
+from springline.spark_jobs.streaming.kafka import probe
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from tests.support.commands import failed
 
 JOBS = """

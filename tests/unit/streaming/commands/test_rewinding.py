@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.streaming.cli import app
-from spark_jobs.streaming.commands import savepoints
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import tracked_job_of
-from spark_jobs.streaming.json_files import read_json, write_json
-from spark_jobs.streaming.settings import StreamSettings
-from spark_jobs.streaming.tracking.tracked import LOW
-from spark_jobs.streaming.unitlog.planner import Planner
+from springline.spark_jobs.streaming.cli import app
+from springline.spark_jobs.streaming.commands import savepoints
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.jobs import tracked_job_of
+from springline.spark_jobs.streaming.json_files import read_json, write_json
+from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.tracking.tracked import LOW
+from springline.spark_jobs.streaming.unitlog.planner import Planner
 from tests.support.commands import printed
 from tests.support.declarations import written
 from tests.support.memory_log import MemoryLog

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from spark_jobs.streaming.cli import app
-from spark_jobs.streaming.errors import NothingKept
-from spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.cli import app
+from springline.spark_jobs.streaming.errors import NothingKept
+from springline.spark_jobs.streaming.folder import JobFolder
 from tests.support.commands import printed
 
 DECLARED = '[ticks]\ntopic = "ticks"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from spark_jobs.streaming.inputs.orders import ORDERS, item_messages, order_messages
+from springline.spark_jobs.streaming.inputs.orders import ORDERS, item_messages, order_messages
 
 
 def test_they_are_the_same_each_time_and_some_orders_have_far_more_items() -> None:

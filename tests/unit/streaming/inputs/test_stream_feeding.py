@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.streaming.inputs.feeding import lines_of, send
+from springline.spark_jobs.streaming.inputs.feeding import lines_of, send
 from tests.support.memory_log import MemoryLog
 
 

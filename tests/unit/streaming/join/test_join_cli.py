@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from spark_jobs.streaming.commands.join import app
-from spark_jobs.streaming.errors import BadJob
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.join.errors import NeverSteered
-from spark_jobs.streaming.join.steering import wanted_units
+from springline.spark_jobs.streaming.commands.join import app
+from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.join.errors import NeverSteered
+from springline.spark_jobs.streaming.join.steering import wanted_units
 from tests.support.commands import printed
 from tests.support.join_world import JoinWorld
 from tests.support.pairs import PAIRS, widened

@@ -15,16 +15,16 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 
-from spark_jobs.streaming.join import answering
-from spark_jobs.streaming.join.condition import Condition
-from spark_jobs.streaming.join.forms import GREATEST, LEAST
-from spark_jobs.streaming.join.job import JoinJob
-from spark_jobs.streaming.join.predicate import Relation
-from spark_jobs.streaming.join.reading import Source
-from spark_jobs.streaming.join.routing.controller import Control
-from spark_jobs.streaming.join.steering import explained
-from spark_jobs.streaming.unitlog.letters import BATCH_BYTES, arrow_bytes
-from spark_jobs.streaming.windows.expressions import ARROW
+from springline.spark_jobs.streaming.join import answering
+from springline.spark_jobs.streaming.join.condition import Condition
+from springline.spark_jobs.streaming.join.forms import GREATEST, LEAST
+from springline.spark_jobs.streaming.join.job import JoinJob
+from springline.spark_jobs.streaming.join.predicate import Relation
+from springline.spark_jobs.streaming.join.reading import Source
+from springline.spark_jobs.streaming.join.routing.controller import Control
+from springline.spark_jobs.streaming.join.steering import explained
+from springline.spark_jobs.streaming.unitlog.letters import BATCH_BYTES, arrow_bytes
+from springline.spark_jobs.streaming.windows.expressions import ARROW
 from tests.support.join_world import JoinWorld, join_of
 
 FIELDS = {"id": "int", "k": "int", "x": "float", "t": "text"}

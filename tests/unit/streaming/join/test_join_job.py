@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.streaming.errors import BadJob
-from spark_jobs.streaming.jobs import read_jobs
-from spark_jobs.streaming.join.job import JoinJob
+from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.jobs import read_jobs
+from springline.spark_jobs.streaming.join.job import JoinJob
 from tests.support.declarations import join_sides, written
 
 SIDES = join_sides("j", "a", "b")

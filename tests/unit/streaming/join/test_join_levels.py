@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_jobs.streaming.join.buckets import BUCKETS, bucket_of
-from spark_jobs.streaming.join.compaction import Shape
-from spark_jobs.streaming.join.forms import GREATEST, LEAST, PARTS, Piece, Side
-from spark_jobs.streaming.join.runs import Run, bytes_of, sorted_run
-from spark_jobs.streaming.join.segments import Segment
-from spark_jobs.streaming.join.selecting import Cut, Selection
-from spark_jobs.streaming.join.store import Store
-from spark_jobs.streaming.unitlog.letters import arrow_bytes
+from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_of
+from springline.spark_jobs.streaming.join.compaction import Shape
+from springline.spark_jobs.streaming.join.forms import GREATEST, LEAST, PARTS, Piece, Side
+from springline.spark_jobs.streaming.join.runs import Run, bytes_of, sorted_run
+from springline.spark_jobs.streaming.join.segments import Segment
+from springline.spark_jobs.streaming.join.selecting import Cut, Selection
+from springline.spark_jobs.streaming.join.store import Store
+from springline.spark_jobs.streaming.unitlog.letters import arrow_bytes
 from tests.support.join_pieces import chosen
 
 SHAPE = Shape(segment=4_000, young=2_000, times=3, work=30)

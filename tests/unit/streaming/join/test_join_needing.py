@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from spark_jobs.streaming.join.forms import Orders, Piece, Side, Switch
-from spark_jobs.streaming.join.needing import Needing
+from springline.spark_jobs.streaming.join.forms import Orders, Piece, Side, Switch
+from springline.spark_jobs.streaming.join.needing import Needing
 
 
 def piece(id_: int, giver: int = 0) -> Piece:

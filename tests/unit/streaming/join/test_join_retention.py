@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.streaming.join.condition import Condition
-from spark_jobs.streaming.join.forms import GREATEST, LEAST, Orders, Piece, Side, first_seq
-from spark_jobs.streaming.join.predicate import Relation
-from spark_jobs.streaming.join.retention import Retention
-from spark_jobs.streaming.join.routing.controller import Control, Seen, begun, loads_of
-from spark_jobs.streaming.join.routing.sketch import Sketch
-from spark_jobs.streaming.join.store import Store
+from springline.spark_jobs.streaming.join.condition import Condition
+from springline.spark_jobs.streaming.join.forms import GREATEST, LEAST, Orders, Piece, Side, first_seq
+from springline.spark_jobs.streaming.join.predicate import Relation
+from springline.spark_jobs.streaming.join.retention import Retention
+from springline.spark_jobs.streaming.join.routing.controller import Control, Seen, begun, loads_of
+from springline.spark_jobs.streaming.join.routing.sketch import Sketch
+from springline.spark_jobs.streaming.join.store import Store
 from tests.support.join_units import Unit, World
 
 LEFT, RIGHT = Relation("l", {"a": "int", "id": "int"}), Relation("r", {"a": "int", "id": "int"})

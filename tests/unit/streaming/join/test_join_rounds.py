@@ -5,12 +5,22 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from spark_jobs.streaming.join.condition import Condition
-from spark_jobs.streaming.join.errors import BadOrders, BadSent
-from spark_jobs.streaming.join.forms import GREATEST, LEAST, Act, Orders, Piece, Sent, Side, Switch, first_seq
-from spark_jobs.streaming.join.predicate import Relation
-from spark_jobs.streaming.unitlog.letters import arrow_bytes
-from spark_jobs.streaming.unitlog.step import Ended, Message
+from springline.spark_jobs.streaming.join.condition import Condition
+from springline.spark_jobs.streaming.join.errors import BadOrders, BadSent
+from springline.spark_jobs.streaming.join.forms import (
+    GREATEST,
+    LEAST,
+    Act,
+    Orders,
+    Piece,
+    Sent,
+    Side,
+    Switch,
+    first_seq,
+)
+from springline.spark_jobs.streaming.join.predicate import Relation
+from springline.spark_jobs.streaming.unitlog.letters import arrow_bytes
+from springline.spark_jobs.streaming.unitlog.step import Ended, Message
 from tests.support.join_units import World
 
 LEFT, RIGHT = Relation("l", {"a": "int", "id": "int"}), Relation("r", {"a": "int", "id": "int"})

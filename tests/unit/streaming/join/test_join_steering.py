@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_jobs.streaming.errors import BadJob
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.join import steering
-from spark_jobs.streaming.join.forms import Piece, Reach, Side
-from spark_jobs.streaming.join.pieces import parts_of
-from spark_jobs.streaming.join.routing.controller import Control
-from spark_jobs.streaming.join.steering import (
+from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.join import steering
+from springline.spark_jobs.streaming.join.forms import Piece, Reach, Side
+from springline.spark_jobs.streaming.join.pieces import parts_of
+from springline.spark_jobs.streaming.join.routing.controller import Control
+from springline.spark_jobs.streaming.join.steering import (
     ROUTING,
     Copies,
     course_of,
@@ -24,8 +24,8 @@ from spark_jobs.streaming.join.steering import (
     want_units,
     wanted_units,
 )
-from spark_jobs.streaming.json_files import read_json, write_json
-from spark_jobs.streaming.unitlog.letters import arrow_bytes
+from springline.spark_jobs.streaming.json_files import read_json, write_json
+from springline.spark_jobs.streaming.unitlog.letters import arrow_bytes
 from tests.support.join_world import JoinWorld, join_of
 from tests.support.memory_log import MemoryLog
 

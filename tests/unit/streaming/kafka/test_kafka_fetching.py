@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.streaming.errors import LogUnavailable, MessagesGone
-from spark_jobs.streaming.kafka.cluster import Cluster
-from spark_jobs.streaming.kafka.reading import Readers
-from spark_jobs.streaming.unitlog.rounds import Extent
+from springline.spark_jobs.streaming.errors import LogUnavailable, MessagesGone
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.kafka.reading import Readers
+from springline.spark_jobs.streaming.unitlog.rounds import Extent
 
 
 class Silent:

@@ -14,22 +14,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from persistence.errors import InvalidPath
-from persistence.model import Phase
-from persistence.platform import Platform
-from persistence.sending import Sender
-from persistence.store import Store
-from spark_jobs.streaming.errors import BadSql, Fenced, MessagesGone, NothingKept
-from spark_jobs.streaming.results import kept as kept_results
-from spark_jobs.streaming.results.files import schema_of
-from spark_jobs.streaming.results.keeper import KeptResults, folder_of, keeping_stage, table_of
-from spark_jobs.streaming.results.kept import ask_kept
-from spark_jobs.streaming.unitlog.log import Letter
-from spark_jobs.streaming.unitlog.planner import read_line
-from spark_jobs.streaming.unitlog.rounds import Plan
-from spark_jobs.streaming.unitlog.stamps import Stamp
-from spark_jobs.streaming.windows.job import WindowsJob
-from spark_jobs.streaming.windows.stream import Field, Stream
+from springline.persistence.errors import InvalidPath
+from springline.persistence.model import Phase
+from springline.persistence.platform import Platform
+from springline.persistence.sending import Sender
+from springline.persistence.store import Store
+from springline.spark_jobs.streaming.errors import BadSql, Fenced, MessagesGone, NothingKept
+from springline.spark_jobs.streaming.results import kept as kept_results
+from springline.spark_jobs.streaming.results.files import schema_of
+from springline.spark_jobs.streaming.results.keeper import KeptResults, folder_of, keeping_stage, table_of
+from springline.spark_jobs.streaming.results.kept import ask_kept
+from springline.spark_jobs.streaming.unitlog.log import Letter
+from springline.spark_jobs.streaming.unitlog.planner import read_line
+from springline.spark_jobs.streaming.unitlog.rounds import Plan
+from springline.spark_jobs.streaming.unitlog.stamps import Stamp
+from springline.spark_jobs.streaming.windows.job import WindowsJob
+from springline.spark_jobs.streaming.windows.stream import Field, Stream
 from tests.support.memory_log import Killed, MemoryLog
 
 STREAM = Stream("S", (Field("time", "float"), Field("key", "text"), Field("n", "int")), "time", ahead=None)

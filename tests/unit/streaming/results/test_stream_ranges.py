@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from persistence.model import Dataset, Origin
-from persistence.platform import Platform
-from spark_jobs.streaming.errors import BadRange
-from spark_jobs.streaming.results.ranges import Span, asked_of, write_range
-from spark_jobs.streaming.windows.errors import BadQuery
-from spark_jobs.streaming.windows.job import WindowsJob
+from springline.persistence.model import Dataset, Origin
+from springline.persistence.platform import Platform
+from springline.spark_jobs.streaming.errors import BadRange
+from springline.spark_jobs.streaming.results.ranges import Span, asked_of, write_range
+from springline.spark_jobs.streaming.windows.errors import BadQuery
+from springline.spark_jobs.streaming.windows.job import WindowsJob
 from tests.support.memory_log import MemoryLog
 from tests.support.windows_job import csv, stream
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.streaming.results import tailing
-from spark_jobs.streaming.results.tailing import newest
-from spark_jobs.streaming.unitlog.log import Letter
-from spark_jobs.streaming.unitlog.stamps import Stamp
+from springline.spark_jobs.streaming.results import tailing
+from springline.spark_jobs.streaming.results.tailing import newest
+from springline.spark_jobs.streaming.unitlog.log import Letter
+from springline.spark_jobs.streaming.unitlog.stamps import Stamp
 from tests.support.memory_log import MemoryLog
 
 TOPIC = "job.results"

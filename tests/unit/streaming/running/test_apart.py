@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.streaming.errors import StreamError
-from spark_jobs.streaming.running import apart
-from spark_jobs.streaming.running.apart import Apart
+from springline.spark_jobs.streaming.errors import StreamError
+from springline.spark_jobs.streaming.running import apart
+from springline.spark_jobs.streaming.running.apart import Apart
 
 
 @pytest.fixture

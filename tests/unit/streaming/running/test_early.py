@@ -13,7 +13,7 @@ from typing import IO
 
 import pytest
 
-from spark_jobs.streaming.running import session
+from springline.spark_jobs.streaming.running import session
 
 ROOT = Path(__file__).resolve().parents[4]
 RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"

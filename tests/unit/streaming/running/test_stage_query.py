@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_jobs.streaming.errors import StreamError
-from spark_jobs.streaming.running.stage_query import StageQuery
+from springline.spark_jobs.streaming.errors import StreamError
+from springline.spark_jobs.streaming.running.stage_query import StageQuery
 
 UNREACHED = (
     "[STREAM_FAILED] Query [id = 7] terminated\norg.apache.spark.SparkException: Python worker failed to connect back."

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from persistence.monitoring.alerts import standing_in_all, states_in
-from persistence.monitoring.metric import Metric
-from persistence.monitoring.settings import MonitoringSettings
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.running import metrics
-from spark_jobs.streaming.running.metrics import readings
-from spark_jobs.streaming.running.monitoring import Monitor
-from spark_jobs.streaming.running.watching import Seen
+from springline.persistence.monitoring.alerts import standing_in_all, states_in
+from springline.persistence.monitoring.metric import Metric
+from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.running import metrics
+from springline.spark_jobs.streaming.running.metrics import readings
+from springline.spark_jobs.streaming.running.monitoring import Monitor
+from springline.spark_jobs.streaming.running.watching import Seen
 from tests.support.metered import Kept
 
 STAGE = {

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.running import session
-from spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.running import session
+from springline.spark_jobs.streaming.settings import StreamSettings
 
 
 class Started(Exception):

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.streaming.errors import StreamError
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.running.application import Beats
-from spark_jobs.streaming.running.startup import Startup, start_and_wait
-from spark_jobs.streaming.running.supervision import Limits, decide
-from spark_jobs.streaming.running.watching import Seen, look
+from springline.spark_jobs.streaming.errors import StreamError
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.running.application import Beats
+from springline.spark_jobs.streaming.running.startup import Startup, start_and_wait
+from springline.spark_jobs.streaming.running.supervision import Limits, decide
+from springline.spark_jobs.streaming.running.watching import Seen, look
 
 STARTING = Seen("job", "starting", began=100.0, beaten=100.0, pid=7, phase="Spark is being started on local[8]")
 STAGES = {"map": {"round": 0, "at": 0.0}, "reduce": {"round": 3, "at": 101.0}}

@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.running import stop
-from spark_jobs.streaming.running.process_family import is_alive
-from spark_jobs.streaming.running.stop import end_by_force, living, stop_all
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.running import stop
+from springline.spark_jobs.streaming.running.process_family import is_alive
+from springline.spark_jobs.streaming.running.stop import end_by_force, living, stop_all
 from tests.support.plain_application import start_application
 
 Started = Callable[[str, str], tuple[JobFolder, list[psutil.Process]]]

@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spark_jobs.streaming.errors import AlreadyRuns, StreamError
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.running.application import Beats, end_if_abandoned
-from spark_jobs.streaming.running.supervision import (
+from springline.spark_jobs.streaming.errors import AlreadyRuns, StreamError
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.running.application import Beats, end_if_abandoned
+from springline.spark_jobs.streaming.running.supervision import (
     LEASE,
     Limits,
     Verdict,
@@ -27,7 +27,7 @@ from spark_jobs.streaming.running.supervision import (
     renew,
     starts_of,
 )
-from spark_jobs.streaming.running.watching import SILENT_SECONDS, Seen, look
+from springline.spark_jobs.streaming.running.watching import SILENT_SECONDS, Seen, look
 
 LIMITS = Limits(restarts=2, within=100.0, silent=30.0)
 
@@ -205,7 +205,7 @@ def test_the_log_of_one_that_hangs_tells_where(tmp_path: Path) -> None:
     folder = JobFolder(tmp_path / "job")
     code = """
 import subprocess, sys, time
-from spark_jobs.streaming.running.stacks import tell_stacks_when_asked
+from springline.spark_jobs.streaming.running.stacks import tell_stacks_when_asked
 def hangs_here(): time.sleep(600)
 tell_stacks_when_asked()
 if sys.argv[1:] != ["below"]:
@@ -239,7 +239,7 @@ def test_an_application_ends_in_time_though_what_it_closes_hangs(ends: bool) -> 
     """With all that it has started; one that ends is let go."""
     code = f"""
 import subprocess, sys, time
-from spark_jobs.streaming.running.deadline import Deadline
+from springline.spark_jobs.streaming.running.deadline import Deadline
 with Deadline(0.5) as deadline:
     with deadline.after():
         below = subprocess.Popen(["sleep", "600"])

@@ -10,17 +10,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from persistence.platform import Platform
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.kafka.cluster import Cluster
-from spark_jobs.streaming.parts import Part
-from spark_jobs.streaming.states.saved import SavedStates
-from spark_jobs.streaming.states.upkeep import Upkeep
-from spark_jobs.streaming.unitlog.planner import CONTENTS_EVERY, cut_before
-from spark_jobs.streaming.unitlog.rounds import Plan
-from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.step import Message, State
-from spark_jobs.streaming.unitlog.versions import Versions
+from springline.persistence.platform import Platform
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.parts import Part
+from springline.spark_jobs.streaming.states.saved import SavedStates
+from springline.spark_jobs.streaming.states.upkeep import Upkeep
+from springline.spark_jobs.streaming.unitlog.planner import CONTENTS_EVERY, cut_before
+from springline.spark_jobs.streaming.unitlog.rounds import Plan
+from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.unitlog.step import Message, State
+from springline.spark_jobs.streaming.unitlog.versions import Versions
 from tests.support.memory_log import MemoryLog
 from tests.support.states import wipe_cache
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.streaming.errors import LogUnavailable, NoTopic
-from spark_jobs.streaming.tracker import client as module
-from spark_jobs.streaming.tracker.asks import Asks
-from spark_jobs.streaming.tracker.client import Tracker
-from spark_jobs.streaming.tracking.errors import BadRoot, BadUpdate
-from spark_jobs.streaming.tracking.naming import NO_ROOT
+from springline.spark_jobs.streaming.errors import LogUnavailable, NoTopic
+from springline.spark_jobs.streaming.tracker import client as module
+from springline.spark_jobs.streaming.tracker.asks import Asks
+from springline.spark_jobs.streaming.tracker.client import Tracker
+from springline.spark_jobs.streaming.tracking.errors import BadRoot, BadUpdate
+from springline.spark_jobs.streaming.tracking.naming import NO_ROOT
 from tests.support.memory_log import MemoryLog
 
 

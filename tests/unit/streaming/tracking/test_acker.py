@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_jobs.streaming.tracking import acker as module
-from spark_jobs.streaming.tracking.acker import Acker
-from spark_jobs.streaming.tracking.errors import BadUpdate
-from spark_jobs.streaming.tracking.forms import Kind, Telling, Told
-from spark_jobs.streaming.tracking.naming import name_of, root_id
-from spark_jobs.streaming.unitlog.letters import arrow_bytes
-from spark_jobs.streaming.unitlog.step import Input, Message, Output, Round, State
+from springline.spark_jobs.streaming.tracking import acker as module
+from springline.spark_jobs.streaming.tracking.acker import Acker
+from springline.spark_jobs.streaming.tracking.errors import BadUpdate
+from springline.spark_jobs.streaming.tracking.forms import Kind, Telling, Told
+from springline.spark_jobs.streaming.tracking.naming import name_of, root_id
+from springline.spark_jobs.streaming.unitlog.letters import arrow_bytes
+from springline.spark_jobs.streaming.unitlog.step import Input, Message, Output, Round, State
 
 TIMEOUT = 8.0
 TELLING = Telling(1, [0])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_jobs.streaming.tracking.completeness import completeness_of
-from spark_jobs.streaming.tracking.failures import failures_within
-from spark_jobs.streaming.tracking.tracked import Tracked
-from spark_jobs.streaming.unitlog.log import Letter
-from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.step import Step
-from spark_jobs.streaming.wordcount.job import WordCountJob
+from springline.spark_jobs.streaming.tracking.completeness import completeness_of
+from springline.spark_jobs.streaming.tracking.failures import failures_within
+from springline.spark_jobs.streaming.tracking.tracked import Tracked
+from springline.spark_jobs.streaming.unitlog.log import Letter
+from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.unitlog.step import Step
+from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 from tests.support.leaky_stages import Leaks, Leaky
 from tests.support.memory_log import MemoryLog
 from tests.support.tracked_world import TrackedWorld

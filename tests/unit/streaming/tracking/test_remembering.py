@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_jobs.streaming.tracking.naming import root_id
-from spark_jobs.streaming.tracking.remembering import Remembered, marks_of
+from springline.spark_jobs.streaming.tracking.naming import root_id
+from springline.spark_jobs.streaming.tracking.remembering import Remembered, marks_of
 
 
 def ids(*numbers: int) -> np.ndarray:

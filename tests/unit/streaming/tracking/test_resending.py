@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from spark_jobs.streaming.commands import tracking
-from spark_jobs.streaming.errors import LogUnavailable
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import tracked_job_of
-from spark_jobs.streaming.tracking.errors import NoFailure, NotToBeSent
-from spark_jobs.streaming.tracking.failures import newest_failures
-from spark_jobs.streaming.tracking.resending import resent, send_again, trouble_with
-from spark_jobs.streaming.unitlog.log import Letter
+from springline.spark_jobs.streaming.commands import tracking
+from springline.spark_jobs.streaming.errors import LogUnavailable
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.jobs import tracked_job_of
+from springline.spark_jobs.streaming.tracking.errors import NoFailure, NotToBeSent
+from springline.spark_jobs.streaming.tracking.failures import newest_failures
+from springline.spark_jobs.streaming.tracking.resending import resent, send_again, trouble_with
+from springline.spark_jobs.streaming.unitlog.log import Letter
 from tests.support.declarations import written
 from tests.support.memory_log import MemoryLog
 

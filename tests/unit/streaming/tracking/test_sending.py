@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_jobs.streaming.tracking import sending
-from spark_jobs.streaming.tracking.forms import Told
-from spark_jobs.streaming.tracking.ring import Epochs
-from spark_jobs.streaming.tracking.sending import Ackers, roots_of
-from spark_jobs.streaming.tracking.table import Table
-from spark_jobs.streaming.unitlog.letters import arrow_bytes
+from springline.spark_jobs.streaming.tracking import sending
+from springline.spark_jobs.streaming.tracking.forms import Told
+from springline.spark_jobs.streaming.tracking.ring import Epochs
+from springline.spark_jobs.streaming.tracking.sending import Ackers, roots_of
+from springline.spark_jobs.streaming.tracking.table import Table
+from springline.spark_jobs.streaming.unitlog.letters import arrow_bytes
 
 
 def test_many_roots_are_registered_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:

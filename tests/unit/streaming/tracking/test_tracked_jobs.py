@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.streaming.errors import BadJob, UnknownJob
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.jobs import read_jobs, tracked_job_of, windows_job_of
-from spark_jobs.streaming.json_files import read_json
-from spark_jobs.streaming.tracking.tracked import LOW, RING, Delivery
+from springline.spark_jobs.streaming.errors import BadJob, UnknownJob
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.jobs import read_jobs, tracked_job_of, windows_job_of
+from springline.spark_jobs.streaming.json_files import read_json
+from springline.spark_jobs.streaming.tracking.tracked import LOW, RING, Delivery
 from tests.support.declarations import written
 
 WORDS = '[words]\nkind = "wordcount"\ntopic = "lines"\n'

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from spark_jobs.streaming.commands.tracking import app
-from spark_jobs.streaming.folder import JobFolder
-from spark_jobs.streaming.json_files import write_json
-from spark_jobs.streaming.tracking.tracked import LOW
+from springline.spark_jobs.streaming.commands.tracking import app
+from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.json_files import write_json
+from springline.spark_jobs.streaming.tracking.tracked import LOW
 from tests.support.commands import printed
 
 TRACKING = {

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.streaming.errors import MessagesGone, TopicReplaced
-from spark_jobs.streaming.sums import sum_of
-from spark_jobs.streaming.unitlog.planner import Planner
-from spark_jobs.streaming.unitlog.recovery import recover
-from spark_jobs.streaming.unitlog.rounds import Plan
-from spark_jobs.streaming.unitlog.savepoints import BEGINNING, pack, rewind
-from spark_jobs.streaming.unitlog.stage import Stage, register_step
-from spark_jobs.streaming.unitlog.step import Input, Output, State
-from spark_jobs.streaming.unitlog.unit import Units
+from springline.spark_jobs.streaming.errors import MessagesGone, TopicReplaced
+from springline.spark_jobs.streaming.sums import sum_of
+from springline.spark_jobs.streaming.unitlog.planner import Planner
+from springline.spark_jobs.streaming.unitlog.recovery import recover
+from springline.spark_jobs.streaming.unitlog.rounds import Plan
+from springline.spark_jobs.streaming.unitlog.savepoints import BEGINNING, pack, rewind
+from springline.spark_jobs.streaming.unitlog.stage import Stage, register_step
+from springline.spark_jobs.streaming.unitlog.step import Input, Output, State
+from springline.spark_jobs.streaming.unitlog.unit import Units
 from tests.support.memory_log import MemoryLog
 
 
@@ -153,8 +153,8 @@ def test_a_topic_that_is_made_anew_is_noticed_however_long_it_is(world: World) -
     world.log.replace("numbers")
     world.put("numbers", 0, *range(100, 120))
     expected = (
-        r"numbers was deleted and made anew after round 2: .*`python -m spark_jobs streams rewind job` .*"
-        r"`python -m spark_jobs streams forget job`"
+        r"numbers was deleted and made anew after round 2: .*`python -m springline.spark_jobs streams rewind job` .*"
+        r"`python -m springline.spark_jobs streams forget job`"
     )
     with pytest.raises(TopicReplaced, match=expected):
         world.run(1)

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_jobs.streaming.unitlog.letters import BATCH_BYTES, dead_letters, letters_of, tells_of
-from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
-from spark_jobs.streaming.unitlog.step import DeadLetter, Output, State
+from springline.spark_jobs.streaming.unitlog.letters import BATCH_BYTES, dead_letters, letters_of, tells_of
+from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
+from springline.spark_jobs.streaming.unitlog.step import DeadLetter, Output, State
 
 STAGE = Stage(
     "job",

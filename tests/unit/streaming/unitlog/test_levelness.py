@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_jobs.streaming.unitlog.levelness import level
-from spark_jobs.streaming.unitlog.planner import Planner
-from spark_jobs.streaming.unitlog.rounds import Extent
-from spark_jobs.streaming.unitlog.stage import Stage, register_step
-from spark_jobs.streaming.unitlog.step import Input, Output, State
-from spark_jobs.streaming.unitlog.unit import Units
+from springline.spark_jobs.streaming.unitlog.levelness import level
+from springline.spark_jobs.streaming.unitlog.planner import Planner
+from springline.spark_jobs.streaming.unitlog.rounds import Extent
+from springline.spark_jobs.streaming.unitlog.stage import Stage, register_step
+from springline.spark_jobs.streaming.unitlog.step import Input, Output, State
+from springline.spark_jobs.streaming.unitlog.unit import Units
 from tests.support.memory_log import MemoryLog
 
 

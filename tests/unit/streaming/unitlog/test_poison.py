@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.streaming.errors import LogUnavailable, NotForItsMessages, RoundFailed
-from spark_jobs.streaming.unitlog import poison
-from spark_jobs.streaming.unitlog.attempts import decide, decided
-from spark_jobs.streaming.unitlog.planner import Planner, read_history, read_line
-from spark_jobs.streaming.unitlog.poison import apart, poison_in
-from spark_jobs.streaming.unitlog.recovery import recover
-from spark_jobs.streaming.unitlog.rounds import Aside, Plan
-from spark_jobs.streaming.unitlog.stage import Stage, register_step
-from spark_jobs.streaming.unitlog.step import Input, Message, Output, State
-from spark_jobs.streaming.unitlog.unit import Units
+from springline.spark_jobs.streaming.errors import LogUnavailable, NotForItsMessages, RoundFailed
+from springline.spark_jobs.streaming.unitlog import poison
+from springline.spark_jobs.streaming.unitlog.attempts import decide, decided
+from springline.spark_jobs.streaming.unitlog.planner import Planner, read_history, read_line
+from springline.spark_jobs.streaming.unitlog.poison import apart, poison_in
+from springline.spark_jobs.streaming.unitlog.recovery import recover
+from springline.spark_jobs.streaming.unitlog.rounds import Aside, Plan
+from springline.spark_jobs.streaming.unitlog.stage import Stage, register_step
+from springline.spark_jobs.streaming.unitlog.step import Input, Message, Output, State
+from springline.spark_jobs.streaming.unitlog.unit import Units
 from tests.support.memory_log import Killed, MemoryLog
 
 BAD, DEADLY = b"bad", b"deadly"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.streaming.errors import MessagesGone
-from spark_jobs.streaming.unitlog.rounds import TICK_SECONDS, Extent, Plan, beginning, next_round, starts_of
+from springline.spark_jobs.streaming.errors import MessagesGone
+from springline.spark_jobs.streaming.unitlog.rounds import TICK_SECONDS, Extent, Plan, beginning, next_round, starts_of
 
 V = {"queries": "q1"}
 offsets = st.integers(0, 10**6)

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_jobs.streaming.errors import Damaged, MissingVersion, NoRoom
-from spark_jobs.streaming.unitlog import run_files
-from spark_jobs.streaming.unitlog.run_files import Spill
-from spark_jobs.streaming.unitlog.step import State
-from spark_jobs.streaming.unitlog.versions import Version, Versions
+from springline.spark_jobs.streaming.errors import Damaged, MissingVersion, NoRoom
+from springline.spark_jobs.streaming.unitlog import run_files
+from springline.spark_jobs.streaming.unitlog.run_files import Spill
+from springline.spark_jobs.streaming.unitlog.step import State
+from springline.spark_jobs.streaming.unitlog.versions import Version, Versions
 
 LARGE = 200_000  # rows, of 8 bytes each
 Full = Callable[..., None]

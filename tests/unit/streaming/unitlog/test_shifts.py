@@ -14,16 +14,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from persistence.monitoring.logs import JsonLines
-from spark_jobs.streaming.errors import MissingVersion, NoTopic, RoundFailed
-from spark_jobs.streaming.unitlog import shifts
-from spark_jobs.streaming.unitlog.planner import Content, Planner, ShiftEnd, read_line
-from spark_jobs.streaming.unitlog.rounds import Extent, Plan
-from spark_jobs.streaming.unitlog.shifts import Shift, Shifts, work
-from spark_jobs.streaming.unitlog.stage import Stage, register_step
-from spark_jobs.streaming.unitlog.step import Input, Message, Output, State
-from spark_jobs.streaming.unitlog.unit import Units
-from spark_jobs.streaming.unitlog.versions import Versions
+from springline.persistence.monitoring.logs import JsonLines
+from springline.spark_jobs.streaming.errors import MissingVersion, NoTopic, RoundFailed
+from springline.spark_jobs.streaming.unitlog import shifts
+from springline.spark_jobs.streaming.unitlog.planner import Content, Planner, ShiftEnd, read_line
+from springline.spark_jobs.streaming.unitlog.rounds import Extent, Plan
+from springline.spark_jobs.streaming.unitlog.shifts import Shift, Shifts, work
+from springline.spark_jobs.streaming.unitlog.stage import Stage, register_step
+from springline.spark_jobs.streaming.unitlog.step import Input, Message, Output, State
+from springline.spark_jobs.streaming.unitlog.unit import Units
+from springline.spark_jobs.streaming.unitlog.versions import Versions
 from tests.support.memory_log import Killed, MemoryLog
 
 MESSAGES = 12  # of each of two units, of which a round admits two

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.streaming.errors import Gap
-from spark_jobs.streaming.unitlog.stamps import HEADER, PLACE, Accepted, End, Stamp, Taken, accept
-from spark_jobs.streaming.unitlog.step import Message
+from springline.spark_jobs.streaming.errors import Gap
+from springline.spark_jobs.streaming.unitlog.stamps import HEADER, PLACE, Accepted, End, Stamp, Taken, accept
+from springline.spark_jobs.streaming.unitlog.step import Message
 
 
 def sent(unit: int, number: int, buffers: int, *, incarnation: int = 1) -> list[Stamp]:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from spark_jobs.streaming.errors import Damaged, MissingVersion, NotDeterministic
-from spark_jobs.streaming.unitlog.step import State
-from spark_jobs.streaming.unitlog.versions import Version, Versions
+from springline.spark_jobs.streaming.errors import Damaged, MissingVersion, NotDeterministic
+from springline.spark_jobs.streaming.unitlog.step import State
+from springline.spark_jobs.streaming.unitlog.versions import Version, Versions
 
 
 def batch(*values: int) -> pa.RecordBatch:

@@ -5,12 +5,12 @@ import json
 import pyarrow as pa
 import pytest
 
-from spark_jobs.streaming.windows import held
-from spark_jobs.streaming.windows.errors import QueryFailed
-from spark_jobs.streaming.windows.grouping import Grouping
-from spark_jobs.streaming.windows.query import Query
-from spark_jobs.streaming.windows.results import finished
-from spark_jobs.streaming.windows.stream import Stream
+from springline.spark_jobs.streaming.windows import held
+from springline.spark_jobs.streaming.windows.errors import QueryFailed
+from springline.spark_jobs.streaming.windows.grouping import Grouping
+from springline.spark_jobs.streaming.windows.query import Query
+from springline.spark_jobs.streaming.windows.results import finished
+from springline.spark_jobs.streaming.windows.stream import Stream
 from tests.support.windows_job import Job, csv, ipc, registry, stream
 
 T = 1_700_000_040

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.registry import Registry
 from tests.support.windows_job import Job, csv, registry
 
 T = 1_700_000_040

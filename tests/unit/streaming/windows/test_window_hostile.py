@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.streaming.windows.errors import BadQuery
-from spark_jobs.streaming.windows.nesting import CHAIN, LEVELS
-from spark_jobs.streaming.windows.query import read
+from springline.spark_jobs.streaming.windows.errors import BadQuery
+from springline.spark_jobs.streaming.windows.nesting import CHAIN, LEVELS
+from springline.spark_jobs.streaming.windows.query import read
 from tests.support.windows_job import Job, csv, registry, stream
 
 STREAMS = {"S": stream(retain=3600.0)}

@@ -4,9 +4,9 @@ import json
 
 import pyarrow as pa
 
-from spark_jobs.streaming.inputs import flights, flows
-from spark_jobs.streaming.inputs.flows import BLOCK, Flows
-from spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.inputs import flights, flows
+from springline.spark_jobs.streaming.inputs.flows import BLOCK, Flows
+from springline.spark_jobs.streaming.windows.registry import Registry
 from tests.support.windows_job import Job
 
 CLOCK = 1_800_000_000.0  # of rounds: no row is ahead of it

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_jobs.streaming.windows import partials
-from spark_jobs.streaming.windows.partials import merge
-from spark_jobs.streaming.windows.runs import between, pushed, slices_in
-from spark_jobs.streaming.windows.sketches import estimate, sketches_of, union
-from spark_jobs.streaming.windows.tables import NumberTable, TextTable
+from springline.spark_jobs.streaming.windows import partials
+from springline.spark_jobs.streaming.windows.partials import merge
+from springline.spark_jobs.streaming.windows.runs import between, pushed, slices_in
+from springline.spark_jobs.streaming.windows.sketches import estimate, sketches_of, union
+from springline.spark_jobs.streaming.windows.tables import NumberTable, TextTable
 from tests.support.windows_job import Job, csv, registry
 
 T = 1_700_000_040
@@ -56,7 +56,9 @@ def test_groups_of_one_hash_stay_apart() -> None:
 def test_a_whole_job_tells_groups_of_one_hash_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a hash that is the same for all."""
     monkeypatch.setattr(partials, "hash_parts", lambda hashes, parts: hashes.fill(1))
-    monkeypatch.setattr("spark_jobs.streaming.windows.grouping.hashes_of", lambda n, parts: np.ones(n, np.uint64))
+    monkeypatch.setattr(
+        "springline.spark_jobs.streaming.windows.grouping.hashes_of", lambda n, parts: np.ones(n, np.uint64)
+    )
     job = Job(registry({"q": "SELECT sip, kind, sum(bytes) AS n FROM S GROUP BY sip, kind WINDOWING 60 s"}), reducers=2)
     for _ in range(3):
         job.round([csv(*((T + i, f"s{i % 3}", f"k{i % 2}", i, 0) for i in range(12)))])

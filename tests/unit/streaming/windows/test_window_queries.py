@@ -4,12 +4,12 @@ import pyarrow as pa
 import pytest
 from sqlglot import parse_one
 
-from spark_jobs.streaming.windows.clause import Hop, Landmark, Rows
-from spark_jobs.streaming.windows.errors import BadQuery, BadStream
-from spark_jobs.streaming.windows.expressions import checked
-from spark_jobs.streaming.windows.operations import Scope
-from spark_jobs.streaming.windows.query import read
-from spark_jobs.streaming.windows.stream import Field, Stream
+from springline.spark_jobs.streaming.windows.clause import Hop, Landmark, Rows
+from springline.spark_jobs.streaming.windows.errors import BadQuery, BadStream
+from springline.spark_jobs.streaming.windows.expressions import checked
+from springline.spark_jobs.streaming.windows.operations import Scope
+from springline.spark_jobs.streaming.windows.query import read
+from springline.spark_jobs.streaming.windows.stream import Field, Stream
 from tests.support.windows_job import stream
 
 S = {"S": stream(lateness=2.0)}

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from spark_jobs.streaming.windows.errors import BadQuery, BadStream, QueryExists, UnknownQuery
-from spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.errors import BadQuery, BadStream, QueryExists, UnknownQuery
+from springline.spark_jobs.streaming.windows.registry import Registry
 from tests.support.windows_job import stream
 
 COUNT = "SELECT sip, count(*) FROM S GROUP BY sip WINDOWING 60 s"

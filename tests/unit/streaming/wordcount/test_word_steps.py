@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.streaming.unitlog.letters import arrow_bytes, results_of
-from spark_jobs.streaming.unitlog.stage import Stage
-from spark_jobs.streaming.unitlog.step import Input, Message, Output, Round, State
-from spark_jobs.streaming.wordcount.count import Count
-from spark_jobs.streaming.wordcount.split import Split, again
+from springline.spark_jobs.streaming.unitlog.letters import arrow_bytes, results_of
+from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.unitlog.step import Input, Message, Output, Round, State
+from springline.spark_jobs.streaming.wordcount.count import Count
+from springline.spark_jobs.streaming.wordcount.split import Split, again
 
 COUNTING = Stage("words", "count", "wordcount.count", "words.words", "/state", results="words.results")
 

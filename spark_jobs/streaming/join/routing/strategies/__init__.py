@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from spark_jobs.streaming.join.routing.errors import BadRouting
-from spark_jobs.streaming.join.routing.loads import Strategy
-from spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
-from spark_jobs.streaming.join.routing.strategies.djb import DJB
-from spark_jobs.streaming.join.routing.strategies.fixed import Hash, Subgroups, TwoSides
-from spark_jobs.streaming.join.routing.strategies.heavy_split import HeavySplit
+from springline.spark_jobs.streaming.join.routing.errors import BadRouting
+from springline.spark_jobs.streaming.join.routing.loads import Strategy
+from springline.spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
+from springline.spark_jobs.streaming.join.routing.strategies.djb import DJB
+from springline.spark_jobs.streaming.join.routing.strategies.fixed import Hash, Subgroups, TwoSides
+from springline.spark_jobs.streaming.join.routing.strategies.heavy_split import HeavySplit
 
 THETA = 0.05
 PAIR, TRIED = 0.25, 0.05  # the work of a result of two columns, and of a pair that is tried, beside a tuple's

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_jobs.streaming.join.buckets import bucket_of
-from spark_jobs.streaming.join.forms import Side
-from spark_jobs.streaming.join.routing.loads import Floats, Loads, bucket_weights
-from spark_jobs.streaming.join.routing.strategies.filling import Item
-from spark_jobs.streaming.join.routing.table import SIDES, Table
+from springline.spark_jobs.streaming.join.buckets import bucket_of
+from springline.spark_jobs.streaming.join.forms import Side
+from springline.spark_jobs.streaming.join.routing.loads import Floats, Loads, bucket_weights
+from springline.spark_jobs.streaming.join.routing.strategies.filling import Item
+from springline.spark_jobs.streaming.join.routing.table import SIDES, Table
 
 GROWTH = 2.0  # how far ahead loads are made level: when twice as many tuples again have come
 _BIG, _STILL_BIG = 0.98, 0.8  # of what fits on a unit: so big a key is split; so big a split one stays so

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from spark_jobs.streaming.join.routing.loads import Loads, Plan
-from spark_jobs.streaming.join.routing.strategies.costs import Costs
-from spark_jobs.streaming.join.routing.strategies.fixed import TwoSides, checked, units_of
-from spark_jobs.streaming.join.routing.strategies.gathering import gathering
-from spark_jobs.streaming.join.routing.strategies.migrating import Migrating
-from spark_jobs.streaming.join.routing.table import SIDES, Draft, Table
+from springline.spark_jobs.streaming.join.routing.loads import Loads, Plan
+from springline.spark_jobs.streaming.join.routing.strategies.costs import Costs
+from springline.spark_jobs.streaming.join.routing.strategies.fixed import TwoSides, checked, units_of
+from springline.spark_jobs.streaming.join.routing.strategies.gathering import gathering
+from springline.spark_jobs.streaming.join.routing.strategies.migrating import Migrating
+from springline.spark_jobs.streaming.join.routing.table import SIDES, Draft, Table
 
 _FEW = 1e-9
 

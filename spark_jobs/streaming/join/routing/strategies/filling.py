@@ -8,9 +8,9 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from spark_jobs.streaming.join.evaluating import Ints
-from spark_jobs.streaming.join.forms import Side
-from spark_jobs.streaming.join.routing.loads import Floats
+from springline.spark_jobs.streaming.join.evaluating import Ints
+from springline.spark_jobs.streaming.join.forms import Side
+from springline.spark_jobs.streaming.join.routing.loads import Floats
 
 _SWEEPS = 40
 _LIGHT = 2.0  # times the median: so much a bucket may weigh whose place another may take

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from spark_jobs.streaming.join.buckets import BUCKETS
-from spark_jobs.streaming.join.forms import Side
-from spark_jobs.streaming.join.routing.errors import BadRouting
-from spark_jobs.streaming.join.routing.loads import Loads, Plan
-from spark_jobs.streaming.join.routing.strategies.gathering import even, gathering, levelled
-from spark_jobs.streaming.join.routing.table import SIDES, Draft, Place, Table
+from springline.spark_jobs.streaming.join.buckets import BUCKETS
+from springline.spark_jobs.streaming.join.forms import Side
+from springline.spark_jobs.streaming.join.routing.errors import BadRouting
+from springline.spark_jobs.streaming.join.routing.loads import Loads, Plan
+from springline.spark_jobs.streaming.join.routing.strategies.gathering import even, gathering, levelled
+from springline.spark_jobs.streaming.join.routing.table import SIDES, Draft, Place, Table
 
 
 def units_of(side: Side, units: int) -> tuple[int, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
-from spark_jobs.streaming.join.buckets import BUCKETS, bucket_of
-from spark_jobs.streaming.join.forms import Side
-from spark_jobs.streaming.join.routing.loads import Floats, Loads, Move, bucket_weights
-from spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
-from spark_jobs.streaming.join.routing.strategies.filling import Item
-from spark_jobs.streaming.join.routing.table import SIDES, Place, Table
+from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_of
+from springline.spark_jobs.streaming.join.forms import Side
+from springline.spark_jobs.streaming.join.routing.loads import Floats, Loads, Move, bucket_weights
+from springline.spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
+from springline.spark_jobs.streaming.join.routing.strategies.filling import Item
+from springline.spark_jobs.streaming.join.routing.table import SIDES, Place, Table
 
 
 def levelled(owners: Sequence[int], units: Sequence[int]) -> list[int]:

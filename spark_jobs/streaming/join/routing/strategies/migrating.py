@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_jobs.streaming.join.forms import Side
-from spark_jobs.streaming.join.routing.loads import Loads, Move
-from spark_jobs.streaming.join.routing.strategies.costs import Costs
-from spark_jobs.streaming.join.routing.table import Draft, Place, Table
+from springline.spark_jobs.streaming.join.forms import Side
+from springline.spark_jobs.streaming.join.routing.loads import Loads, Move
+from springline.spark_jobs.streaming.join.routing.strategies.costs import Costs
+from springline.spark_jobs.streaming.join.routing.table import Draft, Place, Table
 
 Key = tuple[Side, int]
 

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.streaming.join.buckets import bucket_of
-from spark_jobs.streaming.join.forms import Side
-from spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
-from spark_jobs.streaming.join.routing.errors import BadRouting
-from spark_jobs.streaming.join.routing.explain import explain
-from spark_jobs.streaming.join.routing.loads import Heavy, Loads, Move, Plan
-from spark_jobs.streaming.join.routing.sketch import Sketch
-from spark_jobs.streaming.join.routing.strategies import STRATEGIES, strategy_of
-from spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
-from spark_jobs.streaming.join.routing.strategies.filling import paired
-from spark_jobs.streaming.join.routing.table import SIDES, Draft, Place, Table
+from springline.spark_jobs.streaming.join.buckets import bucket_of
+from springline.spark_jobs.streaming.join.forms import Side
+from springline.spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
+from springline.spark_jobs.streaming.join.routing.errors import BadRouting
+from springline.spark_jobs.streaming.join.routing.explain import explain
+from springline.spark_jobs.streaming.join.routing.loads import Heavy, Loads, Move, Plan
+from springline.spark_jobs.streaming.join.routing.sketch import Sketch
+from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES, strategy_of
+from springline.spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
+from springline.spark_jobs.streaming.join.routing.strategies.filling import paired
+from springline.spark_jobs.streaming.join.routing.table import SIDES, Draft, Place, Table
 
 LEFT, RIGHT = SIDES
 Keys = dict[tuple[Side, int], dict[int, int]]

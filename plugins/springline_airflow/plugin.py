@@ -2,10 +2,10 @@
 
 from airflow.plugins_manager import AirflowPlugin
 
-from springline_airflow.api.mounting import PREFIX, Mounted
-from springline_airflow.listener import RunListener
-from springline_airflow.pages.views import views
-from springline_airflow.timetables import DailyUntil
+from springline.airflow.api.mounting import PREFIX, Mounted
+from springline.airflow.listener import RunListener
+from springline.airflow.pages.views import views
+from springline.airflow.timetables import DailyUntil
 
 
 class SpringlinePlugin(AirflowPlugin):
