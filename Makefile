@@ -11,7 +11,7 @@ READY := $(VENV)/.ready
 # The first of these that runs and is new enough; `make setup PYTHON=…` chooses another.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
-WITH_JAVA = JAVA_HOME="$$($(PY) -m springline.services java)"
+WITH_JAVA = JAVA_HOME="$$($(VENV)/bin/springline server java)"
 # What the tests need; benchmarks fetch theirs when they run.
 JARS := kafka hdfs alluxio spark alluxio-hdfs
 PYTEST = $(WITH_JAVA) $(PY) -m pytest
@@ -42,24 +42,24 @@ $(READY): requirements.txt pyproject.toml
 	@$(PY) -m pip install --quiet --disable-pip-version-check "$$(grep '^uv==' requirements.txt | cut -d' ' -f1)"
 	@$(VENV)/bin/uv pip sync --quiet --compile-bytecode --python $(PY) requirements.txt
 	@$(VENV)/bin/uv pip install --quiet --no-deps --no-build-isolation --python $(PY) --editable .
-	@echo "Archiving Spark's classes, so that it starts in half the time …"; $(PY) -m springline.spark_jobs class-archive >/dev/null || true
+	@echo "Archiving Spark's classes, so that it starts in half the time …"; $(VENV)/bin/springline server class-archive >/dev/null || true
 	@touch $@
 
 fetch: $(READY)  ## fetch the servers' jars and Chromium now; else that is done where they are first needed
-	@$(PY) -m springline.services jars $(JARS)
-	@$(PY) -m springline.services chromium >/dev/null
+	@$(VENV)/bin/springline server jars $(JARS)
+	@$(VENV)/bin/springline server chromium >/dev/null
 
 requirements: $(READY)  ## compile requirements.in to requirements.txt
 	$(VENV)/bin/uv pip compile --universal --python-version 3.11 --no-header requirements.in -o requirements.txt
 
 demo: $(READY)  ## run three days of the workflow beside three streams, and show what became of it; PROFILE=cluster: on the real servers
-	@$(if $(PROFILE),SPRINGLINE_PROFILE=$(PROFILE)) $(PY) -m springline.services.demo
+	@$(if $(PROFILE),SPRINGLINE_PROFILE=$(PROFILE)) $(VENV)/bin/springline demo run
 
 demo-fault: $(READY)  ## after make demo: wipe the cache, kill a stream, and show how both heal; PROFILE=cluster: there
-	@$(if $(PROFILE),SPRINGLINE_PROFILE=$(PROFILE)) $(PY) -m springline.services.demo.fault
+	@$(if $(PROFILE),SPRINGLINE_PROFILE=$(PROFILE)) $(VENV)/bin/springline demo fault
 
 stop: $(READY)  ## end every stream and every server that was started here, of every profile
-	@$(PY) -m springline.services stop
+	@$(VENV)/bin/springline stop
 
 check: $(READY)  ## format, lint, types, imports
 	@$(VENV)/bin/ruff format --check .
@@ -87,20 +87,20 @@ test-airflow: $(READY)  ## the ones that start Airflow
 	@$(PYTEST) tests/airflow
 
 test-integration: $(READY)  ## the ones on real servers: PostgreSQL, Kafka, ZooKeeper, HDFS, Alluxio, a Spark cluster
-	@$(PY) -m springline.services jars $(JARS)
+	@$(VENV)/bin/springline server jars $(JARS)
 	@$(PYTEST) $(IN_PAIRS) tests/integration
 
 test-e2e: $(READY)  ## what the README starts, then Airflow's pages with Chromium; pictures of them go to var/e2e
-	@$(PY) -m springline.services chromium >/dev/null
-	@$(PY) -m springline.services jars kafka
+	@$(VENV)/bin/springline server chromium >/dev/null
+	@$(VENV)/bin/springline server jars kafka
 	@$(PYTEST) tests/recipes tests/e2e
 
 test-servers: $(READY)  ## test-integration and faults at once, so that nobody waits for the longest test of each
-	@$(PY) -m springline.services jars $(JARS)
+	@$(VENV)/bin/springline server jars $(JARS)
 	@$(PYTEST) $(IN_PAIRS) tests/faults tests/integration
 
 faults: $(READY)  ## the ones that kill processes, delete caches and fill disks, then compare with a run without faults
-	@$(PY) -m springline.services jars $(JARS)
+	@$(VENV)/bin/springline server jars $(JARS)
 	@$(PYTEST) $(IN_PAIRS) tests/faults
 
 fuzz: $(READY)  ## draw messages and expressions at random for minutes; EXAMPLES=100000: for longer
@@ -113,6 +113,6 @@ docs: $(READY)  ## write the generated parts of the documents: settings, command
 	@$(PY) -m docs
 
 pictures: $(READY)  ## draw the documents' pictures of Airflow's pages anew
-	@$(PY) -m springline.services chromium >/dev/null
+	@$(VENV)/bin/springline server chromium >/dev/null
 	@$(PYTEST) tests/e2e/test_pictures.py
 	@$(PY) -m docs.pictures

@@ -1,4 +1,4 @@
-"""Writes reference-commands.md: every command of every command line, from the code that declares it."""
+"""Writes reference-commands.md: every command, from the code that declares it."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ import typer
 
 from benchmarks.__main__ import NAMES
 from docs.marked import folded, table, told_columns
-from springline.persistence.cli import app as persistence
-from springline.services.__main__ import app as services
-from springline.spark_jobs.cli import app as spark_jobs
+from springline.cli import app
 
-_PROGRAMS = (
-    ("python -m springline.persistence", "Datasets", persistence),
-    ("python -m springline.spark_jobs", "Operations and streams", spark_jobs),
-    ("python -m springline.services", "Servers of this machine", services),
-)
 _INTRO = """\
 # Commands
 
-Every command line and what it takes. `--help` tells the same. An error that was foreseen is one line on stderr. The
-exit status is 0 when all is done, 1 when something failed or is left to do, 2 when the command was misused: an unknown
-name, a value that cannot be meant so, a setting that cannot be read.
+Every command and what it takes. `-h` and `--help` tell the same of each. An error that was foreseen is one line on
+stderr. The exit status:
+
+| status | meaning |
+|---|---|
+| 0 | the command is done |
+| 1 | something failed |
+| 2 | the command was misused: an unknown name, a value that cannot be meant so, a setting that cannot be read |
+| 3 | it is done, and what was asked about is not so: not through, lost, unproven, left in the queue, at risk |
 
 This page is written by `make docs`; edit the functions of the commands instead.
 """
@@ -40,11 +39,8 @@ date.
 
 def commands_page() -> str:
     """The whole page."""
-    parts = [_INTRO]
-    for program, title, app in _PROGRAMS:
-        command: Any = typer.main.get_command(app)
-        parts += [f"## {title}: `{program}`\n", f"{folded(command.help)}\n"]
-        parts += _sections(program, command)
+    command: Any = typer.main.get_command(app)
+    parts = [_INTRO, _options(command), *_sections("springline", command, "##")]
     rows = tuple((f"`{name}`", what) for name, what in sorted(NAMES.items()))
     told = (
         "`NAME`, and `--size quick` or `--size full`: measures, prints, and keeps the result in `benchmarks/results/`."
@@ -56,22 +52,28 @@ def commands_page() -> str:
     return "\n".join(parts)
 
 
-def _sections(called: str, group: Any) -> Iterator[str]:
+def _sections(called: str, group: Any, level: str) -> Iterator[str]:
     for name, command in group.commands.items():
         if not command.hidden:
-            yield _section(f"{called} {name}", command)
+            yield _section(f"{called} {name}", command, level)
             if hasattr(command, "commands"):
-                yield from _sections(f"{called} {name}", command)
+                yield from _sections(f"{called} {name}", command, f"{level}#")
 
 
-def _section(called: str, command: Any) -> str:
-    shown = [each for each in command.params if not each.hidden and each.name != "help"]
+def _section(called: str, command: Any, level: str) -> str:
+    shown = _shown(command)
     usage = " ".join([called, *(_placeholder(each) for each in shown if not _is_option(each))])
-    told = [f"### `{usage}`\n", f"{folded(command.help)}\n"]
-    if shown:
-        rows = tuple((f"`{_written(each)}`", _default(each), each.help or "") for each in shown)
-        told.append(f"{table(*told_columns(('given', 'default', 'what it is'), rows))}\n")
-    return "\n".join(told)
+    return "\n".join([f"{level} `{usage}`\n", f"{folded(command.help)}\n", _options(command)]).rstrip("\n") + "\n"
+
+
+def _options(command: Any) -> str:
+    """The table of what a command takes; empty where it takes nothing."""
+    rows = tuple((f"`{_written(each)}`", _default(each), each.help or "") for each in _shown(command))
+    return f"{table(*told_columns(('given', 'default', 'what it is'), rows))}\n" if rows else ""
+
+
+def _shown(command: Any) -> list[Any]:
+    return [each for each in command.params if not each.hidden and each.name != "help"]
 
 
 def _is_option(given: Any) -> bool:

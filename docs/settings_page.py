@@ -44,7 +44,7 @@ environment wins over a profile.
 
 ```sh
 make demo PROFILE=cluster
-SPRINGLINE_PROFILE=cluster python -m springline.persistence status
+SPRINGLINE_PROFILE=cluster springline dataset list
 ```
 
 A process reads its settings when it starts, so restart the servers (`make stop`, `make demo`) after a change.
@@ -52,7 +52,7 @@ Sizes may have a unit (`8GB`, `7.5GiB`; powers of 1000, with an i of 1024), list
 (`SPRINGLINE_WEIGHTS=-4,-2,1,0.1`), settings of another program are a JSON object
 (`SPRINGLINE_SPARK_CONF='{"spark.sql.shuffle.partitions": "8"}'`). A variable `SPRINGLINE_…` that is no setting is
 warned of, with the nearest name, when a process starts.
-`python -m springline.persistence settings` prints what is in force for the datasets.
+`springline config list` prints what is in force for the datasets.
 This page is written by `make docs`; edit the classes that it names instead.
 """
 

@@ -213,7 +213,7 @@ def _proof(platform: Platform, operation: Operation) -> str:
     """Whether an operation is going to be proven; names no dataset: it may be others' that are made again for it."""
     if operation.idempotence is not Idempotence.DECLARED:
         return ""
-    by_hand = f"`python -m springline.persistence prove {operation.name}` does it now."
+    by_hand = f"`springline operation prove {operation.name}` does it now."
     if not platform.prover.enabled:
         return f"Operations are not proven of themselves (SPRINGLINE_PROVE); {by_hand}"
     if any((plan.operation, plan.version) == (operation.name, operation.version) for plan in platform.prover.plan()):

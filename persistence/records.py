@@ -111,7 +111,7 @@ def key_of(connection: Connection, ref: Ref) -> int:
         select(generation.c.id).where(generation.c.path == ref.path, generation.c.generation == ref.generation)
     )
     if found is None:
-        raise UnknownDataset(f"{ref} is not in the catalog; `python -m springline.persistence status` lists what is")
+        raise UnknownDataset(f"{ref} is not in the catalog; `springline dataset list` lists what is")
     return int(found)
 
 

@@ -4,12 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import sys
-import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from springline.persistence.visible_text import visible
 
 _NAMES = (
     r"password|passwd|pwd|passphrase|secret(?:[\w.-]*key)?|token|delegation|credentials?"
@@ -46,15 +40,3 @@ _FILTER = WithoutSecrets()
 def watch_over(logger: str) -> None:
     """Let a logger of another library tell no secret from now on; a second call changes nothing."""
     logging.getLogger(logger).addFilter(_FILTER)
-
-
-@contextmanager
-def traceback_without_secrets(*foreseen: type[Exception]) -> Iterator[None]:
-    """An error that was not foreseen ends the process, as it would without this; its traceback has no secrets."""
-    try:
-        yield
-    except foreseen:
-        raise
-    except Exception:
-        sys.stderr.write(visible(redacted(traceback.format_exc())))
-        sys.exit(1)

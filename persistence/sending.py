@@ -221,7 +221,7 @@ class Sender:
         except FileExistsError as error:
             raise StorageUnavailable(
                 f"{final} is in the under-store already, and the catalog does not know it; was the catalog lost? "
-                "`python -m springline.persistence rebuild` fills an empty one again"
+                "`springline catalog rebuild` fills an empty one again"
             ) from error
         try:
             return self.claims.settle(lease, method=method, location=final, checksum=checksum, actual_seconds=seconds)

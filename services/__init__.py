@@ -1,1 +1,1 @@
-"""The real servers, started without containers: `python -m springline.services up spark-connect airflow`."""
+"""The real servers, started without containers: `springline up spark-connect airflow`."""

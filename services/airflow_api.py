@@ -61,7 +61,7 @@ class AirflowApi:
                 told = "\n".join(f"    {error['filename']}: {_last_line(error['stack_trace'])}" for error in errors)
                 raise AirflowRefused(
                     f"Airflow cannot import these DAG files:\n{told}\n"
-                    "The whole: python -m springline.services exec airflow airflow dags list-import-errors"
+                    "The whole: springline server exec airflow airflow dags list-import-errors"
                 )
             if time.monotonic() > until:
                 raise AirflowRefused(f"Airflow has not read the DAGs {', '.join(missing)} after {patience:.0f} s")

@@ -9,6 +9,8 @@ from springline.services.log_files import last_error, tail
 class ServiceError(Exception):
     """The root of this package's errors."""
 
+    exit_status = 1  # of a command that ends so: 1 something failed, 2 it was misused
+
 
 class PortTaken(ServiceError):
     """Somebody listens already where a server is to listen: the process `holder`, where that is known."""
@@ -60,3 +62,5 @@ class NoProgram(ServiceError):
 
 class UnknownServer(ServiceError):
     """A name that no server has."""
+
+    exit_status = 2

@@ -246,5 +246,5 @@ def _other_settings(server: Server, record: Record) -> str:
     asked = ", ".join(f"{setting}={port}" for setting, port in server.ports.items())
     return (
         f"{server.name} runs with {runs}, and is asked for with {asked}. "
-        f"End it first (python -m springline.services down {server.name}), or set {runs}."
+        f"End it first (springline down {server.name}), or set {runs}."
     )

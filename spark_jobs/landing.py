@@ -101,7 +101,7 @@ class Landing:
         if manifest is None:
             raise BadLanding(
                 f"{path}: it has no manifest, {_manifest_path(path).name}, which tells a whole file from a cut one; "
-                f"whoever sends the file writes it: `python -m springline.spark_jobs manifest {path}`. "
+                f"whoever sends the file writes it: `springline landing manifest {path}`. "
                 "An operation that is to take files without one says context.landing.unchecked(…)"
             )
         met = _manifest_of(path)
@@ -124,7 +124,7 @@ class Landing:
                 raise BadLanding(f"{each}: it leads out of the landing folder {self.folder}; land the file itself")
         if not path.is_file():
             raise BadLanding(
-                f"{path}: no such landing file; of a day of {YEAR}, `python -m springline.spark_jobs landing --days "
+                f"{path}: no such landing file; of a day of {YEAR}, `springline landing generate --days "
                 f"{path.parent.name}` makes the flights"
             )
         return path
@@ -232,7 +232,7 @@ def _read_manifest(path: Path) -> Manifest | None:
     except (ValueError, KeyError, TypeError) as error:
         raise BadLanding(
             f"{beside}: not a manifest ({error!r}); if the file is whole, "
-            f"`python -m springline.spark_jobs manifest {path}` writes one"
+            f"`springline landing manifest {path}` writes one"
         ) from error
 
 

@@ -28,7 +28,7 @@ def produce(
     if not isinstance(runner, SparkRunner):
         raise SparkJobsError(
             "this platform runs no operations: open it with a SparkRunner, or set"
-            " SPRINGLINE_RUNNER=spark_jobs.runner:make_runner"
+            " SPRINGLINE_RUNNER=springline.spark_jobs.runner:make_runner"
         )
     declared = runner.registry.get(name)
     call = runner.call(name, params)

@@ -124,7 +124,7 @@ class SparkSessions:
             if self._clock() >= deadline:
                 raise NoSpark(
                     f"no Spark Connect server answers at {address.host}:{address.port} ({problem}): start one with"
-                    " `python -m springline.services up spark-connect`, give another address with"
+                    " `springline up spark-connect`, give another address with"
                     " SPRINGLINE_SPARK_REMOTE, or unset it to run Spark in this process"
                 )
             self._sleep(_POLL_SECONDS)

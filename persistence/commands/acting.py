@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from springline.persistence.commands.arguments import Dry, Json, opened, size_of
+from springline.persistence.commands.arguments import NOT_SO, Dry, Json, opened, size_of
 from springline.persistence.errors import Misuse, PersistenceError, UnderStoreAway
 from springline.persistence.eviction import Victim
 from springline.persistence.monitoring.logs import about, start_logging
@@ -29,7 +29,7 @@ logger = logging.getLogger("springline.persister")
 
 def persist(
     forever: Annotated[bool, typer.Option(help="Go on when the queue is empty")] = False,
-    patience: Annotated[float, typer.Option(help="Seconds to go on trying when nothing can be sent")] = 60.0,
+    timeout: Annotated[float, typer.Option(help="Seconds to go on trying when nothing can be sent")] = 60.0,
     as_json: Json = False,
 ) -> None:
     """Work on the queue, low in priority, until it is empty; with --forever also prove operations when it is."""
@@ -50,7 +50,7 @@ def persist(
                 else:
                     logger.info("%s: %s in %s", outcome.ref, outcome.method, say_seconds(outcome.actual_seconds))
 
-        summary = platform.persister.drain(patience=float("inf") if forever else patience, told=tell)
+        summary = platform.persister.drain(patience=float("inf") if forever else timeout, told=tell)
         while forever:
             gauges.tell()
             if platform.prover.step() is None:
@@ -61,7 +61,7 @@ def persist(
         else:
             logger.info("%s persisted, %s left", summary.persisted, summary.left)
         if summary.left:
-            raise typer.Exit(1)
+            raise typer.Exit(NOT_SO)
 
 
 def recover(
@@ -108,7 +108,7 @@ def recover(
             if scan.away:
                 print(say_away(platform, scan.away), file=sys.stderr)
         if report.irrecoverable or report.failed or scan.unreached or scan.away:
-            raise typer.Exit(1)
+            raise typer.Exit(NOT_SO)
 
 
 def evict(
@@ -155,7 +155,7 @@ def evict(
                 reason = away or "they are neither persisted nor safe to make again"
                 print(f"{say_bytes(short)} more must stay: {reason}")
         if stays:
-            raise typer.Exit(1)
+            raise typer.Exit(NOT_SO)
 
 
 def _let_go(platform: Platform, victim: Victim, dry_run: bool) -> str:

@@ -19,7 +19,7 @@ from springline.persistence.terminal import console, print_json
 _JUDGES = {"persistence": "the DAG maintenance", "streams": "the DAG of each stream"}  # by the layer of the metric
 
 
-def alerts(as_json: Json = False) -> None:
+def list_alerts(as_json: Json = False) -> None:
     """Check the rules of alerts; list what stands, what is about to, and who has judged which rule when."""
     settings = MonitoringSettings()
     rules = read_rules(settings.rules, declared_metrics())

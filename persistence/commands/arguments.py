@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from springline.persistence.errors import NeverWritten
 from springline.persistence.platform import Platform, open_platform
-from springline.persistence.redacting import redacted
-from springline.persistence.terminal import print
 from springline.persistence.wording import parse_bytes, say_near
 
+NOT_SO = 3  # exit status: the command is done, and what was asked about is not so
 _NEIGHBOURS = 1000  # datasets among which the one is looked for that was meant
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON")]
@@ -28,12 +26,6 @@ def size_of(text: str) -> int:
         return int(str(parse_bytes(text)))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-
-
-def refuse(prefix: str, error: Exception) -> NoReturn:
-    """End a command with an error that was foreseen: one line, and 2 if the command was misused, else 1."""
-    print(f"{prefix}: {redacted(str(error))}", file=sys.stderr)
-    raise SystemExit(2 if isinstance(error, ValueError) else getattr(error, "exit_status", 1)) from None
 
 
 @contextmanager
@@ -52,4 +44,4 @@ def _hint(platform: Platform, path: str) -> str:
     beside = path.rpartition("/")[0]
     neighbours = platform.catalog.find(prefix=f"{beside}/" if beside else "", limit=_NEIGHBOURS)
     near = say_near(path, {dataset.ref.path for dataset in neighbours})
-    return f"; did you mean {near}?" if near else "; `status` lists what was written"
+    return f"; did you mean {near}?" if near else "; `springline dataset list` lists what was written"

@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from springline.persistence import planning
-from springline.persistence.commands.arguments import Json, opened
+from springline.persistence.commands.arguments import NOT_SO, Json, opened
 from springline.persistence.errors import Misuse
 from springline.persistence.explain import explain as explained
 from springline.persistence.model import Ref
@@ -34,7 +34,7 @@ from springline.persistence.wording import counted, parse_bytes, say_bytes, say_
 _MOST_ROWS = 1000
 
 
-def status(
+def list_datasets(
     prefix: Annotated[str, typer.Argument(help="Only paths that begin so")] = "",
     all_: Annotated[bool, typer.Option("--all", help="Superseded, retired and abandoned generations too")] = False,
     as_json: Json = False,
@@ -87,35 +87,40 @@ def explain(
             out.print(f"  +{moment.at - start:8.2f} s  {say_event(moment.event)}{why}", markup=False)
 
 
-def at_risk(
+def risk(
     history: Annotated[bool, typer.Option("--history", help="Find the worst moment so far")] = False,
     as_json: Json = False,
 ) -> None:
-    """Say what a loss of the whole cache now would cost; while the under-store is away, its copies do not count."""
+    """Say what a loss of the whole cache would cost now.
+
+    While the under-store is away, its copies do not count. Exit status 3: something would be gone for good.
+    """
     with opened() as platform:
         away = platform.watch.why_away()
         lineage = platform.catalog.lineage_of_cache(away=bool(away))
-        risk = risk_of(lineage, platform.catalog.costs(lineage))
+        now = risk_of(lineage, platform.catalog.costs(lineage))
         found = worst_moment(platform) if history else None
         if as_json:
             print_json(
                 {
-                    "now": risk_row(risk),
+                    "now": risk_row(now),
                     "worst": {"at": found[0], **risk_row(found[1])} if found else None,
                     "under_store_away": away,
                     "believed": asdict(platform.catalog.belief()) if away else None,
                 }
             )
-            return
-        out = console()
-        if away:
-            out.print(say_away(platform, away), style="red", markup=False)
-        out.print(f"If the cache were lost now: {say_risk(risk)}")
-        if found:
-            out.print(f"At the worst moment so far: {say_risk(found[1])}")
+        else:
+            out = console()
+            if away:
+                out.print(say_away(platform, away), style="red", markup=False)
+            out.print(f"If the cache were lost now: {say_risk(now)}")
+            if found:
+                out.print(f"At the worst moment so far: {say_risk(found[1])}")
+        if now.irrecoverable:
+            raise typer.Exit(NOT_SO)
 
 
-def plan(
+def list_queue(
     what_if: Annotated[
         list[str], typer.Option(help="policy=NAME, bandwidth=BYTES_A_SECOND or cache=lost; may be repeated")
     ] = [],  # noqa: B006  (typer reads the default once)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from springline.persistence.commands.arguments import Dry, Json, opened
+from springline.persistence.commands.arguments import NOT_SO, Dry, Json, opened
 from springline.persistence.errors import Misuse
 from springline.persistence.platform import Platform
 from springline.persistence.proof import Bounds, ProofPlan
@@ -40,7 +40,7 @@ def prove(
             for told in map(_say, plans) if dry_run else (proof.words for proof in done):
                 print(told)
     if any(proof.verdict is not Verdict.PROVEN for proof in done):
-        raise typer.Exit(1)
+        raise typer.Exit(NOT_SO)
 
 
 def _chosen(platform: Platform, names: Collection[str]) -> list[ProofPlan]:

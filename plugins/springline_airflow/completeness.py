@@ -189,7 +189,7 @@ class CompletenessOperator(BaseOperator):
             more = f", and {count - len(shown):,} more" if count > len(shown) else ""
             raise AirflowFailException(
                 f"{self.job}: {count:,} records up to {_said(awaited.end)} were lost: {', '.join(shown)}{more}; "
-                f"python -m springline.spark_jobs tracking failed {self.job} shows them"
+                f"springline stream dead-letters {self.job} shows them"
             )
 
 

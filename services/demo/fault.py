@@ -18,7 +18,7 @@ from springline.services.demo import streams
 from springline.services.demo.harm import group_of, lose, wipe
 from springline.services.demo.healing import Damage, Healing, healing_table
 from springline.services.demo.progress import RunProgress
-from springline.services.demo.terminal import main, say
+from springline.services.demo.terminal import say
 from springline.services.demo.waiting import comes_true
 from springline.services.demo.workflow import (
     DAG_ID,
@@ -73,7 +73,7 @@ def run(console: Console) -> None:
         f"  who made it again      {address}/dags/{MAINTENANCE}\n"
         f"  the restarted stream   {address}/plugin/springline-streams\n"
         f"  who restarted it       {address}/dags/{streams.dag_of(streams.WORDS)}\n"
-        f"What happened to one:    .venv/bin/python -m springline.persistence explain {FILES}{DAY}/clean",
+        f"What happened to one:    .venv/bin/springline dataset explain {FILES}{DAY}/clean",
         highlight=False,
     )
 
@@ -176,7 +176,3 @@ def _strike(
 
 def _look() -> Seen:
     return look(streams.WORDS, StreamSettings().folder(streams.WORDS), time.time())
-
-
-if __name__ == "__main__":
-    main(run)

@@ -27,7 +27,7 @@ def group_of(seen: Seen) -> int:
         raise ServiceError(
             f"the application of the stream {seen.job}, process {seen.pid}, has ended: {again}"
         ) from error
-    if command[-3:] != ["streams", "run", seen.job]:
+    if command[-3:] != ["stream", "run", seen.job]:
         raise ServiceError(f"process {seen.pid} is not the application of {seen.job} but {' '.join(command)[:200]}")
     if group != seen.pid:
         raise ServiceError(f"the application of {seen.job} shares the process group {group} with others: {again}")

@@ -212,7 +212,7 @@ def await_states(platform: Platform, console: Console, patience: float = 90) -> 
     if left := missing():
         console.print(f"  states of {', '.join(left)} are still to be saved …", highlight=False)
     if not comes_true(lambda: not missing(), patience) and (left := missing()):
-        console.print(f"  no state of {', '.join(left)} was saved yet: see `python -m springline.spark_jobs streams`")
+        console.print(f"  no state of {', '.join(left)} was saved yet: see `springline stream list`")
 
 
 def rows_of(seen: Seen) -> int:

@@ -77,7 +77,7 @@ def run_days(
                 raise ServiceError(
                     f"no task of {DAG_ID} has changed its state for {say_seconds(patience)}; runs: "
                     f"{', '.join(f'{run_id} is {state}' for run_id, state in sorted(runs.items())) or 'none'}. "
-                    "`python -m springline.services logs airflow` tells what its parts are at"
+                    "`springline logs airflow` tells what its parts are at"
                 )
             time.sleep(1)
     if "failed" in runs.values():
@@ -114,7 +114,7 @@ def await_queue(platform: Platform, console: Console, check: Callable[[], None],
     if not comes_true(empty, patience, lambda: depth):
         raise ServiceError(
             f"{depth} datasets still want persisting, and none was persisted for {say_seconds(patience)}:"
-            " `python -m springline.persistence status` tells which; the persister's log is in Airflow"
+            " `springline dataset list` tells which; the persister's log is in Airflow"
         )
     console.print("  the queue is empty", highlight=False)
 

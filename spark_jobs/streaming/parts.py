@@ -121,5 +121,5 @@ def check_sizes(job: Job, units: int, log: Log) -> None:
         if (there := len(log.extents(topic))) != declared[topic]:
             raise BadJob(
                 f"job {job.name!r}: {setting} was {there} when it first ran, and is {declared[topic]} now; write "
-                f"{there} again, or let the job begin anew: `{COMMAND} forget {job.name}`"
+                f"{there} again, or let the job begin anew: `{COMMAND} reset {job.name}`"
             )

@@ -16,10 +16,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from springline.cli import main
 from springline.persistence.errors import OperationFailed
 from springline.persistence.model import Call, Origin, Phase, Strategy
 from springline.persistence.platform import Platform
-from springline.spark_jobs.cli import main
 from springline.spark_jobs.errors import BadLanding, FaultyOperation, NoSpark, QualityStop, SparkJobsError
 from springline.spark_jobs.landing import land, write_manifest
 from springline.spark_jobs.operations import Context, Registry
@@ -240,8 +240,8 @@ def environment(monkeypatch: pytest.MonkeyPatch, job_settings: JobSettings, tmp_
 
 
 def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """Run `python -m springline.spark_jobs` in this process; the exit code."""
-    monkeypatch.setattr(sys, "argv", ["spark_jobs", *arguments])
+    """Run `springline` in this process; the exit code."""
+    monkeypatch.setattr(sys, "argv", ["springline", *arguments])
     with pytest.raises(SystemExit) as ended:
         main()
     return int(ended.value.code or 0)
@@ -252,7 +252,7 @@ def test_the_command_line_lands_a_day_and_runs_operations(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """Each by name, in the order given; --json gives what was made."""
-    assert command(monkeypatch, "landing", "--days", SNOW) == 0
+    assert command(monkeypatch, "landing", "generate", "--days", SNOW) == 0
     assert "flights.csv: " in capsys.readouterr().out
     land([date.fromisoformat(EMPTY)], tmp_path / "home" / "landing")
     assert command(monkeypatch, "run", "etl.load_flights", "etl.parse", "--ds", EMPTY, "--json") == 0
@@ -268,7 +268,7 @@ def test_the_command_line_lands_a_day_and_runs_operations(
     ("arguments", "words", "status"),
     [
         (("run", "etl.parse", "--ds", EMPTY), "load_flights", 2),
-        (("run", "etl.load_flights", "--ds", EMPTY), "python -m springline.spark_jobs landing", 1),
+        (("run", "etl.load_flights", "--ds", EMPTY), "springline landing generate", 1),
         (("run", "etl.laod", "--ds", EMPTY), "no operation is called 'etl.laod'", 2),
         (("run", "--ds", EMPTY), "name the operations to run, or give --all", 2),
         (("run", "etl.parse", "--ds", "2013-3-2"), "'2013-3-2' is no day: write it as 2013-01-05", 2),
@@ -292,13 +292,13 @@ def test_a_mistake_on_the_command_line_is_one_line(
 def test_operations_of_one_s_own_are_listed_with_the_workflow_s(tmp_path: Path) -> None:
     """A module named in SPRINGLINE_OPERATIONS registers them; they may read what the workflow makes."""
     (tmp_path / "my_pipeline.py").write_text(
-        "from spark_jobs.operations import operation\n"
+        "from springline.spark_jobs.operations import operation\n"
         "@operation('mine.count', sources={'accepted': 'etl/{ds}/accepted'}, output='mine/{ds}/count')\n"
         "def count(context, accepted):\n    '''Counts.'''\n    return accepted.groupBy().count()\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "SPRINGLINE_OPERATIONS": "my_pipeline"}
     done = subprocess.run(
-        [sys.executable, "-m", "springline.spark_jobs", "operations", "--json"],
+        [sys.executable, "-m", "springline", "operation", "list", "--json"],
         env=environment,
         capture_output=True,
         check=True,
@@ -323,7 +323,7 @@ def test_a_master_url_by_setting_alone_gives_the_same(
         [
             sys.executable,
             "-m",
-            "springline.spark_jobs",
+            "springline",
             "run",
             *(f"etl.{name}" for name in names),
             "--ds",

@@ -88,7 +88,9 @@ def udfs(context):
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
     """The registry of a module of one's own, loaded by its name in a folder of one's own."""
     (tmp_path / "own_lib.py").write_text("def plus_one(x):\n    return x + 1\n")
-    (tmp_path / "own_registry.py").write_text("from spark_jobs.operations import Registry\n\nREGISTRY = Registry()\n")
+    (tmp_path / "own_registry.py").write_text(
+        "from springline.spark_jobs.operations import Registry\n\nREGISTRY = Registry()\n"
+    )
     (tmp_path / "own_udfs.py").write_text(OF_ONES_OWN)
     monkeypatch.syspath_prepend(tmp_path)
     load_operations(["own_udfs"])

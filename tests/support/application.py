@@ -75,7 +75,7 @@ class Application:
 
     def run(self, command: str, *arguments: str) -> str:
         """What a command about the job prints."""
-        words = [sys.executable, "-m", "springline.spark_jobs", *command.split(), self.name, *arguments]
+        words = [sys.executable, "-m", "springline", "stream", *command.split(), self.name, *arguments]
         done = subprocess.run(words, env=self._environment, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -15,7 +15,7 @@ from springline.persistence.profile import project_folder
 from springline.spark_jobs.landing import write_manifest
 
 _DAG, _OPERATIONS, _SALES = "dags/coffee_daily.py", "coffee.py", "landing/2026-03-02/sales.csv"
-_EXEC = "python -m springline.services exec airflow "
+_EXEC = "springline server exec airflow "
 
 
 @dataclass(frozen=True)
@@ -48,5 +48,5 @@ def coffee_bar(folder: Path) -> CoffeeBar:
     known = {"PWD": str(folder), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     pairs = (Template(each).substitute(known).partition("=") for each in shlex.split(exported))
     commands = tuple(tuple(shlex.split(line.removeprefix(_EXEC))) for line in lines if line.startswith(_EXEC))
-    assert commands and "python -m springline.services up spark-connect airflow" in lines
+    assert commands and "springline up spark-connect airflow" in lines
     return CoffeeBar({name: value for name, _, value in pairs}, commands, shown[_SALES])

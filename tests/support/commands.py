@@ -1,20 +1,28 @@
-"""Command lines as tests call them."""
+"""The command line as tests call it, in this process."""
 
 from __future__ import annotations
 
-import typer
-from typer.testing import CliRunner
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+from springline.cli import app
 
 
-def printed(app: typer.Typer, *arguments: str, code: int = 0) -> str:
+def invoke(*words: str, **more: Any) -> Result:
+    """What came of `springline` with these words; `more` is what the runner of commands takes, such as `input`."""
+    return CliRunner().invoke(app, list(words), prog_name="springline", **more)
+
+
+def printed(*words: str, code: int = 0) -> str:
     """What a command prints; it is to end with this exit status."""
-    done = CliRunner().invoke(app, list(arguments))
+    done = invoke(*words)
     assert done.exit_code == code, done.output
     return done.output
 
 
-def failed(app: typer.Typer, *arguments: str) -> BaseException:
+def failed(*words: str) -> BaseException:
     """What a command raises."""
-    done = CliRunner().invoke(app, list(arguments))
+    done = invoke(*words)
     assert done.exception is not None and not isinstance(done.exception, SystemExit), done.output
     return done.exception

@@ -1,46 +1,80 @@
-"""What all command lines of the project have in common."""
+"""What all commands have in common."""
 
 from __future__ import annotations
 
-import re
-from importlib import import_module
-from pathlib import Path
+import json
+import subprocess
+import sys
+from typing import Any
 
 import pytest
-import typer
 
-ROOT = Path(__file__).resolve().parents[2]
-APPS = re.compile(r"^(\w+) = typer\.Typer\(", re.MULTILINE)
+from springline.cli import COMMANDS, every_command
+from springline.late_commands import Branch, Late
+from tests.support.commands import invoke
 
-
-def found_apps() -> list[tuple[str, str]]:
-    """The module and the name of every Typer of the packages."""
-    folders = {
-        **{name: f"springline.{name}" for name in ("persistence", "spark_jobs", "services")},
-        "plugins/springline_airflow": "springline.airflow", "benchmarks": "benchmarks", "docs": "docs",
-    }  # fmt: skip
-    return [
-        (".".join([package, *file.relative_to(ROOT / folder).with_suffix("").parts]), name)
-        for folder, package in folders.items()
-        for file in sorted((ROOT / folder).rglob("*.py"))
-        for name in APPS.findall(file.read_text())
-    ]
+ALL = list(every_command())
 
 
-def test_the_command_lines_are_found() -> None:
-    """Those of datasets, of jobs and of servers at least."""
-    modules = {module for module, _ in found_apps()}
-    assert {
-        "springline.persistence.cli",
-        "springline.spark_jobs.cli",
-        "springline.spark_jobs.streaming.cli",
-        "springline.services.__main__",
-    } <= modules
+@pytest.mark.parametrize(("words", "command"), ALL, ids=[" ".join(words) for words, _ in ALL])
+def test_a_command_can_be_imported_and_tells_what_it_does(words: tuple[str, ...], command: Late) -> None:
+    """With -h and --help; the first line is the one in the list, which is read without an import."""
+    told = invoke(*words, "-h")
+    assert told.exit_code == 0 and told.output == invoke(*words, "--help").output
+    assert " ".join(command.summary().split()) in " ".join(told.output.split())
+    assert {"--install-completion", "--show-completion"}.isdisjoint(told.output.split())
 
 
-@pytest.mark.parametrize(("module", "name"), found_apps())
-def test_a_command_line_does_not_write_into_files_of_the_shell(module: str, name: str) -> None:
-    """Typer's `--install-completion` would add a line to ~/.bashrc that no shell can read: `python -m …` is no name."""
-    app: typer.Typer = getattr(import_module(module), name)
-    options = {option for each in typer.main.get_command(app).params for option in each.opts}
-    assert not {"--install-completion", "--show-completion"} & options
+def test_the_help_imports_no_command() -> None:
+    """It is there at once: within 0.3 CPU seconds on a quiet machine, of which numpy alone would take half."""
+    script = """
+import json, resource, sys
+from contextlib import suppress
+from springline.cli import app
+with suppress(SystemExit):
+    app(["--help"])
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(json.dumps([used.ru_utime + used.ru_stime, sorted({name.partition(".")[0] for name in sys.modules})]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    seconds, modules = json.loads(done.stdout.splitlines()[-1])
+    assert not {"numpy", "sqlalchemy", "pyarrow", "numba", "pyspark", "airflow", "pydantic"} & set(modules)
+    assert seconds < 1.0  # twice and more what it takes beside other tests
+
+
+def test_a_misspelt_command_is_told_with_what_was_meant() -> None:
+    """At each noun."""
+    assert "Did you mean 'stream'?" in invoke("straem").output
+    told = invoke("stream", "savepiont")
+    assert told.exit_code == 2 and "Did you mean 'savepoint'" in told.output
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands(shell: str) -> None:
+    """By a script that the user sources; nothing is written into the shell's files."""
+    told = invoke("completion", shell)
+    assert told.exit_code == 0 and "_SPRINGLINE_COMPLETE" in told.output
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    """One, in one place."""
+    from importlib.metadata import version
+
+    assert invoke("--version").output == f"springline {version('springline')}\n"
+
+
+def test_the_home_and_the_profile_can_be_chosen_for_one_command(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by their variables."""
+    monkeypatch.setenv("SPRINGLINE_HOME", "")
+    monkeypatch.setenv("SPRINGLINE_PROFILE", "")
+    assert f"SPRINGLINE_HOME={tmp_path}" in invoke("--home", str(tmp_path), "config", "list").output
+    told = invoke("--profile", "nosuch", "config", "list")
+    assert "SPRINGLINE_PROFILE='nosuch': no file" in str(told.exception)
+
+
+def test_every_group_says_what_it_is_about() -> None:
+    """And nothing happens without a verb."""
+    for name, entry in COMMANDS.items():
+        if isinstance(entry, Branch):
+            told = invoke(name)
+            assert "Commands:" in told.output and entry.summary()[:40] in " ".join(told.output.split())

@@ -11,7 +11,6 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 import requests
-from typer.testing import CliRunner
 
 from springline.persistence import sidecar
 from springline.persistence.backends.alluxio import AlluxioBackend
@@ -21,7 +20,6 @@ from springline.persistence.backends.hdfs_bytes import HdfsBytes
 from springline.persistence.backends.local import LocalBackend
 from springline.persistence.backends.spec import Backend
 from springline.persistence.backends.webhdfs import WebHdfs
-from springline.persistence.cli import app
 from springline.persistence.errors import InvalidPath, PersistenceError, UnknownDataset
 from springline.persistence.explain import find
 from springline.persistence.model import Origin, Ref, Strategy, checked_path
@@ -38,6 +36,7 @@ from springline.spark_jobs.streaming.windows.errors import BadQuery, BadStream
 from springline.spark_jobs.streaming.windows.registry import Registry
 from springline.spark_jobs.streaming.windows.stream import Field, Stream
 from springline.spark_jobs.templates import fill
+from tests.support.commands import invoke
 from tests.support.lines import make
 
 OUTSIDE = [
@@ -130,7 +129,7 @@ def test_a_command_names_what_is_wrong_with_a_path(
     """Or that there is no such dataset; no other error, and nothing is changed."""
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
-    done = CliRunner().invoke(app, [command, "--", path])
+    done = invoke("dataset", command, "--", path)
     assert isinstance(done.exception, InvalidPath | UnknownDataset), done.output
 
 

@@ -13,16 +13,15 @@ from pathlib import Path
 import pytest
 from rich.table import Table
 from rich.text import Text
-from typer.testing import CliRunner
 
-from springline.persistence.cli import app
+from springline import cli
 from springline.persistence.model import Strategy
 from springline.persistence.monitoring.logs import JsonLines, TextLines
 from springline.persistence.platform import Platform
-from springline.persistence.redacting import traceback_without_secrets
 from springline.persistence.terminal import Terminal, console, print_json
 from springline.persistence.terminal import print as shown
 from springline.persistence.visible_text import visible
+from tests.support.commands import invoke
 from tests.support.lines import make
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,10 +85,15 @@ def test_a_line_of_a_log_steers_no_terminal(form: logging.Formatter) -> None:
     assert all(letter.isprintable() or letter == "\n" for letter in told)
 
 
-def test_a_traceback_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_traceback_steers_no_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Of an error that nobody foresaw."""
-    with pytest.raises(SystemExit), traceback_without_secrets():
+
+    def broken(**_: object) -> None:
         raise RuntimeError(STEERING)
+
+    monkeypatch.setattr(cli, "app", broken)
+    with pytest.raises(SystemExit):
+        cli.main()
     assert SPELLED in (told := capsys.readouterr().err)
     assert all(letter.isprintable() or letter == "\n" for letter in told)
 
@@ -100,8 +104,8 @@ def test_explain_spells_out_an_error_of_a_store(platform: Platform, monkeypatch:
     platform.catalog.amend(made.ref, event="failed", why=f"the store said: {STEERING}", error=STEERING)
     monkeypatch.setenv("SPRINGLINE_HOME", str(platform.settings.home))
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", platform.settings.cache_uri)
-    for asked in (["explain", "etl/a"], ["explain", "etl/a", "--json"], ["status", "--json"]):
-        done = CliRunner().invoke(app, asked)
+    for asked in (["explain", "etl/a"], ["explain", "etl/a", "--json"], ["list", "--json"]):
+        done = invoke("dataset", *asked)
         assert done.exit_code == 0, done.output
         assert all(letter.isprintable() or letter == "\n" for letter in done.output), asked
 

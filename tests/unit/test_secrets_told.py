@@ -15,7 +15,7 @@ import pytest
 import requests
 import urllib3
 
-from springline.persistence import cli as persistence_cli
+from springline import cli
 from springline.persistence.backends.webhdfs import WebHdfs
 from springline.persistence.database import open_database
 from springline.persistence.errors import PersistenceError, StorageUnavailable
@@ -23,17 +23,15 @@ from springline.persistence.model import Strategy
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.platform import Platform
 from springline.persistence.profile import ProfiledSettings
-from springline.persistence.redacting import redacted, traceback_without_secrets
+from springline.persistence.redacting import redacted
 from springline.persistence.settings import Settings
-from springline.services import __main__ as services_cli
 from springline.services.errors import ServiceError
 from springline.services.jars import Jars
 from springline.services.java import Java
 from springline.services.known import SERVERS, make_servers
 from springline.services.ports import free_ports, holder, told
 from springline.services.settings import ServiceSettings
-from springline.spark_jobs import cli as jobs_cli
-from springline.spark_jobs.errors import NoSpark
+from springline.spark_jobs.errors import NoSpark, SparkJobsError
 from springline.spark_jobs.session import Address
 from springline.spark_jobs.settings import JobSettings
 from springline.spark_jobs.streaming.errors import LogUnavailable
@@ -214,13 +212,10 @@ def test_the_tokens_among_the_settings_are_not_shown() -> None:
 # ---- what ends a command
 
 
-@pytest.mark.parametrize(
-    ("module", "foreseen"),
-    [(persistence_cli, PersistenceError), (jobs_cli, PersistenceError), (services_cli, ServiceError)],
-)
+@pytest.mark.parametrize("foreseen", [PersistenceError, SparkJobsError, ServiceError, ValueError])
 @pytest.mark.parametrize("unforeseen", [False, True])
 def test_what_ends_a_command_is_told_without_secrets(
-    module: Any, foreseen: type[Exception], unforeseen: bool, monkeypatch: pytest.MonkeyPatch,
+    foreseen: type[Exception], unforeseen: bool, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     """In a line where it was foreseen, else in a traceback."""
@@ -228,20 +223,13 @@ def test_what_ends_a_command_is_told_without_secrets(
     def broken(**_: Any) -> None:
         raise (RuntimeError if unforeseen else foreseen)("postgresql://ann:hunter2@db is away; token=hunter2")
 
-    monkeypatch.setattr(module, "app", broken)
+    monkeypatch.setattr(cli, "app", broken)
     with pytest.raises(SystemExit) as ended:
-        module.main()
+        cli.main()
     told = capsys.readouterr()
     assert ended.value.code and SECRET not in told.out + told.err
     assert "postgresql://ann:***@db is away" in told.err
     assert ("Traceback" in told.err) is unforeseen
-
-
-def test_only_what_was_not_foreseen_is_told_as_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
-    """The other goes on to whoever foresaw it."""
-    with pytest.raises(KeyError), traceback_without_secrets(KeyError):
-        raise KeyError
-    assert capsys.readouterr().err == ""
 
 
 # ---- what is kept

@@ -17,6 +17,7 @@ from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON")]
+Watch = Annotated[bool, typer.Option("--watch", help="Follow until Ctrl-C, which ends nothing but this")]
 JobName = Annotated[str, typer.Argument(help="A job of streams.toml")]
 
 

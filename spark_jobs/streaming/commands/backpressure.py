@@ -18,10 +18,7 @@ from springline.spark_jobs.streaming.commands.arguments import JobName, Json, jo
 from springline.spark_jobs.streaming.commands.tables import plain_table
 from springline.spark_jobs.streaming.running.watching import look
 
-app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 
-
-@app.command()
 def show(job: JobName, as_json: Json = False) -> None:
     """Show each stage's queue, what it may admit and what it can do, and who throttles whom, since when, and why."""
     declared, folder = job_named(job)
@@ -41,8 +38,7 @@ def show(job: JobName, as_json: Json = False) -> None:
             out.print(_throttle(each), highlight=False)
 
 
-@app.command("set")
-def set_(
+def set_mode(
     job: JobName,
     mode: Annotated[Mode, typer.Argument(help="How admission is decided")],
     control: Annotated[Control | None, typer.Option(help="How signals travel; none: as now")] = None,

@@ -19,7 +19,7 @@ Size = Annotated[int, typer.Option(min=1, help="Rows in a message")]
 Units = Annotated[int, typer.Option(min=1, help="Units of the topic, where it is made now")]
 
 
-def feed(
+def generate(
     source: Annotated[
         Source,
         typer.Argument(help="flights: those of 2013; drawn at random: flows, net-flow rows; lines; orders, items"),
@@ -32,7 +32,7 @@ def feed(
         float, typer.Option(help="Flights: seconds of 2013 a second. Others: rows a second. 0: at once")
     ] = 0,
 ) -> None:
-    """Send rows to a topic."""
+    """Send rows to a topic, to try things on."""
     _send(topic or source.value, units, messages_of(source, rows=rows, size=size, speed=speed))
 
 

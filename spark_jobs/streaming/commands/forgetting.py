@@ -14,13 +14,12 @@ from springline.persistence.settings import Settings
 from springline.persistence.terminal import print
 from springline.spark_jobs.streaming.commands.arguments import JobName, job_named, opened_log
 from springline.spark_jobs.streaming.errors import AlreadyRuns, StreamError
-from springline.spark_jobs.streaming.forgetting import forget as forget_all
-from springline.spark_jobs.streaming.forgetting import kept_by, readers_of
+from springline.spark_jobs.streaming.forgetting import forget, kept_by, readers_of
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.settings import StreamSettings
 
 
-def forget(
+def reset(
     job: JobName,
     queries: Annotated[
         bool, typer.Option("--queries", help="Its queries too: it begins with those of its declaration")
@@ -31,7 +30,7 @@ def forget(
     settings = StreamSettings()
     declared, folder = job_named(job)
     if folder.runs() or folder.coming() is not None:
-        raise AlreadyRuns(f"{job}: it runs; stop it first: python -m springline.spark_jobs streams stop {job}")
+        raise AlreadyRuns(f"{job}: it runs; stop it first: springline stream stop {job}")
     with (
         closing(open_platform(Settings(), runner=NoRunner(), who="command line")) as platform,
         opened_log() as log,
@@ -42,10 +41,10 @@ def forget(
             return
         print(f"{job} keeps:", *lines, sep="\n  ")
         for reader in readers_of(kept.topics, iter(read_jobs(settings.declarations).values())):
-            print(f"The job {reader} reads what {job} tells: forget it too, or rewind it")
+            print(f"The job {reader} reads what {job} tells: reset it too, or rewind it")
         _confirm(job, yes)
         with folder.held():
-            forget_all(kept_by(declared, folder, settings, platform, log, queries=queries), platform, log)
+            forget(kept_by(declared, folder, settings, platform, log, queries=queries), platform, log)
     print(f"{job}: all this is deleted; it begins anew when it is started")
 
 

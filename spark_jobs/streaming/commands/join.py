@@ -18,12 +18,10 @@ from springline.spark_jobs.streaming.jobs import as_join
 from springline.spark_jobs.streaming.join.job import JoinJob
 from springline.spark_jobs.streaming.join.steering import explanation_of, want_units
 
-app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 _REASONS = 3
 _SHOWN = 10  # lines of a table
 
 
-@app.command()
 def explain(job: JobName, as_json: Json = False) -> None:
     """Tell loads, heavy keys, the routing table, what is under way, and what would be done now, and why."""
     _, folder = _named(job)
@@ -56,12 +54,11 @@ def _some(reasons: Sequence[str]) -> str:
     return "; ".join(reasons[:_REASONS]) + (f"; and {more} more" if more > 0 else "")
 
 
-@app.command()
-def units(job: JobName, wanted: Annotated[int, typer.Argument(min=1, help="How many there are to be")]) -> None:
+def rescale(job: JobName, wanted: Annotated[int, typer.Argument(min=1, help="How many there are to be")]) -> None:
     """Go on with another number of units, while the job runs or not; nothing stops for that."""
     declared, folder = _named(job)
     want_units(folder, wanted, declared.room)
-    print(f"{job}: {wanted} units are wanted; `join explain {job}` tells how far it is")
+    print(f"{job}: {wanted} units are wanted; `springline stream explain {job}` tells how far it is")
 
 
 def _named(name: str) -> tuple[JoinJob, JobFolder]:

@@ -13,10 +13,10 @@ from springline.persistence.terminal import console
 _REFRESH_SECONDS = 1.0
 
 
-def show_live(table: Callable[[], Table], once: bool) -> None:
+def show_live(table: Callable[[], Table], watch: bool) -> None:
     """Print a table, and again every second until Ctrl-C; only once where asked to, or where nobody watches."""
     out = console()
-    if once or not out.is_terminal:
+    if not watch or not out.is_terminal:
         out.print(table())
         return
     with Live(table(), console=out, screen=False) as live:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from springline.persistence.terminal import print
-from springline.spark_jobs.streaming.asking import ask as answer_to
+from springline.spark_jobs.streaming.asking import ask
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, windows_job_named
 from springline.spark_jobs.streaming.commands.tables import print_answer, print_rows
 from springline.spark_jobs.streaming.settings import StreamSettings
@@ -38,7 +38,7 @@ def register(job: JobName, name: QueryName, sql: Sql) -> None:
     _change(job, lambda registry: registry.register(name, sql), f"{name} is registered")
 
 
-def change(job: JobName, name: QueryName, sql: Sql) -> None:
+def alter(job: JobName, name: QueryName, sql: Sql) -> None:
     """Give a query another text."""
     _change(job, lambda registry: registry.change(name, sql), f"{name} is changed")
 
@@ -48,7 +48,7 @@ def cancel(job: JobName, name: QueryName) -> None:
     _change(job, lambda registry: registry.cancel(name), f"{name} is cancelled")
 
 
-def ask(
+def query(
     job: JobName,
     sql: Annotated[str, typer.Argument(help="SELECT … GROUP BY …; none: list what can be asked")] = "",
     as_json: Json = False,
@@ -58,7 +58,7 @@ def ask(
     declared, folder = windows_job_named(job)
     registry = folder.registry() or declared.registry()
     if sql:
-        print_answer(answer_to(declared, registry, settings.state_folder, sql).rows, as_json)
+        print_answer(ask(declared, registry, settings.state_folder, sql).rows, as_json)
         return
     askable = AdHoc(registry).askable()
     if as_json:

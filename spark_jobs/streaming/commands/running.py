@@ -47,18 +47,18 @@ def run(
 
 def start(
     job: JobName,
-    patience: Annotated[float, typer.Option(help="Seconds to wait while nothing gets on, until it runs")] = 120.0,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait while nothing gets on, until it runs")] = 120.0,
 ) -> None:
     """Start a job's application in the background, without a DAG; returns when every stage has ended a round."""
     _, folder = job_named(job)
     require_answer(StreamSettings().cluster)
-    seen = start_and_wait(job, folder, patience, lambda line: print(line, file=sys.stderr, flush=True), launch)
+    seen = start_and_wait(job, folder, timeout, lambda line: print(line, file=sys.stderr, flush=True), launch)
     print(f"{job}: running, process {seen.pid}")
 
 
 def stop(
     jobs: Annotated[list[str] | None, typer.Argument(help="Jobs; none: all")] = None,
-    patience: Annotated[float, typer.Option(help="Seconds to wait until all have ended")] = 60.0,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait until all have ended")] = 60.0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing of jobs that do not run")] = False,
     kill: Annotated[bool, typer.Option("--kill", help="End by force those that have not ended by then")] = False,
 ) -> None:
@@ -66,14 +66,14 @@ def stop(
     settings = StreamSettings()
     folders = [job_named(job)[1] for job in jobs] if jobs else settings.folders()
     lives = living(folders)
-    left = stop_all(lives, patience, print)
+    left = stop_all(lives, timeout, print)
     if kill:
         left = end_by_force(left, print)
     if left:
         names = ", ".join(folder.path.name for folder in left)
         logs = ", ".join(str(folder.log_file) for folder in left)
-        how = "it lives even when killed" if kill else "give it longer (--patience), or end it by force (--kill)"
-        raise StreamError(f"{names}: asked to stop, and still running after {patience:g} s: {how}; its log: {logs}")
+        how = "it lives even when killed" if kill else "give it longer (--timeout), or end it by force (--kill)"
+        raise StreamError(f"{names}: asked to stop, and still running after {timeout:g} s: {how}; its log: {logs}")
     ran = {folder.path.name for folder in lives}
     for job in () if quiet else jobs or sorted(read_jobs(settings.declarations)):
         if job not in ran:

@@ -33,7 +33,7 @@ _LOOK_SECONDS = 0.1
 def savepoint(
     job: JobName,
     name: Annotated[str, typer.Argument(help="What it is to be called")],
-    patience: Annotated[float, typer.Option(help="Seconds to wait until it is made")] = 60.0,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait until it is made")] = 60.0,
 ) -> None:
     """Make a savepoint of a job that runs: the states of all its stages, to go back to later."""
     declared, folder = job_named(job)
@@ -41,10 +41,10 @@ def savepoint(
     if not folder.runs():
         raise NoSavepoint(f"{job}: it does not run; a savepoint is made while it does")
     folder.ask_savepoint(name)
-    until = time.monotonic() + patience
+    until = time.monotonic() + timeout
     while folder.asked_savepoint() is not None:
         if time.monotonic() > until or not folder.runs():
-            raise NoSavepoint(f"{job}: {name!r} was not made within {patience:g} s; its log: {folder.log_file}")
+            raise NoSavepoint(f"{job}: {name!r} was not made within {timeout:g} s; its log: {folder.log_file}")
         time.sleep(_LOOK_SECONDS)
     if why := folder.savepoint_trouble():
         raise NoSavepoint(f"{job}: {name!r} was not made: {why}")

@@ -10,10 +10,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from springline.persistence.commands.arguments import NOT_SO
 from springline.persistence.terminal import print
 from springline.persistence.visible_text import json_text
 from springline.persistence.wording import say_bytes
-from springline.spark_jobs.streaming.commands.arguments import JobName, Json, opened_log
+from springline.spark_jobs.streaming.commands.arguments import JobName, Json, Watch, opened_log
 from springline.spark_jobs.streaming.commands.live import show_live
 from springline.spark_jobs.streaming.commands.tables import as_it_stands, plain_table, print_rows
 from springline.spark_jobs.streaming.errors import StreamError
@@ -27,29 +28,20 @@ from springline.spark_jobs.streaming.tracking.resending import resent, send_agai
 from springline.spark_jobs.streaming.tracking.ring import Epochs
 from springline.spark_jobs.streaming.tracking.rings import change_ring, ring_of
 
-app = typer.Typer(help=__doc__, invoke_without_command=True, add_completion=False)
 _LOOK_SECONDS = 0.25
 AckerNumber = Annotated[int, typer.Argument(min=0, help="The acker's number, from 0")]
 
 
-@app.callback()
-def watch(
-    context: typer.Context,
-    once: Annotated[bool, typer.Option("--once", help="Print once instead of watching")] = False,
-    as_json: Json = False,
-) -> None:
-    """Watch what is in flight, completed and failed in every tracked job. Ctrl-C ends the watching, not the jobs."""
-    if context.invoked_subcommand is not None:
-        return
+def list_tracked(watch: Watch = False, as_json: Json = False) -> None:
+    """List what is in flight, completed and failed in every tracked job."""
     settings = StreamSettings()
     if as_json:
         print(json.dumps({seen.job: seen.tracking for seen in _seen(settings)}, indent=2))
         return
-    show_live(lambda: _table(_seen(settings), settings), once)
+    show_live(lambda: _table(_seen(settings), settings), watch)
 
 
-@app.command()
-def failed(
+def dead_letters(
     job: JobName,
     last: Annotated[int, typer.Option("-n", min=1, help="So many, the newest last")] = 10,
     as_json: Json = False,
@@ -81,10 +73,9 @@ def failed(
         print(f"{job}: roots that failed are told in {declared.results}; here are messages that could not be read")
 
 
-@app.command()
-def again(
+def retry(
     job: JobName,
-    letters: Annotated[list[str], typer.Argument(help="Records that failed, as `failed` names them: UNIT:OFFSET")],
+    letters: Annotated[list[str], typer.Argument(help="As `dead-letters` names them: UNIT:OFFSET")],
 ) -> None:
     """Send records that failed again, as new ones at the end of the topic; each is sent once."""
     declared, folder = _named(job)
@@ -94,15 +85,14 @@ def again(
             print(f"{job}: partition {sent.partition}, offset {sent.offset} is sent again to {declared.topic}")
 
 
-@app.command()
-def through(
+def wait(
     job: JobName,
     to: Annotated[
         list[str] | None, typer.Option(help="PARTITION:OFFSET, may be repeated; none: all that is there now")
     ] = None,
-    wait: Annotated[float, typer.Option(help="Seconds to wait until it is so")] = 0.0,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait until it is so")] = 0.0,
 ) -> None:
-    """Tell whether all records before some offsets are through, and with --wait until then; exit code 1 if not."""
+    """Wait until all records before some offsets are through, at most the time-out; exit status 3: they are not."""
     declared, folder = _named(job)
     if declared.tracked.foreign:
         raise StreamError(f"{job}: its roots are named by others, so no offsets tell which are through")
@@ -110,16 +100,15 @@ def through(
     if not wanted:
         with opened_log() as log:
             wanted = {unit: extent.high for unit, extent in log.extents(declared.topic).items()}
-    until = time.monotonic() + wait
+    until = time.monotonic() + timeout
     while not (found := completeness_of(folder, wanted)).through and time.monotonic() < until:
         time.sleep(_LOOK_SECONDS)
     print(f"{job}: {found.say() if found.through else f'not through: {found.say()}'}")
     if not found.through:
-        raise typer.Exit(1)
+        raise typer.Exit(NOT_SO)
 
 
-@app.command()
-def ackers(job: JobName, as_json: Json = False) -> None:
+def list_ackers(job: JobName, as_json: Json = False) -> None:
     """Show the ring: which ackers hold records, and how many."""
     declared, folder = _named(job)
     epochs = ring_of(folder, declared.tracked)
@@ -137,13 +126,11 @@ def ackers(job: JobName, as_json: Json = False) -> None:
     print(f"epoch {epochs.number} of the ring; room for ackers 0 to {epochs.room - 1}")
 
 
-@app.command()
 def add(job: JobName, acker: AckerNumber) -> None:
     """Add an acker to the ring, while the job runs or not."""
     _change(job, lambda epochs: epochs.with_acker(acker))
 
 
-@app.command()
 def remove(job: JobName, acker: AckerNumber) -> None:
     """Take an acker out of the ring, while the job runs or not; it hands over what it holds."""
     _change(job, lambda epochs: epochs.without_acker(acker))

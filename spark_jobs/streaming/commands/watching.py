@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.table import Table
 
 from springline.persistence.terminal import print
 from springline.persistence.wording import say_bytes
-from springline.spark_jobs.streaming.commands.arguments import Json
+from springline.spark_jobs.streaming.commands.arguments import Json, Watch
 from springline.spark_jobs.streaming.commands.live import show_live
 from springline.spark_jobs.streaming.commands.tables import as_it_stands, plain_table
 from springline.spark_jobs.streaming.jobs import read_jobs
@@ -20,19 +19,13 @@ from springline.spark_jobs.streaming.running.watching import Seen, look
 from springline.spark_jobs.streaming.settings import StreamSettings
 
 
-def watch(
-    context: typer.Context,
-    once: Annotated[bool, typer.Option("--once", help="Print once instead of watching")] = False,
-    as_json: Json = False,
-) -> None:
-    """Watch the jobs: what runs, how far it is, how far behind. Ctrl-C ends the watching, not the jobs."""
-    if context.invoked_subcommand is not None:
-        return
+def list_jobs(watch: Watch = False, as_json: Json = False) -> None:
+    """List the jobs: what runs, how far it is, how far behind."""
     settings = StreamSettings()
     if as_json:
         print(json.dumps([seen.as_json() for seen in _seen(settings)], indent=2))
         return
-    show_live(lambda: _table(_seen(settings), settings), once)
+    show_live(lambda: _table(_seen(settings), settings), watch)
 
 
 def _seen(settings: StreamSettings) -> list[Seen]:

@@ -147,7 +147,7 @@ class JoinJob(OwnTopics):
             raise BadJob(
                 f"job {self.name!r}: {', '.join(odd)} cannot be changed, since its units hold tuples that were stored "
                 "for what it was when it first ran: write that again, or let the job begin anew: "
-                f"`{COMMAND} forget {self.name}`"
+                f"`{COMMAND} reset {self.name}`"
             )
         prepare_routing(folder, self.control, self.room, self.condition.reach)
 

@@ -37,7 +37,7 @@ def require_answer(cluster: Cluster) -> None:
 def _unanswered(cluster: Cluster, why: str) -> LogUnavailable:
     return LogUnavailable(
         f"Kafka at {cluster.servers} does not answer; {why}. "
-        "Start it (python -m springline.services up kafka starts one here), or name another one: "
+        "Start it (springline up kafka starts one here), or name another one: "
         "SPRINGLINE_KAFKA=HOST:PORT"
     )
 

@@ -24,7 +24,7 @@ class Apart:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "springline.spark_jobs", "streams", "run", self._job, "--apart"]
+        command = [sys.executable, "-m", "springline", "stream", "run", self._job, "--apart"]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
         return self
 

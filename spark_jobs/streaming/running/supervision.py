@@ -102,7 +102,7 @@ def launch(
     renew(folder)
     with folder.log_file.open("ab") as log:
         application = subprocess.Popen(
-            [sys.executable, "-m", "springline.spark_jobs", "streams", "run", job],
+            [sys.executable, "-m", "springline", "stream", "run", job],
             env={**environment, **({LEASE: str(lease)} if lease else {})},
             stdin=subprocess.DEVNULL,
             stdout=log,

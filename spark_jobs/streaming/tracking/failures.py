@@ -53,7 +53,7 @@ def failure_at(log: Log, topic: str, letter: str) -> Failure:
             for message in log.fetch(topic, int(unit), offset, offset + 1):
                 if (found := _failure(int(unit), message)) is not None:
                     return found
-    raise NoFailure(f"{topic}: there is no letter {letter}; `tracking failed` lists those that there are")
+    raise NoFailure(f"{topic}: there is no letter {letter}; `stream dead-letters` lists those that there are")
 
 
 def failures_within(

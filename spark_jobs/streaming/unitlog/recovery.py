@@ -45,7 +45,7 @@ def check_known(stage: Stage, units: int, log: Log, saved: Saved = lambda stage,
         raise LogLost(
             f"{stage.rounds} {ends}, and there is a state after round {newest[1]} of incarnation {newest[0]}, of "
             f"{stage.topic}[{unit}]: Kafka was emptied, or it is another one than before; "
-            f"`{COMMAND} forget {stage.job}` lets the job begin anew"
+            f"`{COMMAND} reset {stage.job}` lets the job begin anew"
         )
 
 

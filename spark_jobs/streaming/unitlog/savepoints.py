@@ -60,7 +60,7 @@ def rewind(stages: Sequence[Stage], log: Log, to: Savepoint, now: float) -> int:
         job = stages[0].job
         raise NeverRan(
             f"{job}: its rounds logs hold no round, so there is nothing to go back from; if it did run, and Kafka was "
-            f"emptied since, `{COMMAND} forget {job}` lets it begin anew"
+            f"emptied since, `{COMMAND} reset {job}` lets it begin anew"
         )
     incarnation = 1 + max(plan.incarnation for plan in newest)
     clock = max(now, *(plan.clock for plan in newest))

@@ -16,7 +16,7 @@ from springline.spark_jobs.streaming.unitlog.stamps import PLACE
 from springline.spark_jobs.streaming.unitlog.step import Step
 from springline.spark_jobs.streaming.unitlog.versions import Versions
 
-COMMAND = "python -m springline.spark_jobs streams"
+COMMAND = "springline stream"
 _STEPS: dict[str, Callable[..., Step]] = {}
 
 
@@ -110,7 +110,7 @@ class Stage:
         except MessagesGone as gone:
             raise type(gone)(
                 f"{gone}; `{COMMAND} rewind {self.job}` lets the job go on with what is there, "
-                f"`{COMMAND} forget {self.job}` lets it begin anew without what it has told"
+                f"`{COMMAND} reset {self.job}` lets it begin anew without what it has told"
             ) from gone
 
     def make_step(self) -> Step:

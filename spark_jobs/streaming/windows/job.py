@@ -139,7 +139,7 @@ class WindowsJob(OwnTopics):
         if odd := sorted(name for name, sql in self.queries.items() if told.get(name) != sql):
             logger.info(
                 "%s: %s: what is registered counts, and not what is declared, since the job ran before; "
-                "`streams register` and `streams cancel` change it", self.name, ", ".join(odd),
+                "`stream register` and `stream cancel` change it", self.name, ", ".join(odd),
             )  # fmt: skip
         return changed
 

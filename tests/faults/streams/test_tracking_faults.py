@@ -59,10 +59,10 @@ def test_each_lost_root_is_named_none_falsely_and_every_word_is_counted_once(
     job.start()
     faults = [
         lambda: job.kill("worker"),
-        lambda: job.run("tracking add", "2"),
+        lambda: job.run("acker add", "2"),
         lambda: job.kill("jvm"),
         lambda: kafka.restart("broker"),
-        lambda: job.run("tracking remove", "0"),
+        lambda: job.run("acker remove", "0"),
         lambda: job.kill("driver"),
         job.lose_states,
     ]
@@ -71,8 +71,8 @@ def test_each_lost_root_is_named_none_falsely_and_every_word_is_counted_once(
         fault()
     job.await_rounds(10)
     job.await_through(patience=400)
-    assert "all through" in job.run("tracking through")
-    assert "no record was given up" in job.run("tracking failed")
+    assert "all through" in job.run("wait")
+    assert "no record was given up" in job.run("dead-letters")
     job.await_counts(counts)
     job.stop()
     assert not job.failures()

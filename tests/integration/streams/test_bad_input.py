@@ -63,4 +63,4 @@ def test_what_cannot_be_used_is_a_dead_letter_and_the_stream_goes_on(job: Stream
     job.make_topic_anew(FLOWS)
     job.start()
     seen = job.await_(lambda seen: seen.state == "failed", patience=60, again=False)
-    assert f"{job.name} was deleted and made anew after round" in seen.error and "streams forget" in seen.error
+    assert f"{job.name} was deleted and made anew after round" in seen.error and "stream reset" in seen.error

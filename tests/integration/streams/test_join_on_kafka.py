@@ -42,9 +42,9 @@ def test_each_pair_is_told_once_while_tuples_move_and_processes_die(
     total = sum(map(len, rows.values()))
     job.start()
     faults = [
-        lambda: job.run("join units", "4"),
+        lambda: job.run("rescale", "4"),
         lambda: job.kill("worker"),
-        lambda: job.run("join units", "3"),
+        lambda: job.run("rescale", "3"),
         lambda: job.kill("jvm"),
     ]
     for number, fault in enumerate(faults):

@@ -29,7 +29,7 @@ def environment(kafka: Running, tmp_path: Path) -> Iterator[dict[str, str]]:
 
 def run(environment: dict[str, str], command: str) -> str:
     """What a command prints."""
-    words = [sys.executable if word == "python" else word for word in shlex.split(command)]
+    words = [sys.executable, "-m", *shlex.split(command)]
     done = subprocess.run(words, env=environment, cwd=project_folder(), capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -38,25 +38,25 @@ def run(environment: dict[str, str], command: str) -> str:
 def shown(document: str) -> list[str]:
     """The commands about streams in a document."""
     text = (project_folder() / document).read_text()
-    return re.findall(r"^python -m springline.spark_jobs (?:streams|tracking|join).*$", text, re.MULTILINE)
+    return re.findall(r"^springline (?:stream|topic) .*$", text, re.MULTILINE)
 
 
 def test_the_commands_that_are_shown_work(environment: dict[str, str]) -> None:
-    """In the order in which they stand; at the end the job is stopped, what it kept is asked, and it is forgotten."""
+    """In the order in which they stand; at the end the job is stopped, what it kept is asked, and it is reset."""
     commands = [*shown("docs/streams.md"), *shown("README.md")[1:]]
-    last = [command for word in (" stop ", " sql ", " rewind ", " forget ") for command in commands if word in command]
+    last = [command for word in (" stop ", " sql ", " rewind ", " reset ") for command in commands if word in command]
     told = {}
     try:
         for command in (each for each in commands if each not in last):
-            told[command.split()[4]] = run(environment, command)
+            told[command.split()[2]] = run(environment, command)
     finally:
         for command in last:
-            told[command.split()[4]] = run(environment, command)
-    assert "flights" in told["--once"] and "running" in told["--once"]
+            told[command.split()[2]] = run(environment, command)
+    assert "flights" in told["list"] and "running" in told["list"]
     assert all("origin" in json.loads(line) or "carrier" in json.loads(line) for line in told["results"].splitlines())
-    assert "JFK" in told["ask"] and "JFK" in told["sql"] and "departures" in told["queries"]
+    assert "JFK" in told["query"] and "JFK" in told["sql"] and "departures" in told["queries"]
     assert "before" in told["savepoints"] and "incarnation 2" in told["rewind"]
-    assert "flights.results" in told["forget"] and "begins anew" in told["forget"]
+    assert "flights.results" in told["reset"] and "begins anew" in told["reset"]
 
 
 def test_the_commands_of_tracking_that_are_shown_work(environment: dict[str, str]) -> None:
@@ -67,7 +67,7 @@ def test_the_commands_of_tracking_that_are_shown_work(environment: dict[str, str
         for command in (each for each in commands if " stop " not in each):
             told.append(run(environment, command))
     finally:
-        run(environment, "python -m springline.spark_jobs streams stop words")
+        run(environment, "springline stream stop words")
     everything = "".join(told)
     for words in ("running", "all through", "no record was given up", "epoch 2 of the ring: ackers 0, 1", '"word"'):
         assert words in everything, words
@@ -78,9 +78,9 @@ def test_the_commands_of_joins_that_are_shown_work(environment: dict[str, str]) 
     told = {}
     try:
         for command in (each for each in shown("docs/joins.md") if " stop " not in each):
-            told[command.split()[4]] = run(environment, command)
+            told[command.split()[2]] = run(environment, command)
     finally:
-        run(environment, "python -m springline.spark_jobs streams stop shipping")
+        run(environment, "springline stream stop shipping")
     assert "heavy-split-work, 2 units" in told["explain"] and "imbalance" in told["explain"]
     assert "3 units are wanted" in told["units"]
     assert all("customer" in json.loads(line) for line in told["results"].splitlines()) and told["results"]
@@ -89,7 +89,7 @@ def test_the_commands_of_joins_that_are_shown_work(environment: dict[str, str]) 
 def test_a_wrong_query_is_told_with_its_place_and_changes_nothing(environment: dict[str, str]) -> None:
     """Also without a job that runs."""
     sql = "SELECT nothing, count(*) AS n FROM flights GROUP BY nothing WINDOWING 60 s"
-    command = [sys.executable, "-m", "springline.spark_jobs", "streams", "register", "flights", "bad", sql]
+    command = [sys.executable, "-m", "springline", "stream", "register", "flights", "bad", sql]
     done = subprocess.run(command, env=environment, cwd=project_folder(), capture_output=True, text=True)
     assert done.returncode == 2 and "'bad'" in done.stderr and "nothing" in done.stderr
-    assert "bad" not in run(environment, "python -m springline.spark_jobs streams queries flights")
+    assert "bad" not in run(environment, "springline stream queries flights")

@@ -85,6 +85,6 @@ def test_a_topology_that_is_not_ours_hears_what_was_finished_and_what_was_lost(j
         sending.send(Letter(f"{job.name}.asks", 0, b"hello"))
     seen = job.await_(lambda seen: seen.stages["intake"]["counts"].get("dead", 0) == 1, patience=30, again=False)
     assert (seen.tracking["completed"], seen.tracking["gone"]) == (len(ROOTS), len(LOST))
-    assert "not an Arrow stream" in job.run("tracking failed")
+    assert "not an Arrow stream" in job.run("dead-letters")
     job.stop()
     assert job.look().state == "stopped"

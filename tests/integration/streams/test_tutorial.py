@@ -20,12 +20,12 @@ TUTORIAL = project_folder() / "docs" / "tutorial.md"
 DONE_ELSEWHERE = {  # what makes ready and tidies up: the environment of the tests, their Kafka, and their folder
     "make setup",
     "source .venv/bin/activate",
-    "python -m springline.services up kafka",
+    "springline up kafka",
     "mkdir -p var/coffee",
-    "export PYTHONPATH=$PWD:$PWD/var/coffee",
+    "export PYTHONPATH=$PWD/var/coffee",
     "cd var/coffee",
     "unset SPRINGLINE_HOME    # Kafka was started in the checkout's own",
-    "python -m springline.services down kafka",
+    "springline down kafka",
     "cd ../.. && rm -r var/coffee",
 }
 
@@ -43,7 +43,7 @@ def environment(kafka: Running, tmp_path: Path) -> Iterator[dict[str, str]]:
     }
     yield found
     told = {"SPRINGLINE_HOME": str(tmp_path / "home"), "SPRINGLINE_STREAMS": str(tmp_path / "streams.toml")}
-    stop = [sys.executable, "-m", "springline.spark_jobs", "streams", "stop", "--quiet"]
+    stop = [sys.executable, "-m", "springline", "stream", "stop", "--quiet"]
     subprocess.run(stop, env={**os.environ, **found, **told}, cwd=project_folder(), check=True, timeout=120)
 
 

@@ -59,7 +59,7 @@ def test_a_server_that_is_not_there_is_named_with_what_starts_it(unused_port: in
     naps: list[float] = []
     settings = JobSettings(spark_remote=f"sc://127.0.0.1:{unused_port}", spark_patience=3)
     sessions = SparkSessions(settings, clock=lambda: float(next(times)), sleep=naps.append)
-    with pytest.raises(NoSpark, match=rf"127\.0\.0\.1:{unused_port} .*python -m springline.services up spark-connect"):
+    with pytest.raises(NoSpark, match=rf"127\.0\.0\.1:{unused_port} .*springline up spark-connect"):
         sessions.get()
     assert len(naps) == 2
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs.cli import app
 from springline.spark_jobs.errors import BadLanding
 from springline.spark_jobs.landing import FLIGHTS, WEATHER, Landing, land, parse_days, write_manifest
 from springline.spark_jobs.operations import Context
@@ -118,9 +117,11 @@ def test_a_manifest_of_a_file_that_was_cut_within_a_line_does_not_make_it_whole(
 def test_a_file_without_a_manifest_is_refused_with_what_writes_one(flights: Path) -> None:
     """Nobody could tell it from a cut one; once somebody vouches for it, it is taken."""
     flights.with_name("flights.csv.manifest.json").unlink()
-    with pytest.raises(BadLanding, match=rf"no manifest, flights.csv.manifest.json, .*spark_jobs manifest {flights}`"):
+    with pytest.raises(
+        BadLanding, match=rf"no manifest, flights.csv.manifest.json, .*springline landing manifest {flights}`"
+    ):
         taken(flights)
-    assert printed(app, "manifest", str(flights)).startswith(f"{flights}: 721 lines, 65,784 bytes, checksum ")
+    assert printed("landing", "manifest", str(flights)).startswith(f"{flights}: 721 lines, 65,784 bytes, checksum ")
     assert taken(flights) == flights
 
 
@@ -203,7 +204,7 @@ def test_a_file_that_is_not_utf_8_is_refused(flights: Path) -> None:
 
 def test_a_missing_file_is_told_with_what_makes_it(tmp_path: Path) -> None:
     """The error says the command."""
-    with pytest.raises(BadLanding, match=r"python -m springline\.spark_jobs landing --days 2013-01-05"):
+    with pytest.raises(BadLanding, match="springline landing generate --days 2013-01-05"):
         taken(tmp_path / "2013-01-05" / "flights.csv")
 
 

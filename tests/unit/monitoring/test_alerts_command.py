@@ -1,4 +1,4 @@
-"""`persistence alerts`: it checks the rules first, tells what stands, and which rules were judged when and by whom."""
+"""`springline alert list`: it checks the rules first, tells what stands, and who judged which rules when."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.persistence import cli
+from springline import cli
 from springline.persistence.monitoring.alerts import Alerts
 from springline.persistence.monitoring.metric import NoMeter, Reading, by_name
 from springline.persistence.monitoring.metrics import METRICS, RISK_BYTES
@@ -44,7 +44,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     """The exit status of the command."""
-    monkeypatch.setattr(sys, "argv", ["persistence", "alerts", *arguments])
+    monkeypatch.setattr(sys, "argv", ["springline", "alert", "list", *arguments])
     with pytest.raises(SystemExit) as ended:
         cli.main()
     return int(ended.value.code or 0)
@@ -77,7 +77,7 @@ def test_a_rule_that_is_wrong_is_refused_before_anything_is_told(
     file.write_text(RULES.replace(*change))
     assert run(monkeypatch) == 2
     told = capsys.readouterr()
-    assert told.out == "" and told.err.startswith(f"persistence: {file}: ") and re.search(refused, told.err)
+    assert told.out == "" and told.err.startswith(f"springline: {file}: ") and re.search(refused, told.err)
 
 
 def test_rules_that_nobody_has_judged_are_told_as_such(

@@ -114,13 +114,13 @@ def test_no_password_is_logged(logged: Callable[..., io.StringIO], log: str) -> 
     assert "postgresql+psycopg://ann:***@db/catalog" in lines.getvalue()
 
 
-@pytest.mark.parametrize("command", [["persist"], ["settings"]])
+@pytest.mark.parametrize("command", [["queue", "persist"], ["config", "list"]])
 @pytest.mark.parametrize("log", ["text", "json"])
 def test_the_password_of_the_catalog_is_never_printed(tmp_path: Path, command: list[str], log: str) -> None:
     """Neither when the database does not answer nor among the settings."""
     url = "postgresql+psycopg://ann:hunter2@127.0.0.1:9/catalog"
     impatient = {"SPRINGLINE_CATALOG_PATIENCE": "0.1"}  # and yet it tells that it waits
-    done = run(tmp_path, "persistence", *command, SPRINGLINE_CATALOG_URL=url, SPRINGLINE_LOG=log, **impatient)
+    done = run(tmp_path, *command, SPRINGLINE_CATALOG_URL=url, SPRINGLINE_LOG=log, **impatient)
     assert "hunter2" not in done.stdout + done.stderr
     assert "127.0.0.1" in done.stdout + done.stderr
 
@@ -136,9 +136,9 @@ def test_what_is_no_secret_stays() -> None:
 
 def run(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """A command on a platform in this test's folder."""
-    env = {**os.environ, "SPRINGLINE_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT), **environment}
+    env = {**os.environ, "SPRINGLINE_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT / "src"), **environment}
     return subprocess.run(
-        [sys.executable, "-m", *arguments], env=env, cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "springline", *arguments], env=env, cwd=ROOT, capture_output=True, text=True, check=False
     )
 
 
@@ -147,7 +147,7 @@ def test_the_persister_logs_each_transfer(open_at: Callable[..., Platform], tmp_
     """As JSON, every line of it is an object that names the dataset."""
     platform = open_at()
     made = make(platform, "a", "load", strategy=Strategy.ASYNC_STORE)
-    done = run(tmp_path, "persistence", "persist", SPRINGLINE_CACHE_URI=f"file://{tmp_path}/cache", SPRINGLINE_LOG=log)
+    done = run(tmp_path, "queue", "persist", SPRINGLINE_CACHE_URI=f"file://{tmp_path}/cache", SPRINGLINE_LOG=log)
     assert done.returncode == 0, done.stderr
     first, last = done.stdout.splitlines()
     if log == "text":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.persistence import cli
+from springline import cli
 from springline.persistence.platform import Platform
 from tests.support.lines import make
 
@@ -19,7 +19,7 @@ def refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 2
 ) -> str:
     """The one line that a refused command prints."""
-    monkeypatch.setattr(sys, "argv", ["persistence", *arguments])
+    monkeypatch.setattr(sys, "argv", ["springline", *arguments])
     with pytest.raises(SystemExit) as ended:
         cli.main()
     told = capsys.readouterr().err
@@ -61,8 +61,8 @@ def test_a_setting_that_cannot_be_used_is_named_in_one_line(
     """With what to write instead, or what is missing."""
     monkeypatch.setenv("SPRINGLINE_CATALOG_PATIENCE", "0")
     monkeypatch.setenv(f"SPRINGLINE_{setting}", value)
-    said = refused(monkeypatch, capsys, "status")
-    assert said.startswith("persistence: ")
+    said = refused(monkeypatch, capsys, "dataset", "list")
+    assert said.startswith("springline: ")
     assert re.search(told, said, re.DOTALL)
 
 
@@ -72,7 +72,7 @@ def test_a_catalog_that_is_away_is_a_failure(
     """The command was right; exit status 1."""
     monkeypatch.setenv("SPRINGLINE_CATALOG_PATIENCE", "0")
     monkeypatch.setenv("SPRINGLINE_CATALOG_URL", "postgresql+psycopg://u:p@127.0.0.1:1/x")
-    said = refused(monkeypatch, capsys, "status", status=1)
+    said = refused(monkeypatch, capsys, "dataset", "list", status=1)
     assert re.search("127.0.0.1:1/x does not answer: .*is it running?", said, re.DOTALL)
 
 
@@ -80,21 +80,23 @@ def test_a_place_without_files_is_not_adopted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The place is named as it was given."""
-    said = refused(monkeypatch, capsys, "adopt", "a/b", "nowhere")
-    assert said == "persistence: nowhere: there is no such folder in the under-store\n"
+    said = refused(monkeypatch, capsys, "dataset", "adopt", "a/b", "nowhere")
+    assert said == "springline: nowhere: there is no such folder in the under-store\n"
 
 
 def test_to_evict_nothing_in_particular_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Rather than done with: nobody types that and means nothing."""
-    said = refused(monkeypatch, capsys, "evict")
-    assert said.startswith("persistence: evict: name datasets, or say with --bytes how much")
+    said = refused(monkeypatch, capsys, "dataset", "evict")
+    assert said.startswith("springline: evict: name datasets, or say with --bytes how much")
 
 
 def test_a_size_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """With what to write."""
-    assert "such as 512MB, 8GB or 4GiB" in " ".join(refused(monkeypatch, capsys, "evict", "--bytes", "1XB").split())
+    assert "such as 512MB, 8GB or 4GiB" in " ".join(
+        refused(monkeypatch, capsys, "dataset", "evict", "--bytes", "1XB").split()
+    )
 
 
 @pytest.mark.parametrize("command", ["explain", "evict", "pin"])
@@ -105,14 +107,19 @@ def test_a_path_that_never_was_is_refused_with_the_nearest(
     platform = open_at(home=Path(os.environ["SPRINGLINE_HOME"]))
     make(platform, "etl/clean", "load")
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", platform.settings.cache_uri)
-    near = refused(monkeypatch, capsys, command, "etl/claen")
-    assert near == "persistence: etl/claen: nothing was ever written to this path; did you mean etl/clean?\n"
-    assert "`status` lists what was written" in refused(monkeypatch, capsys, command, "other/thing")
+    near = refused(monkeypatch, capsys, "dataset", command, "etl/claen")
+    assert near == "springline: etl/claen: nothing was ever written to this path; did you mean etl/clean?\n"
+    assert "`springline dataset list` lists what was written" in refused(
+        monkeypatch, capsys, "dataset", command, "other/thing"
+    )
 
 
-@pytest.mark.parametrize("arguments", [("plan", "--limit", "-1"), ("plan", "--limit", "0"), ("evict", "--bytes", "-1")])
+@pytest.mark.parametrize(
+    "arguments",
+    [("queue", "list", "--limit", "-1"), ("queue", "list", "--limit", "0"), ("dataset", "evict", "--bytes", "-1")],
+)
 def test_a_number_out_of_its_range_is_refused(
     arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Before anything is looked at."""
-    assert f"Invalid value for '{arguments[1]}'" in refused(monkeypatch, capsys, *arguments)
+    assert f"Invalid value for '{arguments[2]}'" in refused(monkeypatch, capsys, *arguments)

@@ -171,7 +171,7 @@ def test_a_copy_that_a_lost_catalog_does_not_know_is_not_overwritten(open_at: Ca
     wipe_cache(forgetful)
     make(forgetful, "a", lines=["new"])
     first, *_ = forgetful.persister.drain().outcomes
-    assert "python -m springline.persistence rebuild" in first.error
+    assert "springline catalog rebuild" in first.error
     assert forgetful.under.manifest(old).checksum == checksum
 
 

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 import pytest
 from sqlalchemy import update
 
-from springline.persistence import cli
+from springline import cli
 from springline.persistence.commands import proofs
 from springline.persistence.errors import OperationFailed
 from springline.persistence.explain import explain
@@ -323,7 +323,7 @@ def test_a_proof_gives_way_to_what_comes_to_be_persisted(platform: Platform, ope
 
 def by_hand(monkeypatch: pytest.MonkeyPatch, platform: Platform, *arguments: str) -> None:
     """Run the command `prove` on this platform."""
-    monkeypatch.setattr(sys, "argv", ["persistence", "prove", *arguments])
+    monkeypatch.setattr(sys, "argv", ["springline", "operation", "prove", *arguments])
     monkeypatch.setattr(proofs, "opened", lambda: nullcontext(platform))
     cli.main()
 
@@ -347,7 +347,7 @@ def test_a_proof_can_be_asked_for_by_hand(
     assert not ended.value.code and capsys.readouterr().out == "Nothing is to be proven.\n"
 
 
-def test_a_command_that_unmasks_an_operation_ends_with_one(
+def test_a_command_that_unmasks_an_operation_says_so_by_its_exit_status(
     open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """For scripts; in JSON too. An operation that nobody knows is refused."""
@@ -358,7 +358,7 @@ def test_a_command_that_unmasks_an_operation_ends_with_one(
     assert ended.value.code == 2 and "liar" in capsys.readouterr().err
     with pytest.raises(SystemExit) as ended:
         by_hand(monkeypatch, platform, "liar", "--json")
-    assert ended.value.code == 1
+    assert ended.value.code == 3
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["operation"], row["witness"], row["verdict"]) == ("liar", "b@1", "unmasked")
 

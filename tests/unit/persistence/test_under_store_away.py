@@ -8,12 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from springline.airflow import upkeep
 from springline.persistence.backends.root_mark import NAME
 from springline.persistence.byhand import Wish, carry_out, decide
-from springline.persistence.cli import app
 from springline.persistence.errors import DamagedCopy, StorageUnavailable, UnderStoreAway
 from springline.persistence.model import Dataset, Method, Ref, Strategy
 from springline.persistence.monitoring.measuring import readings
@@ -23,6 +21,7 @@ from springline.persistence.recovery import at_risk
 from springline.persistence.replacement import evicted_by_hand
 from springline.persistence.transitions import Event
 from springline.persistence.verification import UnderStoreWatch
+from tests.support.commands import invoke
 from tests.support.lines import lines_of, make
 from tests.support.stages import once, stage
 from tests.support.states import copies_in, let_go
@@ -225,7 +224,7 @@ def told(platform: Platform, *words: str) -> tuple[int, str]:
     env = {
         "SPRINGLINE_HOME": str(settings.home), "SPRINGLINE_CACHE_URI": settings.cache_uri,
     }  # fmt: skip
-    result = CliRunner().invoke(app, list(words), env=env)
+    result = invoke(*words, env=env)
     return result.exit_code, " ".join(result.output.split())
 
 
@@ -234,16 +233,16 @@ def test_what_is_only_believed_to_be_persisted_is_at_risk(platform: Platform, ho
     """The sentence that says so names the store; a machine is told as much."""
     kept, evicted = persisted(platform, "kept"), persisted(platform, "evicted")
     let_go(platform, evicted.ref)
-    assert told(platform, "at-risk")[1] == "If the cache were lost now: nothing would be lost."
+    assert told(platform, "risk")[1] == "If the cache were lost now: nothing would be lost."
     taken_away(platform, how)
-    code, said = told(platform, "at-risk")
-    assert code == 0 and said.startswith(f"The under-store does not answer: {platform.under.root}")  # type: ignore[attr-defined]
+    code, said = told(platform, "risk")
+    assert code == 3 and said.startswith(f"The under-store does not answer: {platform.under.root}")  # type: ignore[attr-defined]
     believed = (
         "Only the catalog says that it holds 2 datasets (1.58 kB), of which 1 dataset (790 B) can be read nowhere"
     )
     assert believed in said
     assert "If the cache were lost now: 790 B would be gone for good (kept@1)" in said
-    row = json.loads(told(platform, "at-risk", "--json")[1])
+    row = json.loads(told(platform, "risk", "--json")[1])
     assert row["now"]["irrecoverable"] == [str(kept.ref)] and "does not answer" in row["under_store_away"]
     assert row["believed"] == {"datasets": 2, "bytes": 1580, "alone": 1, "alone_bytes": 790}
 
@@ -267,18 +266,18 @@ def test_status_recover_and_explain_say_that_the_under_store_is_away(platform: P
     made = persisted(platform)
     taken_away(platform)
     away = f"the under-store does not answer: {platform.under.root} is not there"  # type: ignore[attr-defined]
-    code, said = told(platform, "status")
+    code, said = told(platform, "dataset", "list")
     assert code == 0 and "data (sync), away" in said and away[1:] in said
-    (row,) = json.loads(told(platform, "status", "--json")[1])
+    (row,) = json.loads(told(platform, "dataset", "list", "--json")[1])
     assert away in row["under_store_away"]
-    code, said = told(platform, "recover")
-    assert code == 1 and "0 found lost" in said and away[1:] in said
-    code, said = told(platform, "recover", "--json")
-    assert code == 1 and away in json.loads(said)["under_store_away"]
-    code, said = told(platform, "explain", "a")
+    code, said = told(platform, "dataset", "recover")
+    assert code == 3 and "0 found lost" in said and away[1:] in said
+    code, said = told(platform, "dataset", "recover", "--json")
+    assert code == 3 and away in json.loads(said)["under_store_away"]
+    code, said = told(platform, "dataset", "explain", "a")
     assert code == 0 and "verified copy" not in said and f"a copy was put into the under-store, and {away}" in said
     assert "Unless its copy is there when the under-store is back: it would be gone for good" in said
-    row = json.loads(told(platform, "explain", "a", "--json")[1])
+    row = json.loads(told(platform, "dataset", "explain", "a", "--json")[1])
     assert away in row["under_store_away"] and str(made.ref) in row["recovery"]["irrecoverable"]
 
 
@@ -287,12 +286,12 @@ def test_evict_says_what_stays_and_why(platform: Platform, dry_run: tuple[str, .
     """By hand and by the rules; nothing goes, nor is said to go."""
     made = persisted(platform)
     taken_away(platform)
-    code, said = told(platform, "evict", "a", *dry_run)
-    assert code == 1 and "stay" in said and "does not answer" in said and "0 B in 0 datasets" in said
-    code, said = told(platform, "evict", "a", "--json", *dry_run)
+    code, said = told(platform, "dataset", "evict", "a", *dry_run)
+    assert code == 3 and "stay" in said and "does not answer" in said and "0 B in 0 datasets" in said
+    code, said = told(platform, "dataset", "evict", "a", "--json", *dry_run)
     row = json.loads(said)
-    assert code == 1 and row["evicted"] == [] and "does not answer" in row["stays"]["a@1"]
-    code, said = told(platform, "evict", "--bytes", "1GB", *dry_run)
+    assert code == 3 and row["evicted"] == [] and "does not answer" in row["stays"]["a@1"]
+    code, said = told(platform, "dataset", "evict", "--bytes", "1GB", *dry_run)
     assert "more must stay: the under-store does not answer" in said
     assert stays(platform, made)
 

@@ -142,7 +142,7 @@ def start():
 
 def test_the_group_of_the_application_is_found_by_its_heartbeat(start):
     """The process leads it."""
-    pid = start("streams", "run", "words")
+    pid = start("stream", "run", "words")
     assert group_of(seen(pid=pid)) == pid == os.getpgid(pid)
 
 
@@ -151,13 +151,13 @@ def test_a_process_that_is_not_the_application_is_left_alone(start):
     with pytest.raises(ServiceError, match="is not the application of words"):
         group_of(seen(pid=start("something", "else")))
     with pytest.raises(ServiceError, match="is not the application of words"):
-        group_of(seen(pid=start("streams", "run", "flights")))
+        group_of(seen(pid=start("stream", "run", "flights")))
 
 
 def test_a_group_that_others_share_is_left_alone(start):
     """Such as that of this very process."""
     with pytest.raises(ServiceError, match="shares the process group"):
-        group_of(seen(pid=start("streams", "run", "words", alone=False)))
+        group_of(seen(pid=start("stream", "run", "words", alone=False)))
 
 
 def test_a_stream_that_is_not_at_work_is_told_with_what_to_do():

@@ -1,4 +1,4 @@
-"""What the command line of the servers refuses: in one line, and with exit status 1."""
+"""What the commands about servers refuse, in one line."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from springline.services import __main__ as cli
+from springline import cli
 from springline.services.known import SERVERS
 
 
-def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 2
+) -> str:
     """The one line that a refused command prints."""
-    monkeypatch.setattr(sys, "argv", ["services", *arguments])
+    monkeypatch.setattr(sys, "argv", ["springline", *arguments])
     with pytest.raises(SystemExit) as ended:
         cli.main()
     told = capsys.readouterr()
-    assert ended.value.code == 1 and told.out == "" and told.err.count("\n") == 1
+    assert ended.value.code == status and told.out == "" and told.err.count("\n") == 1
     return told.err
 
 
@@ -31,10 +33,10 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("up", "kafak"),
         ("down", "kafka", "kafak"),
-        ("status", "kafak"),
+        ("ps", "kafak"),
         ("logs", "kafak"),
-        ("kill", "kafak", "broker"),
-        ("exec", "kafak", "true"),
+        ("server", "kill", "kafak", "broker"),
+        ("server", "exec", "kafak", "true"),
     ],
 )
 def test_a_server_that_there_is_not_is_named_with_those_that_there_are(
@@ -42,20 +44,20 @@ def test_a_server_that_there_is_not_is_named_with_those_that_there_are(
 ) -> None:
     """Whatever is asked of it, and before anything is done to the others."""
     assert refused(monkeypatch, capsys, *arguments) == (
-        f"no server is called 'kafak'; there are {', '.join(SERVERS)}\n"
+        f"springline: no server is called 'kafak'; there are {', '.join(SERVERS)}\n"
     )
 
 
 def test_a_setting_that_is_wrong_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """By the variable that it is read from."""
     monkeypatch.setenv("SPRINGLINE_HDFS_DATANODES", "two")
-    said = refused(monkeypatch, capsys, "status")
-    assert said.startswith("SPRINGLINE_HDFS_DATANODES: ") and "valid integer" in said
+    said = refused(monkeypatch, capsys, "ps")
+    assert said.startswith("springline: SPRINGLINE_HDFS_DATANODES: ") and "valid integer" in said
 
 
 def test_a_program_that_there_is_not_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It was to run in a server's environment."""
-    said = refused(monkeypatch, capsys, "exec", "zookeeper", "nosuch-program")
-    assert said == "nosuch-program cannot be run: No such file or directory\n"
+    said = refused(monkeypatch, capsys, "server", "exec", "zookeeper", "nosuch-program", status=1)
+    assert said == "springline: nosuch-program cannot be run: No such file or directory\n"

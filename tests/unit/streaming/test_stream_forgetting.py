@@ -1,4 +1,4 @@
-"""`streams forget`: what a stopped job keeps is told, deleted when that is confirmed, and nothing else is touched."""
+"""`stream reset`: what a stopped job keeps is told, deleted when that is confirmed, and nothing else is touched."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from springline.persistence.model import Origin, Phase, Strategy, Written
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.runner import NoRunner
 from springline.persistence.settings import Settings
-from springline.spark_jobs.streaming.cli import app
 from springline.spark_jobs.streaming.commands import forgetting
 from springline.spark_jobs.streaming.errors import AlreadyRuns, LogLost, StreamError
 from springline.spark_jobs.streaming.folder import JobFolder
@@ -24,6 +23,7 @@ from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.states.files import write_files
 from springline.spark_jobs.streaming.unitlog.step import State
 from springline.spark_jobs.streaming.unitlog.versions import Versions
+from tests.support.commands import invoke
 from tests.support.memory_log import MemoryLog
 
 STREAM = 'time = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
@@ -113,7 +113,7 @@ class World:
         return {path.name for path in self.folder.path.glob("*")} - {"lock"}
 
     def forget(self, *options: str, job: str = "ticks", answer: str = "") -> Result:
-        return CliRunner().invoke(app, ["forget", job, *options], input=answer)
+        return invoke("stream", "reset", job, *options, input=answer)
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_a_job_that_runs_is_not_forgotten(world: World) -> None:
     with world.folder.held():
         done = world.forget("--yes")
     assert isinstance(done.exception, AlreadyRuns)
-    assert "ticks: it runs; stop it first: python -m springline.spark_jobs streams stop ticks" in str(done.exception)
+    assert "ticks: it runs; stop it first: springline stream stop ticks" in str(done.exception)
     assert len(world.log.topics) == len(OWN) + len(OTHERS)
 
 
@@ -209,7 +209,7 @@ def test_an_application_that_finds_states_of_another_kafka_says_what_helps(
         world.log.topics[topic] = [[]] * (2 if topic == "ticks.partials" else 1)
     job = read_jobs(world.settings.declarations)["ticks"]
     (world.folder.path / "registry.json").unlink()
-    with pytest.raises(LogLost, match=r"clock\[0\].*streams forget ticks"):
+    with pytest.raises(LogLost, match=r"clock\[0\].*stream reset ticks"):
         application.run_job(job, world.settings)
     assert not half.exists()
-    assert "streams forget ticks" in (world.folder.heartbeat() or {})["error"]
+    assert "stream reset ticks" in (world.folder.heartbeat() or {})["error"]

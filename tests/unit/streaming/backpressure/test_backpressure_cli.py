@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from springline.spark_jobs.streaming.backpressure.admission import Mode
 from springline.spark_jobs.streaming.backpressure.choosing import Choice, Control
-from springline.spark_jobs.streaming.commands.backpressure import app
 from springline.spark_jobs.streaming.errors import BadJob, UnknownJob
 from springline.spark_jobs.streaming.folder import JobFolder
 from springline.spark_jobs.streaming.jobs import job_of
-from tests.support.commands import printed
+from tests.support.commands import invoke, printed
 from tests.support.declarations import written
 
 DECLARED = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
@@ -28,7 +26,7 @@ FREE: dict[str, Any] = {
     "applied": 0.0, "throttled_by": [], "throttles": [],
 }  # fmt: skip
 COUNT = {**FREE, "state": "overloaded", "queue": 3_000_000, "seconds": 1.5, "capacity": 2e6, "throttles": [THROTTLE]}
-told = partial(printed, app)
+told = partial(printed, "stream", "backpressure")
 
 
 @pytest.fixture
@@ -64,8 +62,8 @@ def test_a_mode_is_set_while_the_job_runs_or_not(folder: JobFolder) -> None:
     )
     assert told("set", "words", "off") == "words: back-pressure off\n"
     assert json.loads(told("show", "words", "--json"))["control"] == "zookeeper"
-    assert CliRunner().invoke(app, ["set", "words", "sometimes"]).exit_code == 2
-    assert isinstance(CliRunner().invoke(app, ["set", "other", "off"]).exception, UnknownJob)
+    assert invoke("stream", "backpressure", "set", "words", "sometimes").exit_code == 2
+    assert isinstance(invoke("stream", "backpressure", "set", "other", "off").exception, UnknownJob)
 
 
 def test_a_jobs_table_says_mode_and_channel(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs import cli
 from springline.spark_jobs.streaming.errors import LogUnavailable
 from springline.spark_jobs.streaming.kafka import probe
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
@@ -41,20 +40,20 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "streams start ticks",
-        "streams results ticks",
-        "streams send ticks rows.csv",
-        "streams feed lines --rows 1",
-        "streams forget ticks --yes",
-        "streams rewind ticks",
-        "tracking failed words",
-        "tracking again words 0:0",
-        "tracking through words",
+        "stream start ticks",
+        "stream results ticks",
+        "topic send ticks rows.csv",
+        "topic generate lines --rows 1",
+        "stream reset ticks --yes",
+        "stream rewind ticks",
+        "stream dead-letters words",
+        "stream retry words 0:0",
+        "stream wait words",
     ],
 )
 def test_a_kafka_that_is_down_is_told_at_once_with_what_to_do(command: str, tmp_path: Path) -> None:
     """Nobody listens; nothing was begun."""
-    error = failed(cli.app, *command.split())
+    error = failed(*command.split())
     assert isinstance(error, LogUnavailable)
     assert str(error).startswith("Kafka at 127.0.0.1:1 does not answer; Connection refused. Start it")
     assert "SPRINGLINE_KAFKA=HOST:PORT" in str(error)

@@ -1,4 +1,4 @@
-"""`streams rewind` of a tracked job: its low-water marks go back with it."""
+"""`stream rewind` of a tracked job: its low-water marks go back with it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs.streaming.cli import app
 from springline.spark_jobs.streaming.commands import savepoints
 from springline.spark_jobs.streaming.folder import JobFolder
 from springline.spark_jobs.streaming.jobs import tracked_job_of
@@ -38,5 +37,5 @@ def test_a_job_that_goes_back_has_nothing_through_ahead_of_it(tmp_path: Path, mo
     job.prepare(folder)
     write_json(folder.path / LOW, {"lows": {"0": 7, "1": 3}})
     monkeypatch.setattr(savepoints, "opened_log", lambda: nullcontext(log))
-    assert "as incarnation 2" in printed(app, "rewind", "words")
+    assert "as incarnation 2" in printed("stream", "rewind", "words")
     assert read_json(folder.path / LOW) == {"lows": {}}

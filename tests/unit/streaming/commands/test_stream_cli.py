@@ -7,15 +7,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from springline.spark_jobs.streaming.cli import app
 from springline.spark_jobs.streaming.errors import NothingKept
 from springline.spark_jobs.streaming.folder import JobFolder
-from tests.support.commands import printed
+from tests.support.commands import invoke, printed
 
 DECLARED = '[ticks]\ntopic = "ticks"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
-told = partial(printed, app)
+told = partial(printed, "stream")
 
 
 @pytest.fixture
@@ -30,8 +28,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
 
 def test_a_job_that_never_ran_is_told_as_such(folder: JobFolder) -> None:
     """And in JSON too."""
-    assert "never started" in told("--once")
-    assert '"state": "never started"' in told("--json")
+    assert "never started" in told("list")
+    assert '"state": "never started"' in told("list", "--json")
 
 
 def test_a_job_that_runs_is_told_with_its_stages(folder: JobFolder) -> None:
@@ -43,7 +41,7 @@ def test_a_job_that_runs_is_told_with_its_stages(folder: JobFolder) -> None:
         folder.beat(
             {"state": "running", "error": "", "at": time.time(), "began": began, "pid": 7, "stages": {"map": stage}}
         )
-        words = told("--once").split()
+        words = told("list").split()
     for word in ("ticks", "running", "1:02:05", "map", "7", "1,234", "42", "250", "2", "MB", "5"):
         assert word in words, word
 
@@ -52,14 +50,14 @@ def test_a_job_that_failed_is_told_with_its_error(folder: JobFolder) -> None:
     """In the line below it."""
     folder.path.mkdir(parents=True)
     folder.beat({"state": "failed", "error": "no topic", "at": 1.0, "began": 0.0, "pid": 7, "stages": {}})
-    assert "failed" in told("--once") and "no topic" in told("--once")
+    assert "failed" in told("list") and "no topic" in told("list")
 
 
 def test_a_query_that_is_cancelled_is_listed_no_more(folder: JobFolder) -> None:
     """Registering, changing and cancelling each make a new version."""
     sql = "SELECT k, count(*) AS n FROM ticks GROUP BY k WINDOWING 5 s"
     assert "version 1" in told("register", "ticks", "q", sql)
-    assert "version 2" in told("change", "ticks", "q", sql.replace("5 s", "6 s"))
+    assert "version 2" in told("alter", "ticks", "q", sql.replace("5 s", "6 s"))
     assert "6 s" in told("queries", "ticks")
     assert "version 3" in told("cancel", "ticks", "q")
     assert "6 s" not in told("queries", "ticks")
@@ -67,10 +65,10 @@ def test_a_query_that_is_cancelled_is_listed_no_more(folder: JobFolder) -> None:
 
 def test_asking_nothing_lists_what_can_be_asked(folder: JobFolder) -> None:
     """Before anybody tries; in JSON too."""
-    assert "register a query first" in told("ask", "ticks")
+    assert "register a query first" in told("query", "ticks")
     told("register", "ticks", "q", "SELECT k, count(*) AS n FROM ticks GROUP BY k WINDOWING 5 s")
-    assert "count(*)" in told("ask", "ticks") and "n × 5 s" in told("ask", "ticks")
-    assert '"aggregates"' in told("ask", "ticks", "--json")
+    assert "count(*)" in told("query", "ticks") and "n × 5 s" in told("query", "ticks")
+    assert '"aggregates"' in told("query", "ticks", "--json")
 
 
 def test_stopping_tells_of_jobs_that_do_not_run_unless_asked_to_be_quiet(folder: JobFolder) -> None:
@@ -81,5 +79,5 @@ def test_stopping_tells_of_jobs_that_do_not_run_unless_asked_to_be_quiet(folder:
 
 def test_asking_kept_results_before_there_are_any_says_what_to_do(folder: JobFolder) -> None:
     """As an error of ours, which the command line prints."""
-    done = CliRunner().invoke(app, ["sql", "ticks", "SELECT 1"])
+    done = invoke("stream", "sql", "ticks", "SELECT 1")
     assert isinstance(done.exception, NothingKept) and 'keep = "parquet"' in str(done.exception)

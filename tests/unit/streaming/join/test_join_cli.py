@@ -7,14 +7,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from springline.spark_jobs.streaming.commands.join import app
 from springline.spark_jobs.streaming.errors import BadJob
 from springline.spark_jobs.streaming.folder import JobFolder
 from springline.spark_jobs.streaming.join.errors import NeverSteered
 from springline.spark_jobs.streaming.join.steering import wanted_units
-from tests.support.commands import printed
+from tests.support.commands import invoke, printed
 from tests.support.join_world import JoinWorld
 from tests.support.pairs import PAIRS, widened
 
@@ -23,7 +21,7 @@ DECLARED = f"""{PAIRS}
 kind = "wordcount"
 topic = "lines"
 """
-told = partial(printed, app)
+told = partial(printed, "stream")
 
 
 @pytest.fixture
@@ -44,7 +42,7 @@ def ran(folder: JobFolder, tmp_path: Path) -> JoinWorld:
 
 def refused(*arguments: str) -> BaseException | None:
     """Why a command does not do it."""
-    done = CliRunner().invoke(app, list(arguments))
+    done = invoke("stream", *arguments)
     assert done.exit_code
     return done.exception
 
@@ -73,19 +71,19 @@ def test_loads_keys_and_reasons_are_explained(ran: JoinWorld) -> None:
 
 def test_other_units_are_wanted_by_a_command(folder: JobFolder) -> None:
     """Also of a job that does not run."""
-    assert "pairs: 3 units are wanted" in told("units", "pairs", "3")
+    assert "pairs: 3 units are wanted" in told("rescale", "pairs", "3")
     assert wanted_units(folder, 2) == 3
 
 
 def test_more_units_than_there_is_room_for_are_refused(folder: JobFolder) -> None:
     """And none at all; what was wanted stays."""
-    error = refused("units", "pairs", "5")
+    error = refused("rescale", "pairs", "5")
     assert isinstance(error, BadJob) and str(error) == "pairs: 5 units; there is room for 1 to 4"
-    refused("units", "pairs", "0")
+    refused("rescale", "pairs", "0")
     assert wanted_units(folder, 2) == 2
 
 
-@pytest.mark.parametrize("command", [("explain",), ("units", "3")])
+@pytest.mark.parametrize("command", [("explain",), ("rescale", "3")])
 def test_a_job_that_joins_nothing_is_named(folder: JobFolder, command: tuple[str, ...]) -> None:
     """And one that is not declared."""
     name, *rest = command

@@ -6,14 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from springline.spark_jobs.streaming.commands.tracking import app
 from springline.spark_jobs.streaming.errors import BadJob, StreamError
 from springline.spark_jobs.streaming.folder import JobFolder
 from springline.spark_jobs.streaming.jobs import is_tracked, read_jobs, tracked_job_of, tracked_jobs
 from springline.spark_jobs.streaming.tracking.oversight import Oversight
 from springline.spark_jobs.streaming.unitlog.report import Report
+from tests.support.commands import invoke
 from tests.support.declarations import written
 
 TRACKER = '[orders]\nkind = "tracker"\n'
@@ -78,9 +77,9 @@ def test_commands_of_tracking_know_the_tracker_too(tmp_path: Path, monkeypatch: 
     """That offsets tell nothing of its roots, they say."""
     for name, value in (("HOME", tmp_path), ("STREAMS", written(tmp_path, TRACKER))):
         monkeypatch.setenv(f"SPRINGLINE_{name}", str(value))
-    assert json.loads(CliRunner().invoke(app, ["--json"]).output) == {"orders": {}}
-    assert "epoch 2 of the ring: ackers 0, 1" in CliRunner().invoke(app, ["add", "orders", "1"]).output
-    error = CliRunner().invoke(app, ["through", "orders"]).exception
+    assert json.loads(invoke("stream", "tracked", "--json").output) == {"orders": {}}
+    assert "epoch 2 of the ring: ackers 0, 1" in invoke("stream", "acker", "add", "orders", "1").output
+    error = invoke("stream", "wait", "orders").exception
     assert isinstance(error, StreamError) and "named by others" in str(error)
 
 

@@ -6,7 +6,6 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from springline.spark_jobs.streaming.commands import tracking
 from springline.spark_jobs.streaming.errors import LogUnavailable
@@ -16,6 +15,7 @@ from springline.spark_jobs.streaming.tracking.errors import NoFailure, NotToBeSe
 from springline.spark_jobs.streaming.tracking.failures import newest_failures
 from springline.spark_jobs.streaming.tracking.resending import resent, send_again, trouble_with
 from springline.spark_jobs.streaming.unitlog.log import Letter
+from tests.support.commands import invoke
 from tests.support.declarations import written
 from tests.support.memory_log import MemoryLog
 
@@ -103,10 +103,10 @@ def test_the_command_sends_what_the_list_names(world: World, monkeypatch: pytest
     monkeypatch.setattr(MemoryLog, "close", lambda self: None, raising=False)
     monkeypatch.setattr(tracking, "opened_log", lambda: nullcontext(world.log))
     first, *_ = world.letters()
-    done = CliRunner().invoke(tracking.app, ["again", "words", first])
+    done = invoke("stream", "retry", "words", first)
     assert done.exit_code == 0, done.output
     assert done.output == "words: partition 1, offset 3 is sent again to lines\n"
-    listed = CliRunner().invoke(tracking.app, ["failed", "words"]).output.splitlines()
+    listed = invoke("stream", "dead-letters", "words").output.splitlines()
     (line,) = (line for line in listed if line.split()[:1] == [first])
     assert "to be" in line and line.count(":") > 4  # its place, and two times
-    assert f'"letter": "{first}"' in CliRunner().invoke(tracking.app, ["failed", "words", "--json"]).output
+    assert f'"letter": "{first}"' in invoke("stream", "dead-letters", "words", "--json").output

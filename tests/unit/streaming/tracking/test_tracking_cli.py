@@ -9,20 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from springline.spark_jobs.streaming.commands.tracking import app
 from springline.spark_jobs.streaming.folder import JobFolder
 from springline.spark_jobs.streaming.json_files import write_json
 from springline.spark_jobs.streaming.tracking.tracked import LOW
-from tests.support.commands import printed
+from tests.support.commands import invoke, printed
 
 TRACKING = {
     "in_flight": 1234, "completed": 56789, "again": 12, "gone": 3, "bytes": 2_000_000, "waits": False, "still": "",
     "lows": {"0": 700, "1": 800}, "seconds": {"p50": 0.091, "p90": 0.1, "p99": 1.5},
     "ackers": [{"acker": 0, "in_flight": 1000, "completed": 50000, "epoch": 1}],
 }  # fmt: skip
-told = partial(printed, app)
+told = partial(printed, "stream")
 
 
 @pytest.fixture
@@ -47,15 +45,15 @@ def beat(folder: JobFolder, **tracking: Any) -> None:
 
 def test_a_job_that_never_ran_is_told_as_such(folder: JobFolder) -> None:
     """And in JSON too."""
-    assert "never started" in told("--once")
-    assert json.loads(told("--json")) == {"words": {}}
+    assert "never started" in told("tracked")
+    assert json.loads(told("tracked", "--json")) == {"words": {}}
 
 
 def test_what_is_in_flight_completed_and_failed_is_told(folder: JobFolder) -> None:
     """With the times to completion, and the first offsets that are not through."""
     with folder.held():
         beat(folder)
-        words = told("--once")
+        words = told("tracked")
     for word in ("1,234", "56,789", "12", "3", "91 ms", "1.5 s", "0:700, 1:800"):
         assert word in words, word
 
@@ -64,22 +62,22 @@ def test_why_it_waits_is_told(folder: JobFolder) -> None:
     """The source, and time."""
     with folder.held():
         beat(folder, waits=True, still="count is behind")
-        words = told("--once")
+        words = told("tracked")
     assert "the source waits" in words and "time-outs stand still: count is behind" in words
 
 
 def test_whether_a_range_is_through_is_told_by_words_and_by_exit_code(folder: JobFolder) -> None:
     """With what is missing."""
     write_json(folder.path / LOW, {"lows": {"0": 700, "1": 800}})
-    assert "words: all through" in told("through", "words", "--to", "0:700", "--to", "1:10")
-    assert "not through: 50 messages of partition 0" in told("through", "words", "--to", "0:750", code=1)
+    assert "words: all through" in told("wait", "words", "--to", "0:700", "--to", "1:10")
+    assert "not through: 50 messages of partition 0" in told("wait", "words", "--to", "0:750", code=3)
 
 
 def test_ackers_are_added_and_removed(folder: JobFolder) -> None:
     """Each change is an epoch of the ring; one that cannot be is refused, and changes nothing."""
-    assert "epoch 2 of the ring: ackers 0, 1, 2" in told("add", "words", "2")
-    assert "epoch 3 of the ring: ackers 1, 2" in told("remove", "words", "0")
-    done = CliRunner().invoke(app, ["add", "words", "4"])
+    assert "epoch 2 of the ring: ackers 0, 1, 2" in told("acker", "add", "words", "2")
+    assert "epoch 3 of the ring: ackers 1, 2" in told("acker", "remove", "words", "0")
+    done = invoke("stream", "acker", "add", "words", "4")
     assert done.exception is not None and "has room for ackers 0 to 3" in str(done.exception)
-    assert "epoch 3 of the ring; room for ackers 0 to 3" in told("ackers", "words")
-    assert json.loads(told("ackers", "words", "--json"))["epochs"]["3"] == [1, 2]
+    assert "epoch 3 of the ring; room for ackers 0 to 3" in told("acker", "list", "words")
+    assert json.loads(told("acker", "list", "words", "--json"))["epochs"]["3"] == [1, 2]

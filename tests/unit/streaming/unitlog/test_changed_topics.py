@@ -153,8 +153,8 @@ def test_a_topic_that_is_made_anew_is_noticed_however_long_it_is(world: World) -
     world.log.replace("numbers")
     world.put("numbers", 0, *range(100, 120))
     expected = (
-        r"numbers was deleted and made anew after round 2: .*`python -m springline.spark_jobs streams rewind job` .*"
-        r"`python -m springline.spark_jobs streams forget job`"
+        r"numbers was deleted and made anew after round 2: .*`springline stream rewind job` .*"
+        r"`springline stream reset job`"
     )
     with pytest.raises(TopicReplaced, match=expected):
         world.run(1)

@@ -100,7 +100,7 @@ def test_states_of_a_kafka_that_was_emptied_are_an_error_that_says_what_helps(wo
     world.empty()
     expected = (
         r"job\.count\.rounds is empty, and there is a state after round 5 of incarnation 1, of numbers\[0\]: "
-        r"Kafka was emptied.*`python -m springline.spark_jobs streams forget job`"
+        r"Kafka was emptied.*`springline stream reset job`"
     )
     with pytest.raises(LogLost, match=expected):
         check_known(world.stage, UNITS, world.log)
@@ -148,7 +148,7 @@ def test_an_input_that_was_made_anew_is_an_error_that_says_what_helps(world: Wor
     planner = world.planner()
     expected = (
         rf"numbers\[0\]: round 5 goes on at offset \d+, and the log holds 0 to {high}; "
-        r"`python -m springline.spark_jobs streams rewind job` .*`python -m springline.spark_jobs streams forget job`"
+        r"`springline stream rewind job` .*`springline stream reset job`"
     )
     with pytest.raises(MessagesGone, match=expected):
         planner.after(planner.begin())

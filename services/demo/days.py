@@ -1,4 +1,4 @@
-"""The steps of `make demo`, in their order."""
+"""The steps of `springline demo run`, in their order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from springline.persistence.wording import counted, say_seconds
 from springline.services.airflow_api import AirflowApi
 from springline.services.demo import streams
 from springline.services.demo.progress import RunProgress
-from springline.services.demo.terminal import main, say
+from springline.services.demo.terminal import say
 from springline.services.demo.workflow import (
     DAG_ID,
     DAYS,
@@ -118,8 +118,8 @@ def say_where(address: str, home: Path) -> str:
         f"  workflow       {address}/dags/{DAG_ID}\n"
         f"  streams        {address}/plugin/springline-streams\n"
         f"  lineage        {address}/plugin/springline-lineage\n"
-        f"Ask why:         .venv/bin/python -m springline.persistence explain etl/{DAYS[0]}/clean\n"
-        f"Watch streams:   .venv/bin/python -m springline.spark_jobs streams"
+        f"Ask why:         .venv/bin/springline dataset explain etl/{DAYS[0]}/clean\n"
+        f"Watch streams:   .venv/bin/springline stream list"
     )
 
 
@@ -134,7 +134,3 @@ def show(platform: Platform, console: Console, since: float) -> None:
         at, risk = found
         moment = time.strftime("%H:%M:%S", time.localtime(at))
         console.print(f"\nHad the cache been lost at the worst moment ({moment}): {say_risk(risk)}", highlight=False)
-
-
-if __name__ == "__main__":
-    main(run)

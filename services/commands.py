@@ -1,19 +1,17 @@
-"""The command line of the servers: up, down, stop, status, kill, logs, jars, exec, java, chromium."""
+"""The commands about the servers of this machine."""
 
 from __future__ import annotations
 
 import os
-import sys
 from typing import Annotated
 
 import typer
-from pydantic_settings import SettingsError
 
-from springline.persistence.redacting import redacted, traceback_without_secrets
+from springline.persistence.redacting import redacted
 from springline.persistence.terminal import print
 from springline.services.chromium import have_chromium
 from springline.services.coordinates import jar_sets
-from springline.services.errors import NoProgram, ServiceError
+from springline.services.errors import NoProgram
 from springline.services.jars import Jars, sizes
 from springline.services.java import find_java
 from springline.services.known import SERVERS, known, make_servers, servers_to_start
@@ -22,18 +20,15 @@ from springline.services.settings import ServiceSettings
 from springline.services.stop import end_servers, in_turn, stop_all_profiles
 from springline.services.supervisor import State, Supervisor
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Starts and ends the real servers.")
 Names = Annotated[list[str] | None, typer.Argument(metavar="NAME…", help=f"of {', '.join(SERVERS)}")]
 
 
-@app.command()
 def up(names: Annotated[list[str], typer.Argument(metavar="NAME…", help=f"of {', '.join(SERVERS)}")]) -> None:
     """Start servers, and those that they need, and wait until they are ready; those that run already stay."""
     settings = ServiceSettings()
     Supervisor(settings.home).up(servers_to_start(names, settings), settings.start_patience)
 
 
-@app.command()
 def down(names: Names = None) -> None:
     """End servers with all of their processes; without a name, every one that was started here."""
     settings = ServiceSettings()
@@ -43,9 +38,8 @@ def down(names: Names = None) -> None:
     raise typer.Exit(not ended)
 
 
-@app.command()
 def stop(
-    patience: Annotated[float, typer.Option(min=0, help="Seconds that all streams may take to come to rest")] = 90.0,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds that all streams may take to come to rest")] = 90.0,
 ) -> None:
     """End every stream and every server that was started here, of every profile.
 
@@ -57,31 +51,28 @@ def stop(
         said.append(line)
         print(redacted(line), flush=True)
 
-    ended = stop_all_profiles(patience, say)
+    ended = stop_all_profiles(timeout, say)
     if not said:
         print("nothing runs")
     raise typer.Exit(not ended)
 
 
-@app.command()
-def status(names: Names = None) -> None:
+def ps(names: Names = None) -> None:
     """Tell which servers run, where, with how much memory, and in which processes."""
     supervisor = Supervisor(ServiceSettings().home)
     print("\n".join(aligned([_told(supervisor.state(name)) for name in known(names or []) or SERVERS])))
 
 
-@app.command()
 def kill(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"of {', '.join(SERVERS)}")],
-    process: Annotated[str, typer.Argument(metavar="PROCESS", help="one of its processes, as `status` names them")],
+    process: Annotated[str, typer.Argument(metavar="PROCESS", help="one of its processes, as `ps` names them")],
 ) -> None:
     """Kill one process of a server at once, as a fault would; `up NAME` starts just that one again."""
     known([name])
     Supervisor(ServiceSettings().home).kill(name, process)
-    print(f"{name}: {process} killed; python -m springline.services up {name} starts it again")
+    print(f"{name}: {process} killed; `springline up {name}` starts it again")
 
 
-@app.command()
 def logs(names: Names = None) -> None:
     """Print the end of every log of the servers."""
     supervisor = Supervisor(ServiceSettings().home)
@@ -90,7 +81,6 @@ def logs(names: Names = None) -> None:
             print(tail(log))
 
 
-@app.command()
 def jars(
     sets: Annotated[list[str] | None, typer.Argument(metavar="SET…", help=f"of {', '.join(jar_sets())}")] = None,
 ) -> None:
@@ -102,12 +92,11 @@ def jars(
         print(f"{name:10} {len(here):4} jars  {sum(here.values()) / 1e6:6.1f} MB  {folder}")
 
 
-@app.command(name="exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def execute(
     name: Annotated[str, typer.Argument(metavar="NAME", help="the server whose environment is wanted")],
     command: Annotated[list[str], typer.Argument(metavar="COMMAND…", help="what to run, with its arguments")],
 ) -> None:
-    """Run a command in a server's environment, as in `python -m springline.services exec airflow airflow dags list`."""
+    """Run a command in a server's environment, as in `springline server exec airflow airflow dags list`."""
     (server,) = make_servers([name], ServiceSettings())
     environment = {**os.environ, **server.environment}
     try:
@@ -116,14 +105,12 @@ def execute(
         raise NoProgram(f"{command[0]} cannot be run: {error.strerror}") from error
 
 
-@app.command()
 def java() -> None:
     """Print the JAVA_HOME that the servers use."""
     settings = ServiceSettings()
     print(find_java(os.environ, settings.home).home)
 
 
-@app.command()
 def chromium() -> None:
     """Print the Chromium that looks at pages in tests; where there is none, install it if that may be done here."""
     print(have_chromium(os.environ, root=os.geteuid() == 0))
@@ -139,17 +126,3 @@ def _told(state: State) -> tuple[str, ...]:
     memory = f"{sum(state.memory.values()) / 1e6:,.0f} MB" if state.memory else ""
     ids = " ".join(f"{process}={pid}" for process, pid in state.processes.items())
     return (state.server, state.words, state.address, f"{memory:>8}", ids)
-
-
-def main() -> None:
-    """Run the command line; an error of this package, or in a setting, is one line and exit status 1."""
-    try:
-        with traceback_without_secrets(ServiceError, SettingsError):
-            app()
-    except (ServiceError, SettingsError) as error:
-        print(redacted(str(error)), file=sys.stderr)
-        sys.exit(1)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,5 +1,0 @@
-"""`python -m springline.persistence`: see `springline.persistence.cli`."""
-
-from springline.persistence.cli import main
-
-main()

@@ -1,0 +1,1 @@
+"""The commands about operations and about landing files."""

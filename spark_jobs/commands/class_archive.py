@@ -1,0 +1,14 @@
+"""The command that makes Spark start in half the time."""
+
+from __future__ import annotations
+
+from springline.persistence.terminal import print
+from springline.persistence.wording import say_bytes
+from springline.spark_jobs.class_archive import make_archive
+from springline.spark_jobs.settings import JobSettings
+
+
+def class_archive() -> None:
+    """Make the archive of Spark's classes from which its JVM starts in half the time; `make setup` does."""
+    archive = make_archive(JobSettings().home)
+    print(f"{archive}: {say_bytes(archive.stat().st_size)}")

@@ -1,0 +1,26 @@
+"""The command that lets a shell complete commands."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from typer.completion import get_completion_script  # type: ignore[attr-defined]
+
+from springline.persistence.terminal import print
+
+VARIABLE = "_SPRINGLINE_COMPLETE"
+
+
+class Shell(StrEnum):
+    """A shell that completes."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+def completion(shell: Annotated[Shell, typer.Argument(help="Whose script it is to be")]) -> None:
+    """Print the script by which a shell completes commands: `source <(springline completion bash)`."""
+    print(get_completion_script(prog_name="springline", complete_var=VARIABLE, shell=shell.value))
