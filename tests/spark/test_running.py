@@ -223,7 +223,7 @@ def test_a_run_that_the_gate_stops_commits_nothing(
 
 def test_a_platform_without_spark_says_so(platform: Platform) -> None:
     """With the setting that gives it one."""
-    with pytest.raises(SparkJobsError, match=r"SPRINGLINE_RUNNER=spark_jobs\.runner:make_runner"):
+    with pytest.raises(SparkJobsError, match=r"SPRINGLINE_RUNNER=springline\.spark_jobs\.runner:make_runner"):
         produce(platform, "make", {"ds": "4"})
 
 
@@ -272,8 +272,8 @@ def test_the_command_line_lands_a_day_and_runs_operations(
         (("run", "etl.laod", "--ds", EMPTY), "no operation is called 'etl.laod'", 2),
         (("run", "--ds", EMPTY), "name the operations to run, or give --all", 2),
         (("run", "etl.parse", "--ds", "2013-3-2"), "'2013-3-2' is no day: write it as 2013-01-05", 2),
-        (("landing", "--days", "yesterday"), "'yesterday' is no day: write it as 2013-01-05", 2),
-        (("landing", "--days", "2031-01-05"), "no flights of 2031-01-05: give days of 2013", 2),
+        (("landing", "generate", "--days", "yesterday"), "'yesterday' is no day: write it as 2013-01-05", 2),
+        (("landing", "generate", "--days", "2031-01-05"), "no flights of 2031-01-05: give days of 2013", 2),
     ],
 )
 def test_a_mistake_on_the_command_line_is_one_line(
@@ -286,7 +286,7 @@ def test_a_mistake_on_the_command_line_is_one_line(
     """On stderr; the exit status is 2 where the command was misused, 1 where something failed."""
     assert command(monkeypatch, *arguments) == status
     error = capsys.readouterr().err
-    assert error.startswith("error: ") and error.count("\n") == 1 and words in error
+    assert error.startswith("springline: ") and error.count("\n") == 1 and words in error
 
 
 def test_operations_of_one_s_own_are_listed_with_the_workflow_s(tmp_path: Path) -> None:
