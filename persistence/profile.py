@@ -21,7 +21,6 @@ from pydantic_settings import (
     SettingsError,
 )
 
-import springline
 from springline.persistence.wording import parse_bytes, parse_json_object, say_near
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def project_folder() -> Path:
 
 def import_root() -> Path:
     """The folder that `springline` was imported from: what a process that is started needs on its PYTHONPATH."""
-    return Path(springline.__file__).absolute().parent.parent
+    return Path(__file__).absolute().parents[2]  # not resolved: the folders of the package are links in the checkout
 
 
 def _split(value: object) -> object:

@@ -65,7 +65,10 @@ class SparkRunner:
             raise _failed(call, error, lost=self.sessions.lost()) from error
 
     def interrupt(self) -> None:
-        """Have the operation that another thread runs end soon, with `OperationFailed`; does nothing if none is."""
+        """Have the operation that another thread runs end soon, with `OperationFailed`; does nothing if none is.
+
+        Spark may lose an interruption that comes while it plans a job: then the operation runs to its end.
+        """
         self.sessions.interrupt(self._tag)
 
     def close(self) -> None:

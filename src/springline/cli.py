@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
-from typer.completion import completion_init
+from typer.completion import completion_init  # type: ignore[attr-defined]
 
 from springline.late_commands import Branch, Late, command_line
 from springline.persistence.redacting import redacted

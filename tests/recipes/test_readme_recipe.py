@@ -39,9 +39,9 @@ def copy() -> Iterator[Path]:
         cwd=project_folder(), capture_output=True, text=True, check=True,
     )  # fmt: skip
     for name in filter(None, listed.stdout.split("\0")):
-        if (source := project_folder() / name).is_file():
+        if (source := project_folder() / name).is_file() or source.is_symlink():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, folder / name)
+            shutil.copy2(source, folder / name, follow_symlinks=False)  # as old as it is: nothing is installed anew
     (folder / ".venv").symlink_to(Path(sys.prefix))
     yield folder
     remove_memory_of(folder / "var")
@@ -56,7 +56,7 @@ def settings(copy: Path) -> ServiceSettings:
 
 @pytest.fixture(scope="module")
 def environment(copy: Path, settings: ServiceSettings) -> dict[str, str]:
-    """That of a person who has activated the environment; only the ports are others than the README's."""
+    """That of a person who has activated the environment of this copy; only the ports are others than the README's."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPRINGLINE_", "AIRFLOW"))}
     ports = {f"SPRINGLINE_{name.upper()}": str(getattr(settings, name)) for name in ServiceSettings.model_fields
              if name.endswith("_port")}  # fmt: skip
@@ -64,6 +64,7 @@ def environment(copy: Path, settings: ServiceSettings) -> dict[str, str]:
         **kept,
         **ports,
         "PATH": f"{copy / '.venv' / 'bin'}:{os.environ['PATH']}",
+        "PYTHONPATH": str(copy / "src"),  # what is installed leads to the checkout itself
         "SPRINGLINE_JARS": str(ServiceSettings().jars_folder),
         "SPRINGLINE_KAFKA": f"127.0.0.1:{settings.kafka_port}",
     }

@@ -346,15 +346,18 @@ def test_a_master_url_by_setting_alone_gives_the_same(
 def test_a_run_that_another_thread_interrupts_fails_and_the_next_one_goes_well(
     make_runner: MakeRunner, tmp_path: Path
 ) -> None:
-    """A proof gives way so; the session is as good as before."""
+    """A proof gives way so; the session is as good as before.
+
+    Spark may lose an interruption that comes while it plans; then the operation goes on to its end, and is tried again.
+    """
     registry = Registry()
     begun, over = threading.Event(), threading.Event()
 
     @registry.operation("endless", output="n/{ds}/endless")
     def endless(context: Context) -> DataFrame:
         begun.set()
-        # Spark ends a stage between its tasks: each is short, and there are more than anybody waits for.
-        rows, tasks = (10**12, 20_000) if context.params["ds"] == "1" else (10, 1)
+        # Spark ends a stage between its tasks: each is short, and all of them take longer than an interruption.
+        rows, tasks = (10**10, 400) if context.params["ds"] == "1" else (10, 1)
         return context.spark.range(0, rows, 1, tasks).selectExpr("id % 7 AS k").groupBy("k").count()
 
     runner = make_runner(registry)
@@ -364,14 +367,21 @@ def test_a_run_that_another_thread_interrupts_fails_and_the_next_one_goes_well(
         while not over.wait(0.2):  # until what it was to end has ended: between two parts of a run nothing is there
             runner.interrupt()
 
-    watch = threading.Thread(target=interrupt)
-    watch.start()
-    try:
-        with pytest.raises(OperationFailed):
-            runner.run(runner.call("endless", {"ds": "1"}), [], f"file://{tmp_path}/out")
-    finally:
-        over.set()
-        watch.join()
+    def is_interrupted(out: Path) -> bool:
+        begun.clear()
+        over.clear()
+        watch = threading.Thread(target=interrupt)
+        watch.start()
+        try:
+            runner.run(runner.call("endless", {"ds": "1"}), [], out.as_uri())
+        except OperationFailed:
+            return True
+        finally:
+            over.set()
+            watch.join()
+        return False
+
+    assert any(is_interrupted(tmp_path / f"out-{number}") for number in range(4))
     runner.interrupt()
     assert runner.run(runner.call("endless", {"ds": "2"}), [], f"file://{tmp_path}/out2").rows == 7
 

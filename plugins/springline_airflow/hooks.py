@@ -1,0 +1,51 @@
+"""The hook of Springline's type of Connection: it tells whether a store answers."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from airflow.sdk import BaseHook
+
+from springline.airflow.connections import CACHE, store_uri
+from springline.airflow.provider import STORE_TYPE
+from springline.persistence.backends.opening import open_backend
+from springline.persistence.errors import PersistenceError
+from springline.persistence.settings import Settings
+from springline.persistence.verification import why_away
+
+
+class StoreHook(BaseHook):
+    """A cache or an under-store that a Connection of the type `springline_store` names.
+
+    Args:
+        store_conn_id: the Connection, by default that of the cache.
+
+    Example:
+        >>> StoreHook("springline_under").test_connection()  # doctest: +SKIP
+        (True, 'hdfs://namenode:8020/springline answers')
+    """
+
+    conn_name_attr = "store_conn_id"
+    default_conn_name = CACHE
+    conn_type = STORE_TYPE
+    hook_name = "Springline store"
+
+    def __init__(self, store_conn_id: str = default_conn_name, **more: Any) -> None:
+        super().__init__(**more)
+        self.store_conn_id = store_conn_id
+
+    def get_conn(self) -> str:
+        """The URI of the store."""
+        return store_uri(self.store_conn_id, self.get_connection(self.store_conn_id))
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Whether the store answers, and what it said."""
+        try:
+            uri = self.get_conn()
+            # A folder is asked as a cache: as an under-store it would get a mark of its own.
+            role = "under" if urlsplit(uri).scheme == "hdfs" else "cache"
+            away = why_away(open_backend(uri, role, Settings(), in_use=lambda: True))
+        except (PersistenceError, ValueError) as error:
+            return False, str(error)
+        return not away, away or f"{uri} answers"
