@@ -350,5 +350,5 @@ def test_going_back_is_refused_where_the_source_has_forgotten(tmp_path: Path) ->
 def test_a_job_that_never_ran_has_nothing_to_go_back_from(tmp_path: Path) -> None:
     """It is not begun by that either."""
     world = World(tmp_path)
-    with pytest.raises(NeverRan, match=r"nothing to go back from; .* forget job"):
+    with pytest.raises(NeverRan, match=r"nothing to go back from; .* reset job"):
         world.rewind()

@@ -51,5 +51,5 @@ class StageQuery:
 def _said(error: StreamingQueryException) -> str:
     """The innermost words of what ended a query: the last line that names an error of ours, else its first line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    ours = [line for line in lines if line.startswith("spark_jobs.") and ": " in line]
+    ours = [line for line in lines if line.startswith("springline.") and ": " in line]
     return ours[-1].partition(": ")[2] if ours else (lines[0] if lines else "a query failed")

@@ -51,7 +51,7 @@ def test_a_changed_stream_that_a_registered_query_does_not_fit_is_refused(tmp_pa
     folder = JobFolder(tmp_path / "job")
     windows(tmp_path).prepare(folder)
     changed = windows(tmp_path, STREAM.replace('"k"', '"key"'), "")
-    expected = r"\[job.stream\] has changed, and a registered query does not fit it: query 'q'.*streams cancel job q"
+    expected = r"\[job.stream\] has changed, and a registered query does not fit it: query 'q'.*stream cancel job q"
     with pytest.raises(BadJob, match=expected):
         changed.prepare(folder)
     registry = folder.registry()
@@ -77,7 +77,7 @@ def test_the_predicate_of_a_join_that_ran_is_refused_until_it_begins_anew(tmp_pa
     first.prepare(folder)
     declared(tmp_path, JOIN.format(on="l.k = r.k", keep=30.0)).prepare(folder)
     changed = declared(tmp_path, JOIN.format(on="l.k = r.k AND l.k > 1", keep=60.0))
-    with pytest.raises(BadJob, match=r"job 'job': on cannot be changed, .* begin anew: `.*forget job`"):
+    with pytest.raises(BadJob, match=r"job 'job': on cannot be changed, .* begin anew: `.*reset job`"):
         changed.prepare(folder)
     assert isinstance(changed, JoinJob)
     changed.begin_anew(folder)

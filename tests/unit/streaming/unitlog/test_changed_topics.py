@@ -166,7 +166,7 @@ def test_no_state_is_rebuilt_from_a_topic_that_was_made_anew(world: World) -> No
     world.log.replace("numbers")
     world.put("numbers", 0, *range(100, 120))
     shutil.rmtree(world.stage.state)
-    with pytest.raises(TopicReplaced, match="forget job"):
+    with pytest.raises(TopicReplaced, match="reset job"):
         recover(world.stage, world.log, lambda stage, unit, until: None)
 
 

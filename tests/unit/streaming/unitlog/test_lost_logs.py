@@ -158,5 +158,5 @@ def test_a_round_whose_messages_are_gone_says_what_helps_too(world: World) -> No
     """Where it is run again after the job was killed."""
     world.run(4, units=1)
     world.log.cut("numbers")
-    with pytest.raises(MessagesGone, match=r"numbers\[1\]: the messages .* not there any more; .*forget job"):
+    with pytest.raises(MessagesGone, match=r"numbers\[1\]: the messages .* not there any more; .*reset job"):
         recover(world.stage, world.log, lambda stage, unit, until: None)
