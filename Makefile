@@ -21,8 +21,6 @@ QUICK := tests/property tests/unit tests/conformance
 BY_FILE := --dist loadfile --no-loadscope-reorder
 PARALLEL := -n auto --maxprocesses 4 $(BY_FILE)
 IN_PAIRS := -n 2 $(BY_FILE)
-# Tests that share servers stay together, by folder.
-BY_SERVERS := -n 2 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: help setup fetch requirements demo demo-fault stop check format test test-unit test-spark test-airflow test-integration test-servers test-e2e faults fuzz bench docs pictures
 
@@ -74,7 +72,9 @@ format: $(READY)  ## format the code and mend what can be mended
 test: $(READY)  ## all tests that need no other machine: unit, property, conformance, spark, airflow
 	@code=0; \
 	$(PYTEST) $(PARALLEL) $(QUICK) || code=1; \
-	$(PYTEST) $(BY_SERVERS) tests/airflow/live tests/spark tests/airflow || code=1; \
+	live=$$(mktemp); $(PYTEST) tests/airflow/live >$$live 2>&1 & \
+	$(PYTEST) tests/spark tests/airflow --ignore=tests/airflow/live || code=1; \
+	wait $$! || code=1; cat $$live; rm $$live; \
 	exit $$code
 
 test-unit: $(READY)  ## the quick ones: unit, property, conformance

@@ -24,13 +24,6 @@ settings.register_profile(
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests are dealt by group, those of a folder stay together: they share what takes long to start."""
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.parent.name))
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _nothing_is_left_in_memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Commands that are run with a home in a test's folder make their cache elsewhere."""

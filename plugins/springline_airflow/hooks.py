@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from airflow.sdk import BaseHook
 
@@ -43,8 +44,11 @@ class StoreHook(BaseHook):
         """Whether the store answers, and what it said."""
         try:
             uri = self.get_conn()
+            parts = urlsplit(uri)
+            if parts.scheme == "file" and not Path(unquote(parts.path)).is_dir():
+                return False, f"{uri}: there is no such folder"
             # A folder is asked as a cache: as an under-store it would get a mark of its own.
-            role = "under" if urlsplit(uri).scheme == "hdfs" else "cache"
+            role = "under" if parts.scheme == "hdfs" else "cache"
             away = why_away(open_backend(uri, role, Settings(), in_use=lambda: True))
         except (PersistenceError, ValueError) as error:
             return False, str(error)

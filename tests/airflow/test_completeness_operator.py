@@ -153,7 +153,7 @@ def test_a_record_that_was_given_up_lets_pass_unless_it_may_not(words: JobFolder
     assert operator(log, to={"1": 15}).execute({})
     with pytest.raises(AirflowFailException, match=r"5 records up to 1:15 were lost: 1:10 \(row 0: sent 5 times\)"):
         operator(log, to={"1": 15}, fail_on_lost=True).execute({})
-    with pytest.raises(AirflowFailException, match=r"7 records .*1:14 .*, and 2 more; .*tracking failed words"):
+    with pytest.raises(AirflowFailException, match=r"7 records .*1:14 .*, and 2 more; .*stream dead-letters words"):
         operator(log, to={"1": 100}, fail_on_lost=True).execute({})
 
 
