@@ -72,9 +72,7 @@ format: $(READY)  ## format the code and mend what can be mended
 test: $(READY)  ## all tests that need no other machine: unit, property, conformance, spark, airflow
 	@code=0; \
 	$(PYTEST) $(PARALLEL) $(QUICK) || code=1; \
-	live=$$(mktemp); $(PYTEST) tests/airflow/live >$$live 2>&1 & \
-	$(PYTEST) tests/spark tests/airflow --ignore=tests/airflow/live || code=1; \
-	wait $$! || code=1; cat $$live; rm $$live; \
+	$(PYTEST) tests/spark tests/airflow || code=1; \
 	exit $$code
 
 test-unit: $(READY)  ## the quick ones: unit, property, conformance
