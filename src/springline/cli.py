@@ -185,11 +185,5 @@ def _fail(error: Exception) -> NoReturn:
 
 
 def _exit_status(error: Exception) -> int:
-    """That of an error which was foreseen; 0 for another one."""
-    from springline.persistence.errors import PersistenceError
-    from springline.services.errors import ServiceError
-    from springline.spark_jobs.errors import SparkJobsError
-
-    if isinstance(error, ValueError):
-        return 2
-    return error.exit_status if isinstance(error, PersistenceError | SparkJobsError | ServiceError) else 0
+    """That of an error which was foreseen: every root of errors has one; 0 for another error."""
+    return 2 if isinstance(error, ValueError) else getattr(error, "exit_status", 0)

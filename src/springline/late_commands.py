@@ -14,6 +14,19 @@ import typer
 from typer.core import CompletionItem, TyperGroup  # type: ignore[attr-defined]
 
 _HELP = {"help_option_names": ["-h", "--help"]}
+# What brings what the modules of commands need, by how their names begin.
+_EXTRAS = {
+    "springline.spark_jobs.streaming": "streams",
+    "springline.spark_jobs": "spark",
+    "springline.services": "servers",
+    "springline": "all",
+}
+
+
+class NotInstalled(Exception):
+    """A command needs a package that an extra brings; names both."""
+
+    exit_status = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +38,19 @@ class Late:
     hidden: bool = False
 
     def load(self, name: str) -> Any:
-        """The command, imported now."""
+        """The command, imported now; raises `NotInstalled`."""
         module, _, function = self.place.partition(":")
+        try:
+            imported = import_module(module)
+        except ModuleNotFoundError as error:
+            if str(error.name).startswith("springline"):
+                raise
+            extra = next(extra for beginning, extra in _EXTRAS.items() if module.startswith(beginning))
+            raise NotInstalled(
+                f"{name} needs {error.name}, which is not installed: pip install 'springline[{extra}]'"
+            ) from error
         app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        app.command(name, context_settings={**_HELP, **self.settings}, hidden=self.hidden)(
-            getattr(import_module(module), function)
-        )
+        app.command(name, context_settings={**_HELP, **self.settings}, hidden=self.hidden)(getattr(imported, function))
         return typer.main.get_command(app)
 
     def summary(self) -> str:
