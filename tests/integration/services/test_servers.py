@@ -25,25 +25,28 @@ def living(server: Running) -> tuple[psutil.Process, ...]:
 
 
 @every_server
-def test_what_was_written_is_read_back(start, name):
-    """The server answered when it was ready, and so it does now."""
-    server = start(name)
-    ROUND_TRIPS[name].write(server)
-    assert ROUND_TRIPS[name].read(server) == WORDS
+def test_a_server_serves_this_machine_alone_and_keeps_its_data_through_kill_and_down(start, name):
+    """What was written is read back: at once, after kill -9 of all of its processes, and after `down`.
 
-
-@every_server
-def test_a_server_whose_processes_are_killed_goes_on_with_its_data(start, name):
-    """After kill -9 of all of its processes at once, `up` starts it again, and what was written is there."""
-    server = start(name)
-    ROUND_TRIPS[name].write(server)
+    Every process is gone when `down` returns, those too that took a session of their own.
+    """
+    server, trip = start(name), ROUND_TRIPS[name]
+    trip.write(server)
+    assert trip.read(server) == WORDS
+    assert heard_on(server) and all(loopback(address) for address in heard_on(server))
     before = server.processes
     for process in before:
         server.kill(process)
     assert not server.processes
     server.mend()
     assert server.processes.keys() == before.keys()
-    assert ROUND_TRIPS[name].read(server) == WORDS
+    assert trip.read(server) == WORDS
+    processes = living(server)
+    assert len(processes) >= len(server.processes) > 0
+    assert server.supervisor.down(name, 20)
+    assert not [each for each in processes if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+    server.mend()
+    assert trip.read(server) == WORDS
 
 
 @pytest.mark.parametrize(
@@ -69,30 +72,11 @@ def test_only_the_process_that_was_killed_is_started_again(start, name, process)
     assert ROUND_TRIPS[name].read(server) == WORDS
 
 
-@every_server
-def test_down_leaves_no_process_and_keeps_the_data(start, name):
-    """Every process is gone when `down` returns, those too that took a session of their own."""
-    server = start(name)
-    ROUND_TRIPS[name].write(server)
-    processes = living(server)
-    assert len(processes) >= len(server.processes) > 0
-    assert server.supervisor.down(name, 20)
-    assert not [each for each in processes if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
-    server.mend()
-    assert ROUND_TRIPS[name].read(server) == WORDS
-
-
-@every_server
-def test_nobody_on_another_machine_can_connect(start, name):
-    """Whatever listens, listens on 127.0.0.1."""
-    server = start(name)
+def heard_on(server: Running) -> set[str]:
+    """The addresses on which the server listens."""
     ids = {each.pid for each in living(server)}
-    listening = [
-        each for each in psutil.net_connections(kind="tcp") if each.status == psutil.CONN_LISTEN and each.pid in ids
-    ]
-    assert listening
-    elsewhere = {str(each.laddr) for each in listening if not loopback(each.laddr.ip)}
-    assert not elsewhere
+    connections = psutil.net_connections(kind="tcp")
+    return {each.laddr.ip for each in connections if each.status == psutil.CONN_LISTEN and each.pid in ids}
 
 
 def loopback(address: str) -> bool:
