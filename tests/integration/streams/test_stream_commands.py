@@ -82,7 +82,7 @@ def test_the_commands_of_joins_that_are_shown_work(environment: dict[str, str]) 
     finally:
         run(environment, "springline stream stop shipping")
     assert "heavy-split-work, 2 units" in told["explain"] and "imbalance" in told["explain"]
-    assert "3 units are wanted" in told["units"]
+    assert "3 units are wanted" in told["rescale"]
     assert all("customer" in json.loads(line) for line in told["results"].splitlines()) and told["results"]
 
 
