@@ -38,7 +38,8 @@ class StoreHook(BaseHook):
 
     def get_conn(self) -> str:
         """The URI of the store."""
-        return store_uri(self.store_conn_id, self.get_connection(self.store_conn_id))
+        connection: Any = self.get_connection(self.store_conn_id)
+        return store_uri(self.store_conn_id, connection)
 
     def test_connection(self) -> tuple[bool, str]:
         """Whether the store answers, and what it said."""
