@@ -102,7 +102,10 @@ def unknown_settings(given: frozenset[str]) -> dict[str, str]:
     for module in MODULES:
         if given <= known:
             return {}
-        declared = vars(import_module(module)).values()
+        try:
+            declared = vars(import_module(module)).values()
+        except ModuleNotFoundError:
+            continue  # what this part needs is not installed
         for each in declared:
             if isinstance(each, type) and issubclass(each, ProfiledSettings):
                 known |= {name.upper() for name in each.model_fields}

@@ -73,6 +73,8 @@ def test_without_extras_datasets_are_made_persisted_lost_and_brought_back(
     assert "ModuleNotFoundError" in shell("python -c 'import pyspark' 2>&1", 1)
     assert "pip install 'springline[streams]'" in shell("python -c 'from springline import Tracker' 2>&1", 1)
     assert "pip install 'springline[streams]'" in shell("springline stream list 2>&1", 1)
+    told = shell("SPRINGLINE_STREAM_SAEV=1 springline config list 2>&1")
+    assert "SPRINGLINE_STREAM_SAEV is no setting and changes nothing" in told
     shell("python words.py async_store")
     assert f"SPRINGLINE_HOME={tmp_path}/springline/var" in shell("springline config list")
     assert "1.6 MB would be gone for good" in shell("springline risk", 3)
