@@ -20,7 +20,6 @@ Example:
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -49,13 +48,9 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'springline' has no attribute {name!r}")
-    try:
-        return getattr(import_module(_MODULES[name]), name)
-    except ModuleNotFoundError as error:
-        extra = "streams" if name == "Tracker" else "spark"
-        raise ImportError(
-            f"springline.{name} needs {error.name}, which is not installed: pip install 'springline[{extra}]'"
-        ) from error
+    from springline.extras import import_late
+
+    return getattr(import_late(_MODULES[name], f"springline.{name}"), name)
 
 
 def __dir__() -> list[str]:

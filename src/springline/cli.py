@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 from typer.completion import completion_init  # type: ignore[attr-defined]
 
+from springline.completion import VARIABLE
 from springline.late_commands import Branch, Late, command_line
 from springline.persistence.redacting import redacted
 from springline.persistence.terminal import print
@@ -167,7 +168,7 @@ def main() -> None:
 
     Exit status: 0 done, 1 failed, 2 misused, 3 done, and what was asked about is not so: not through, lost, at risk.
     """
-    if "_SPRINGLINE_COMPLETE" in os.environ:  # a shell asks, by the script that `completion` prints
+    if VARIABLE in os.environ:  # a shell asks, by the script that `completion` prints
         completion_init()
     try:
         app(prog_name="springline")

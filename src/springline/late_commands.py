@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,20 +12,9 @@ from typing import Any, ClassVar
 import typer
 from typer.core import CompletionItem, TyperGroup  # type: ignore[attr-defined]
 
+from springline.extras import import_late
+
 _HELP = {"help_option_names": ["-h", "--help"]}
-# What brings what the modules of commands need, by how their names begin.
-_EXTRAS = {
-    "springline.spark_jobs.streaming": "streams",
-    "springline.spark_jobs": "spark",
-    "springline.services": "servers",
-    "springline": "all",
-}
-
-
-class NotInstalled(Exception):
-    """A command needs a package that an extra brings; names both."""
-
-    exit_status = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +23,13 @@ class Late:
 
     place: str  # "package.module:function"
     settings: Mapping[str, Any] = field(default_factory=dict)  # of its context
-    hidden: bool = False
 
     def load(self, name: str) -> Any:
         """The command, imported now; raises `NotInstalled`."""
         module, _, function = self.place.partition(":")
-        try:
-            imported = import_module(module)
-        except ModuleNotFoundError as error:
-            if str(error.name).startswith("springline"):
-                raise
-            extra = next(extra for beginning, extra in _EXTRAS.items() if module.startswith(beginning))
-            raise NotInstalled(
-                f"{name} needs {error.name}, which is not installed: pip install 'springline[{extra}]'"
-            ) from error
         app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        app.command(name, context_settings={**_HELP, **self.settings}, hidden=self.hidden)(getattr(imported, function))
+        command = getattr(import_late(module, name), function)
+        app.command(name, context_settings={**_HELP, **self.settings})(command)
         return typer.main.get_command(app)
 
     def summary(self) -> str:
@@ -70,7 +49,6 @@ class Branch:
 
     help: str
     commands: Mapping[str, Late | Branch]
-    hidden: bool = False
 
     def summary(self) -> str:
         """What its commands are about."""
@@ -83,7 +61,7 @@ class Branch:
         )
 
 
-class _Commands(MutableMapping[str, Any]):
+class _Commands(Mapping[str, Any]):
     """The commands of a group by name, each made when it is asked for."""
 
     def __init__(self, entries: Mapping[str, Late | Branch]) -> None:
@@ -94,12 +72,6 @@ class _Commands(MutableMapping[str, Any]):
         if name not in self._made:
             self._made[name] = self.entries[name].load(name)
         return self._made[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._made[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._made[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.entries)
@@ -115,7 +87,7 @@ class LateGroup(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = _Commands(self.entries)
+        self.commands = _Commands(self.entries)  # type: ignore[assignment]  # nobody adds one
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names, in the order in which they are declared."""
@@ -125,14 +97,13 @@ class LateGroup(TyperGroup):
         """What a shell offers, without importing any of them."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        shown = {name: each for name, each in self.entries.items() if name.startswith(incomplete) and not each.hidden}
-        return [CompletionItem(name, help=each.summary()) for name, each in shown.items()]
+        fitting = (name for name in self.entries if name.startswith(incomplete))
+        return [CompletionItem(name, help=self.entries[name].summary()) for name in fitting]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The list in a help, without importing any of them."""
-        shown = {name: each for name, each in self.entries.items() if not each.hidden}
         with formatter.section("Commands"):
-            formatter.write_dl([(name, each.summary().rstrip(".")) for name, each in shown.items()])
+            formatter.write_dl([(name, each.summary().rstrip(".")) for name, each in self.entries.items()])
 
 
 def _class_of(entries: Mapping[str, Late | Branch]) -> type[LateGroup]:

@@ -1,0 +1,33 @@
+"""What is imported when it is asked for, and which extra brings what it lacks."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+# What brings what modules need, by how their names begin.
+_EXTRAS = {
+    "springline.spark_jobs.streaming": "streams",
+    "springline.spark_jobs": "spark",
+    "springline.services": "servers",
+    "springline": "all",
+}
+
+
+class NotInstalled(ImportError):
+    """Something needs a package that an extra brings; names both."""
+
+    exit_status = 1
+
+
+def import_late(module: str, what: str) -> ModuleType:
+    """A module of ours, for `what`; raises `NotInstalled` if a package of others that it needs is not there."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("springline"):
+            raise
+        extra = next(extra for beginning, extra in _EXTRAS.items() if module.startswith(beginning))
+        raise NotInstalled(
+            f"{what} needs {error.name}, which is not installed: pip install 'springline[{extra}]'"
+        ) from error
