@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import date
@@ -24,7 +22,7 @@ from tests.support.browser import Complaints, chromium, themed
 from tests.support.kept_streams import TOPICS, beating, declare, explain_pairs, hold_slices, put_results
 from tests.support.lines import LinesRunner
 from tests.support.live_airflow import Live, live_airflow
-from tests.support.memory_folders import remove_memory_of
+from tests.support.memory_folders import temporary_home
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST, SECOND = date(2013, 1, 5), date(2013, 1, 6)
@@ -42,10 +40,8 @@ def pictures() -> Path:
 @pytest.fixture(scope="session")
 def home() -> Iterator[Path]:
     """The home of all servers."""
-    found = Path(tempfile.mkdtemp(prefix="springline-e2e-"))
-    yield found
-    shutil.rmtree(found, ignore_errors=True)
-    remove_memory_of(found)
+    with temporary_home("springline-e2e-") as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from springline.persistence.platform import default_cache
@@ -13,6 +16,15 @@ def remove_memory_of(home: Path) -> None:
     cache = default_cache(home)
     for folder in (cache, cache.with_name(f"{cache.name}-alluxio")):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def temporary_home(prefix: str) -> Iterator[Path]:
+    """A folder for homes of servers, which goes in the end, and what it has in memory with it."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+    remove_memory_of(folder)
 
 
 def remove_memory_below(base: Path) -> None:

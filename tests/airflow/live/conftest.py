@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -12,16 +10,14 @@ import pytest
 
 from tests.support.coffee_bar import CoffeeBar, coffee_bar
 from tests.support.live_airflow import Live, live_airflow
-from tests.support.memory_folders import remove_memory_of
+from tests.support.memory_folders import temporary_home
 
 
 @pytest.fixture(scope="session")
 def home() -> Iterator[Path]:
     """Where the servers and the user's code live."""
-    folder = Path(tempfile.mkdtemp(prefix="springline-airflow-live-"))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
-    remove_memory_of(folder)
+    with temporary_home("springline-airflow-live-") as found:
+        yield found
 
 
 @pytest.fixture(scope="session")
