@@ -53,7 +53,7 @@ COMMANDS: Mapping[str, Late | Branch] = {
     "run": Late(f"{_JOBS}.operations:run"),
     "landing": Branch(
         "Landing files, which operations load.",
-        {"generate": Late(f"{_JOBS}.landing:generate"), "manifest": Late(f"{_JOBS}.landing:manifest")},
+        {"generate": Late(f"{_JOBS}.landing_files:generate"), "manifest": Late(f"{_JOBS}.landing_files:manifest")},
     ),
     "stream": Branch(
         "Stream jobs: run them, register queries while they run, read results, see what is tracked, joined, throttled.",
