@@ -13,7 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from springline.persistence.wording import say_seconds
+from springline.persistence.text.formatting import say_seconds
 
 
 def run_all(names: Iterable[str], folder: Path, console: Console) -> bool:

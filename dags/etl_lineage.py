@@ -4,10 +4,10 @@ from datetime import datetime
 
 from airflow.sdk import DAG, Param
 
-from springline.airflow.retrying import PATIENT
+from springline.airflow.retry_args import PATIENT
+from springline.airflow.task_factory import dataset_tasks
 from springline.airflow.timetables import DailyUntil
-from springline.airflow.wiring import dataset_tasks
-from springline.persistence.model import Strategy
+from springline.persistence.model.dataset import Strategy
 from springline.spark_jobs.operations import load_operations
 
 with DAG(

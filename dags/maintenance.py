@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from airflow.sdk import DAG
 
-from springline.airflow.persisting import MaintenanceOperator
+from springline.airflow.operators.persister import MaintenanceOperator
 from springline.airflow.pools import FIRST, UPKEEP
 
 with DAG(

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from airflow.sdk import DAG
 
-from springline.airflow.persisting import PersisterOperator
+from springline.airflow.operators.persister import PersisterOperator
 from springline.airflow.pools import FIRST, PERSISTER
 
 with DAG(

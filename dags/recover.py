@@ -8,9 +8,9 @@ from datetime import datetime
 
 from airflow.sdk import DAG, Param
 
+from springline.airflow.operators.recover import DAG_ID, RecoverOperator
 from springline.airflow.pools import FIRST, UPKEEP
-from springline.airflow.recovering import DAG_ID, RecoverOperator
-from springline.airflow.retrying import PATIENT
+from springline.airflow.retry_args import PATIENT
 
 with DAG(
     DAG_ID,

@@ -8,9 +8,9 @@ from datetime import datetime
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param
 
-from springline.airflow.ranges import StreamRangeOperator
-from springline.airflow.retrying import PATIENT
-from springline.persistence.model import Strategy
+from springline.airflow.operators.reprocess import StreamRangeOperator
+from springline.airflow.retry_args import PATIENT
+from springline.persistence.model.dataset import Strategy
 from springline.spark_jobs.streaming.jobs import windows_jobs
 from springline.spark_jobs.streaming.settings import StreamSettings
 

@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 from airflow.sdk import DAG, Param
 
+from springline.airflow.operators.stream import StreamOperator, dag_of
 from springline.airflow.pools import FIRST, UPKEEP
-from springline.airflow.streams import StreamOperator, dag_of
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.windows.job import WindowsJob

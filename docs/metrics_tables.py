@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docs.marked import table
 from springline.persistence.monitoring.metrics import METRICS as PERSISTENCE
-from springline.spark_jobs.streaming.running.metrics import METRICS as STREAMS
+from springline.spark_jobs.streaming.application.metrics import METRICS as STREAMS
 
 _LAYERS = {"persistence": PERSISTENCE, "streams": STREAMS}
 

@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings
 from docs.marked import table
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.settings import Settings
-from springline.persistence.wording import say_bytes, say_seconds
+from springline.persistence.text.formatting import say_bytes, say_seconds
 from springline.services.settings import ServiceSettings
 from springline.spark_jobs.settings import JobSettings
 from springline.spark_jobs.streaming.settings import StreamSettings

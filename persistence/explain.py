@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from springline.persistence.decisions.priority import Score, in_turn
+from springline.persistence.decisions.recovery import RecoveryPlan, plan_recovery
+from springline.persistence.decisions.transfer import TransferPlan, decide
 from springline.persistence.errors import NeverWritten
-from springline.persistence.lineage import Lineage
-from springline.persistence.model import (
+from springline.persistence.model.dataset import (
     Cache,
     Dataset,
     Idempotence,
@@ -18,11 +20,9 @@ from springline.persistence.model import (
     Status,
     checked_path,
 )
+from springline.persistence.model.lineage import Lineage
 from springline.persistence.platform import Platform
-from springline.persistence.priority import Score, in_turn
-from springline.persistence.recovery import RecoveryPlan, plan_recovery
-from springline.persistence.transfer import TransferPlan, decide
-from springline.persistence.wording import say_bytes, say_list, say_seconds
+from springline.persistence.text.formatting import say_bytes, say_list, say_seconds
 
 _FIRST = 200  # of the queue, by stored score
 

@@ -7,29 +7,29 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from springline.persistence.backends.opening import open_backend
+from springline.persistence.backends.registry import open_backend
 from springline.persistence.backends.spec import Backend
-from springline.persistence.catalog import Catalog
-from springline.persistence.claims import Claims
+from springline.persistence.catalog.catalog import Catalog
+from springline.persistence.catalog.claims import Claims
+from springline.persistence.catalog.proof_claims import ProofClaims
+from springline.persistence.decisions.priority import Policy, make_policy
+from springline.persistence.decisions.proof import Bounds
+from springline.persistence.engine.copier import Pace, Sender
+from springline.persistence.engine.maintenance import Maintenance
+from springline.persistence.engine.persister import Persister
+from springline.persistence.engine.prover import Prover
+from springline.persistence.engine.replacement import Replacement
+from springline.persistence.engine.restorer import Restorer
+from springline.persistence.engine.runner import Runner, load_runner
+from springline.persistence.engine.store import Store
+from springline.persistence.engine.verification import UnderStoreWatch, Verifier
 from springline.persistence.errors import StorageUnavailable
-from springline.persistence.maintenance import Maintenance
 from springline.persistence.monitoring.metric import Meter
 from springline.persistence.monitoring.metrics import counting
-from springline.persistence.monitoring.openlineage_sending import Lineage, open_lineage
+from springline.persistence.monitoring.openlineage_sender import Lineage, open_lineage
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.monitoring.telemetry import open_meter
-from springline.persistence.persister import Persister
-from springline.persistence.priority import Policy, make_policy
-from springline.persistence.proof import Bounds
-from springline.persistence.proof_claims import ProofClaims
-from springline.persistence.prover import Prover
-from springline.persistence.replacement import Replacement
-from springline.persistence.restoring import Restorer
-from springline.persistence.runner import Runner, load_runner
-from springline.persistence.sending import Pace, Sender
 from springline.persistence.settings import Settings
-from springline.persistence.store import Store
-from springline.persistence.verification import UnderStoreWatch, Verifier
 
 
 @dataclass

@@ -21,7 +21,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from springline.persistence.wording import parse_bytes, parse_json_object, say_near
+from springline.persistence.text.formatting import parse_bytes, parse_json_object, say_near
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

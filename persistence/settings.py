@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
 
-from springline.persistence.priority import POLICIES
+from springline.persistence.decisions.priority import POLICIES
 from springline.persistence.profile import Bandwidth, Bytes, ProfiledSettings
 
 

@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
-from springline.persistence.redacting import redacted
-from springline.persistence.terminal import print
-from springline.services.chromium import have_chromium
-from springline.services.coordinates import jar_sets
+from springline.persistence.text.redaction import redacted
+from springline.persistence.text.terminal import print
 from springline.services.errors import NoProgram
-from springline.services.jars import Jars, sizes
-from springline.services.java import find_java
-from springline.services.known import SERVERS, known, make_servers, servers_to_start
 from springline.services.log_files import tail
+from springline.services.packages.chromium import have_chromium
+from springline.services.packages.coordinates import jar_sets
+from springline.services.packages.jars import Jars, sizes
+from springline.services.packages.java import find_java
+from springline.services.registry import SERVERS, known, make_servers, servers_to_start
 from springline.services.settings import ServiceSettings
 from springline.services.stop import end_servers, in_turn, stop_all_profiles
 from springline.services.supervisor import State, Supervisor

@@ -15,15 +15,15 @@ from pydantic_settings import SettingsError
 
 from springline.persistence.platform import default_cache
 from springline.persistence.profile import project_folder
-from springline.persistence.wording import say_bytes
+from springline.persistence.text.formatting import say_bytes
 from springline.services.errors import ServiceError
-from springline.services.known import SERVERS
-from springline.services.processes import groups_of
+from springline.services.process.groups import groups_of
+from springline.services.registry import SERVERS
 from springline.services.servers.alluxio import ramdisk
 from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Ending, Supervisor
-from springline.spark_jobs.streaming.running.process_family import is_alive, send
-from springline.spark_jobs.streaming.running.stop import end_by_force, living, stop_all
+from springline.spark_jobs.streaming.application.process_family import is_alive, send
+from springline.spark_jobs.streaming.application.stop import end_by_force, living, stop_all
 from springline.spark_jobs.streaming.settings import StreamSettings
 
 Say = Callable[[str], None]

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import psutil
 
-from springline.persistence.private import private_folder
-from springline.persistence.terminal import print
+from springline.persistence.private_files import private_folder
+from springline.persistence.text.terminal import print
 from springline.services.errors import NotReady, OtherSettings, PortTaken, StillRunning, UnknownServer
-from springline.services.launching import run_once, spawn
-from springline.services.ports import check_ours, to_wait_for
-from springline.services.processes import end, groups_of, leads, left_over, members, resident
-from springline.services.record import Record, Records
+from springline.services.process.groups import end, groups_of, leads, left_over, members, resident
+from springline.services.process.launch import run_once, spawn
+from springline.services.process.ports import check_ours, to_wait_for
+from springline.services.process.run_state import Record, Records
 from springline.services.server import Server
 
 Say = Callable[[str], None]

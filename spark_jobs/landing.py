@@ -21,7 +21,7 @@ from pathlib import Path
 import xxhash
 
 from springline.spark_jobs.errors import BadLanding
-from springline.spark_jobs.reference import opened
+from springline.spark_jobs.nycflights import opened
 
 _CHUNK = 1 << 20
 YEAR = 2013  # of all flights

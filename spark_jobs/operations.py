@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic_settings import SettingsError
 
 from springline.persistence.errors import CyclicLineage
-from springline.persistence.lineage import check_acyclic
-from springline.persistence.model import Call, Operation
-from springline.persistence.wording import say_known
+from springline.persistence.model.dataset import Call, Operation
+from springline.persistence.model.lineage import check_acyclic
+from springline.persistence.text.formatting import say_known
+from springline.spark_jobs.code.code_version import code_version
+from springline.spark_jobs.code.udfs import late_udfs, send_by_value
 from springline.spark_jobs.errors import BadDeclaration, BadParameter, UnknownOperation
 from springline.spark_jobs.landing import Landing
-from springline.spark_jobs.templates import fields_of, fill, shape_of
-from springline.spark_jobs.udfs import late_udfs, send_by_value
-from springline.spark_jobs.versions import code_version
+from springline.spark_jobs.path_templates import fields_of, fill, shape_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,19 +7,19 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 
 from springline.persistence.errors import OperationFailed
-from springline.persistence.model import Call, Operation, Written
-from springline.persistence.redacting import redacted
+from springline.persistence.model.dataset import Call, Operation, Written
+from springline.persistence.text.redaction import redacted
 from springline.spark_jobs.errors import FaultyOperation
 from springline.spark_jobs.faults import NO_SESSION_REMEDY, is_wrong_code, lacks_session
 from springline.spark_jobs.landing import Landing
 from springline.spark_jobs.operations import Context, Output, RegisteredOperation, Registry, load_operations
+from springline.spark_jobs.parquet_io import read_table, write_table
 from springline.spark_jobs.session import SparkSessions
 from springline.spark_jobs.settings import JobSettings
-from springline.spark_jobs.tables import read_table, write_table
 
 
 class SparkRunner:
-    """Runs calls of the operations in `registry`; see `springline.persistence.runner.Runner`."""
+    """Runs calls of the operations in `registry`; see `springline.persistence.engine.runner.Runner`."""
 
     def __init__(
         self,

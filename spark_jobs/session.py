@@ -17,11 +17,11 @@ from grpc import RpcError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from springline.persistence.redacting import redacted
-from springline.spark_jobs.class_archive import sharing
+from springline.persistence.text.redaction import redacted
 from springline.spark_jobs.errors import NoSpark
-from springline.spark_jobs.java import use_java
-from springline.spark_jobs.secret_conf import kept_from_arguments
+from springline.spark_jobs.jvm.class_archive import sharing
+from springline.spark_jobs.jvm.java import use_java
+from springline.spark_jobs.jvm.secret_conf import kept_from_arguments
 from springline.spark_jobs.settings import JobSettings
 
 _CONNECT_PORT = 15002

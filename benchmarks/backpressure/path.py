@@ -21,15 +21,15 @@ from benchmarks.backpressure.relay_job import RelayJob, allow, numbered
 from benchmarks.backpressure.simulator import GRID, Trace
 from benchmarks.streams.broker import Place
 from benchmarks.streams.running_job import held
+from springline.spark_jobs.streaming.application.application import run_job
+from springline.spark_jobs.streaming.backpressure.accounting import Counting
 from springline.spark_jobs.streaming.backpressure.admission import Mode
-from springline.spark_jobs.streaming.backpressure.choosing import Choice
-from springline.spark_jobs.streaming.backpressure.counting import Counting
+from springline.spark_jobs.streaming.backpressure.config import Choice
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.parts import Part
-from springline.spark_jobs.streaming.running.application import run_job
+from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.runtime.stage import Part
 from springline.spark_jobs.streaming.settings import StreamSettings
-from springline.spark_jobs.streaming.unitlog.log import Letter
 
 SIZE = 20_000  # bytes of a message
 _TURN = 0.05  # seconds between two looks, and between two sendings

@@ -19,13 +19,13 @@ from typing import Any
 import pyarrow as pa
 
 from springline.spark_jobs.streaming.backpressure.admission import Mode
-from springline.spark_jobs.streaming.backpressure.choosing import USUAL, Choice
-from springline.spark_jobs.streaming.folder import HOLD, STOP, JobFolder
-from springline.spark_jobs.streaming.parts import OwnTopics, Part
+from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
+from springline.spark_jobs.streaming.job import OwnTopics
+from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
+from springline.spark_jobs.streaming.runtime.stage import Part, Stage, register_step
+from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, Step
 from springline.spark_jobs.streaming.settings import StreamSettings
-from springline.spark_jobs.streaming.tracking.tracked import Tracked
-from springline.spark_jobs.streaming.unitlog.stage import Stage, register_step
-from springline.spark_jobs.streaming.unitlog.step import Input, Message, Output, State, Step
+from springline.spark_jobs.streaming.tracking.config import Tracked
 
 _STEPS = ("benchmarks.backpressure.relay_job",)
 _DIGITS = 12  # with which a message begins
@@ -169,7 +169,7 @@ register_step("relay.count", _count)
 
 def main(name: str, mode: str, topic: str, slow: str) -> None:
     """Be the job's application until it is asked to stop."""
-    from springline.spark_jobs.streaming.running.application import run_job  # starts with Spark
+    from springline.spark_jobs.streaming.application.application import run_job  # starts with Spark
 
     settings: Any = StreamSettings()
     run_job(RelayJob(name, topic, slow, backpressure=Choice(Mode(mode))), settings)

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Goal, Report
-from springline.services.jars import Jars
-from springline.services.known import make_servers
-from springline.services.processes import resident
-from springline.services.record import Records
+from springline.services.packages.jars import Jars
+from springline.services.process.groups import resident
+from springline.services.process.run_state import Records
+from springline.services.registry import make_servers
+from springline.services.scratch_home import beside
 from springline.services.servers.alluxio import ramdisk
 from springline.services.settings import ServiceSettings
-from springline.services.spare import beside
 from springline.services.supervisor import Supervisor
 
 CLUSTER = ("postgres", "zookeeper", "kafka", "hdfs", "alluxio", "spark-connect", "airflow")

@@ -17,8 +17,8 @@ from benchmarks.datasets.peers import ASYNC_THROUGH, WRITE_TYPES, WriteType
 from benchmarks.datasets.processes import spark
 from benchmarks.datasets.trials import MB
 from benchmarks.report import Goal, Report
-from springline.persistence.model import Strategy
-from springline.services.jars import Jars
+from springline.persistence.model.dataset import Strategy
+from springline.services.packages.jars import Jars
 from springline.services.servers.spark_connect import ALLUXIO_CLIENT
 from springline.spark_jobs.runner import SparkRunner
 

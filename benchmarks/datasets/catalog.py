@@ -13,11 +13,11 @@ from typing import Any
 from sqlalchemy import insert
 
 from benchmarks.report import Goal, Report
-from springline.persistence import schema
+from springline.persistence.catalog import schema
+from springline.persistence.engine.runner import NoRunner
 from springline.persistence.explain import explain
-from springline.persistence.model import Method, Operation, Strategy, Written
+from springline.persistence.model.dataset import Method, Operation, Strategy, Written
 from springline.persistence.platform import Platform, open_platform
-from springline.persistence.runner import NoRunner
 from springline.persistence.settings import Settings
 
 _CHAIN = 10  # datasets of one batch: a load, and nine made one from another

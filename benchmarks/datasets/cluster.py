@@ -18,11 +18,11 @@ from hdfs import InsecureClient
 
 from springline.persistence.backends.alluxio_proxy import AlluxioProxy, Options, Writing
 from springline.persistence.backends.hdfs_bytes import HdfsBytes
-from springline.services.known import make_servers
+from springline.services.registry import make_servers
+from springline.services.scratch_home import beside
 from springline.services.server import Server
 from springline.services.servers.alluxio import ramdisk
 from springline.services.settings import ServiceSettings, conf
-from springline.services.spare import beside
 from springline.services.supervisor import Supervisor
 
 PATIENCE = 300.0  # seconds for a server to be ready

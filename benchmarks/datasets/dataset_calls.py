@@ -17,10 +17,10 @@ from sqlalchemy import insert
 
 from benchmarks.datasets.catalog import fill, write_one
 from benchmarks.report import Goal, Report
-from springline.persistence import schema
-from springline.persistence.model import Cache, Dataset, Method, Ref
+from springline.persistence.catalog import schema
+from springline.persistence.engine.runner import NoRunner
+from springline.persistence.model.dataset import Cache, Dataset, Method, Ref
 from springline.persistence.platform import Platform, open_platform
-from springline.persistence.runner import NoRunner
 from springline.persistence.settings import Settings
 
 _DATASETS = 100_000
@@ -127,7 +127,7 @@ def client(platform: Platform) -> Iterator[Callable[[str], Any]]:
     async def everybody(*_: Any) -> None: ...
 
     app = SpringlinePlugin.fastapi_apps[0]["app"]
-    let_in = patch("springline.airflow.api.gate.get_user", everybody)
+    let_in = patch("springline.airflow.api.auth_middleware.get_user", everybody)
     given = {get_user: lambda: None, Reading: Everything, platform_now: lambda: platform}
     with let_in, patch.dict(app.dependency_overrides, given), TestClient(app) as asked:
         yield lambda place: asked.get(f"{VERSIONED}/{place}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.datasets.trial import Conditions
 from benchmarks.datasets.trials import IN_TURN, MB, bench, printed, row_of
 from benchmarks.report import Goal, Report
-from springline.persistence.model import Strategy
+from springline.persistence.model.dataset import Strategy
 
 
 def run(size: str) -> Report:

@@ -16,11 +16,11 @@ from benchmarks.datasets.cluster import PATIENCE, Cluster
 from benchmarks.datasets.peers import PARAMS, write_as
 from benchmarks.datasets.processes import start_persister
 from benchmarks.datasets.workload import IN_ORDER
-from springline.persistence.model import Dataset, Origin, Phase, Strategy, Written
+from springline.persistence.catalog.schema import generation
+from springline.persistence.model.dataset import Dataset, Origin, Phase, Strategy, Written
 from springline.persistence.platform import open_platform
-from springline.persistence.schema import generation
 from springline.persistence.settings import Settings
-from springline.spark_jobs.produce import produce
+from springline.spark_jobs.materialize import produce
 from springline.spark_jobs.runner import SparkRunner
 
 _FOLDER = "/springline"

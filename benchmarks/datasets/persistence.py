@@ -8,7 +8,7 @@ from statistics import median
 from benchmarks.datasets.trial import Conditions, Trial
 from benchmarks.datasets.trials import IN_TURN, MB, bench, printed, row_of
 from benchmarks.report import Goal, Report
-from springline.persistence.model import Strategy
+from springline.persistence.model.dataset import Strategy
 
 
 def run(size: str) -> Report:

@@ -20,10 +20,10 @@ from benchmarks.datasets.record import Recording, load, read
 from benchmarks.datasets.simulation import Loss, Setup, losses, not_recomputable, simulate
 from benchmarks.datasets.synthetic import SHAPES, generate
 from benchmarks.report import Goal, Report, Row
-from springline.persistence.history import Costs
-from springline.persistence.lineage import Lineage
-from springline.persistence.model import Ref
-from springline.persistence.priority import GONE_SECONDS, GONE_SECONDS_PER_BYTE, Policy, Score, make_policy
+from springline.persistence.decisions.priority import GONE_SECONDS, GONE_SECONDS_PER_BYTE, Policy, Score, make_policy
+from springline.persistence.model.cost_model import Costs
+from springline.persistence.model.dataset import Ref
+from springline.persistence.model.lineage import Lineage
 
 RECORDED = Path(__file__).parent / "recorded" / "etl.json"
 OURS = "value-density"

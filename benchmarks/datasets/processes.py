@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.datasets.workload import make_landing
 from springline.persistence.settings import Settings
-from springline.services.java import find_java
+from springline.services.packages.java import find_java
 from springline.spark_jobs.runner import SparkRunner, make_runner
 from springline.spark_jobs.settings import JobSettings
 

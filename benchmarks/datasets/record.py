@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from springline.persistence.lineage import Lineage
-from springline.persistence.model import Call, Dataset, Operation, Phase, Ref
+from springline.persistence.model.dataset import Call, Dataset, Operation, Phase, Ref
+from springline.persistence.model.lineage import Lineage
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.datasets.record import Made, Recording
-from springline.persistence.history import Costs, Measurement
-from springline.persistence.lineage import Lineage
-from springline.persistence.model import Dataset, Method, Operation, Phase, Ref, Side, Under
-from springline.persistence.priority import Policy
-from springline.persistence.transfer import decide
+from springline.persistence.decisions.priority import Policy
+from springline.persistence.decisions.transfer import decide
+from springline.persistence.model.cost_model import Costs, Measurement
+from springline.persistence.model.dataset import Dataset, Method, Operation, Phase, Ref, Side, Under
+from springline.persistence.model.lineage import Lineage
 
 _PER_TRANSFER = 0.05  # seconds: opening, verifying, renaming
 _SMALL_BYTES = 1 << 20

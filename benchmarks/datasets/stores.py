@@ -16,13 +16,13 @@ import requests
 from benchmarks.report import Report
 from springline.persistence.backends.alluxio import AlluxioBackend
 from springline.persistence.backends.hdfs import HdfsBackend
-from springline.persistence.backends.opening import open_backend
+from springline.persistence.backends.registry import open_backend
 from springline.persistence.backends.upload import Upload
 from springline.persistence.settings import Settings
-from springline.services.known import make_servers
+from springline.services.registry import make_servers
+from springline.services.scratch_home import beside
 from springline.services.servers.alluxio import ramdisk
 from springline.services.settings import ServiceSettings
-from springline.services.spare import beside
 from springline.services.supervisor import Supervisor
 
 _MEGABYTES = {"quick": 100, "full": 400}

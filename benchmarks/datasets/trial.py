@@ -14,13 +14,13 @@ from pathlib import Path
 
 from benchmarks.datasets.processes import start_persister
 from benchmarks.datasets.workload import IN_ORDER
+from springline.persistence.decisions.recovery import at_risk
+from springline.persistence.engine.restorer import Restored, Restorer
 from springline.persistence.errors import Irrecoverable, PersistenceError
-from springline.persistence.model import Cache, Method, Origin, Ref, Strategy, Under
+from springline.persistence.model.dataset import Cache, Method, Origin, Ref, Strategy, Under
 from springline.persistence.platform import Platform, open_platform
-from springline.persistence.recovery import at_risk
-from springline.persistence.restoring import Restored, Restorer
 from springline.persistence.settings import Settings
-from springline.spark_jobs.produce import produce
+from springline.spark_jobs.materialize import produce
 from springline.spark_jobs.runner import SparkRunner
 
 _TRIES = 3  # of one task, as Airflow would

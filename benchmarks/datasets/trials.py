@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.datasets.processes import spark
 from benchmarks.datasets.trial import Conditions, Trial, run_trial
-from springline.persistence.model import Strategy
+from springline.persistence.model.dataset import Strategy
 from springline.spark_jobs.runner import SparkRunner
 
 MB = 1_000_000

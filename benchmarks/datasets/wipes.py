@@ -8,7 +8,7 @@ from dataclasses import replace
 from benchmarks.datasets.trial import Conditions, Trial
 from benchmarks.datasets.trials import IN_TURN, MB, Bench, bench, printed, row_of
 from benchmarks.report import Goal, Report
-from springline.persistence.model import Strategy
+from springline.persistence.model.dataset import Strategy
 
 _SEED = 20130105
 

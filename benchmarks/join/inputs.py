@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from springline.spark_jobs.streaming.windows.operations import Type
+from springline.spark_jobs.streaming.sql.operations import Type
 
 _COLUMNS = {
     "customer": ("c_custkey", "c_nationkey", "c_mktsegment"),

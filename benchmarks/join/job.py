@@ -15,18 +15,18 @@ import pyarrow as pa
 from benchmarks.join.inputs import fields_of
 from benchmarks.streams.broker import Place
 from benchmarks.streams.running_job import Measured, Pause, Step, run_timed
-from springline.spark_jobs.streaming.folder import JobFolder
-from springline.spark_jobs.streaming.inputs.feeding import send
-from springline.spark_jobs.streaming.inputs.flights import Due
-from springline.spark_jobs.streaming.join.condition import Condition
+from springline.spark_jobs.streaming.examples.datagen import send
+from springline.spark_jobs.streaming.examples.flights import Due
+from springline.spark_jobs.streaming.job_folder import JobFolder
+from springline.spark_jobs.streaming.join.condition.condition import Condition
+from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.job import JoinJob
-from springline.spark_jobs.streaming.join.predicate import Relation
-from springline.spark_jobs.streaming.join.reading import Source
+from springline.spark_jobs.streaming.join.rebalance import explained
 from springline.spark_jobs.streaming.join.routing.controller import Control
-from springline.spark_jobs.streaming.join.steering import explained
+from springline.spark_jobs.streaming.join.source_reader import Source
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.unitlog.report import Report
+from springline.spark_jobs.streaming.runtime.report import Report
 
 PARTITIONS = 2  # of each topic
 _ROUNDS = 40  # in which a topic is read, about

@@ -17,8 +17,8 @@ import numpy as np
 from benchmarks.join.join_unit import ROUND, LoneUnit
 from benchmarks.report import Goal, Report
 from springline.spark_jobs.streaming.join.buckets import BUCKETS
-from springline.spark_jobs.streaming.join.forms import GREATEST, LEAST, Act, Orders, Piece, Side, Switch
 from springline.spark_jobs.streaming.join.routing.controller import Control
+from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, Act, Orders, Piece, Side, Switch
 
 
 def run(size: str) -> Report:

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.report import Goal, Report, Row
-from springline.spark_jobs.streaming.join.condition import Condition
-from springline.spark_jobs.streaming.join.forms import Act, Orders, Sent, Side, first_seq
-from springline.spark_jobs.streaming.join.predicate import Relation
-from springline.spark_jobs.streaming.join.unit import JoinUnit
-from springline.spark_jobs.streaming.unitlog.letters import arrow_bytes
-from springline.spark_jobs.streaming.unitlog.step import Ended, Input, Message, Round
-from springline.spark_jobs.streaming.unitlog.versions import Version, Versions
+from springline.spark_jobs.streaming.join.condition.condition import Condition
+from springline.spark_jobs.streaming.join.condition.predicate import Relation
+from springline.spark_jobs.streaming.join.unit.unit import JoinUnit
+from springline.spark_jobs.streaming.join.wire import Act, Orders, Sent, Side, first_seq
+from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
+from springline.spark_jobs.streaming.runtime.state_store import Version, Versions
+from springline.spark_jobs.streaming.runtime.step import Ended, Input, Message, Round
 
 ROUND = 50_000  # tuples, half of them left
 

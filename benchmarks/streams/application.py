@@ -9,11 +9,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from benchmarks.streams.broker import Place
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.application.status import look
+from springline.spark_jobs.streaming.application.supervision import launch
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.running.supervision import launch
-from springline.spark_jobs.streaming.running.watching import look
 
 
 @contextmanager

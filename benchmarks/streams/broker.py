@@ -14,10 +14,10 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from springline.persistence.platform import default_cache
-from springline.services.java import find_java
-from springline.services.known import make_servers
+from springline.services.packages.java import find_java
+from springline.services.registry import make_servers
+from springline.services.scratch_home import beside
 from springline.services.settings import ServiceSettings
-from springline.services.spare import beside
 from springline.services.supervisor import Supervisor
 from springline.spark_jobs.streaming.settings import StreamSettings
 

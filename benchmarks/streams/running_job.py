@@ -13,12 +13,12 @@ from typing import Any
 
 import psutil
 
-from springline.spark_jobs.streaming.folder import JobFolder
-from springline.spark_jobs.streaming.parts import Job
-from springline.spark_jobs.streaming.running.application import run_job
+from springline.spark_jobs.streaming.application.application import run_job
+from springline.spark_jobs.streaming.job import Job
+from springline.spark_jobs.streaming.job_folder import JobFolder
+from springline.spark_jobs.streaming.runtime.report import Report
+from springline.spark_jobs.streaming.runtime.state_store import Versions
 from springline.spark_jobs.streaming.settings import StreamSettings
-from springline.spark_jobs.streaming.unitlog.report import Report
-from springline.spark_jobs.streaming.unitlog.versions import Versions
 
 _PATIENCE = 300.0
 _POLL = 0.01

@@ -7,10 +7,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from benchmarks.streams.broker import Place
-from springline.services.jars import Jars
+from springline.services.packages.jars import Jars
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.windows.operations import Type
+from springline.spark_jobs.streaming.sql.operations import Type
 
 if TYPE_CHECKING:  # a JVM is started only in the process that runs the peer
     from pyspark.sql import DataFrame, SparkSession

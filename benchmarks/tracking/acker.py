@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from benchmarks.report import Goal, Report, Row
 from benchmarks.tracking.storm import storm
+from springline.spark_jobs.streaming.tracking.acker.table import Layout, Table
 from springline.spark_jobs.streaming.tracking.ring import Circle, PaperRing
-from springline.spark_jobs.streaming.tracking.table import Layout, Table
 
 _ALONE = Circle.of([0])
 _BUFFER = 100_000  # acks in a buffer: what a stage sends an acker in a round

@@ -13,14 +13,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from springline.spark_jobs.streaming.backpressure.choosing import USUAL, Choice
-from springline.spark_jobs.streaming.folder import HOLD, STOP, JobFolder
-from springline.spark_jobs.streaming.parts import Part
+from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
+from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
+from springline.spark_jobs.streaming.runtime.stage import Part, Stage, register_step
+from springline.spark_jobs.streaming.runtime.step import Input, Output, State
+from springline.spark_jobs.streaming.tracking.ack_output import Ackers, Acks, extend, roots_of
+from springline.spark_jobs.streaming.tracking.config import FIRST, FULL, RING, SPRING, Tracked
 from springline.spark_jobs.streaming.tracking.ids import Ids
-from springline.spark_jobs.streaming.tracking.sending import Ackers, Acks, extend, roots_of
-from springline.spark_jobs.streaming.tracking.tracked import FIRST, FULL, RING, SPRING, Tracked
-from springline.spark_jobs.streaming.unitlog.stage import Stage, register_step
-from springline.spark_jobs.streaming.unitlog.step import Input, Output, State
 
 _NAMES = pa.schema([("partition", pa.int64()), ("offset", pa.int64())])
 

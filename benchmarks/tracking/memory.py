@@ -12,8 +12,8 @@ from typing import cast
 import numpy as np
 import psutil
 
+from springline.spark_jobs.streaming.tracking.acker.table import Layout, Table
 from springline.spark_jobs.streaming.tracking.ring import Circle
-from springline.spark_jobs.streaming.tracking.table import Layout, Table
 
 _BUFFER = 50_000
 _SPREAD = np.uint64(7_368_787)  # a prime: offsets come in no order

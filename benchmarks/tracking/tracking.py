@@ -14,11 +14,11 @@ from benchmarks.streams.broker import Place, place
 from benchmarks.streams.running_job import Measured, Step, run_timed
 from benchmarks.tracking.acking_job import AckingJob
 from benchmarks.windows.job import Case, feed, measure
-from springline.spark_jobs.streaming.inputs.flows import Flows
+from springline.spark_jobs.streaming.examples.netflow import Flows
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.tracking.tracked import Delivery, Tracked
-from springline.spark_jobs.streaming.unitlog.log import Letter
+from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.tracking.config import Delivery, Tracked
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 
 _WARM = 0.3

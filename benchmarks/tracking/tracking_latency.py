@@ -22,8 +22,8 @@ from benchmarks.report import Goal, Report
 from benchmarks.streams.application import running
 from benchmarks.streams.broker import Place, place
 from springline.spark_jobs.streaming.kafka.writing import Sending
-from springline.spark_jobs.streaming.unitlog.log import Letter
-from springline.spark_jobs.streaming.unitlog.report import Report as UnitReport
+from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.runtime.report import Report as UnitReport
 
 _JOB = "latency"
 _UNITS = 2

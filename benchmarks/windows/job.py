@@ -12,14 +12,14 @@ from confluent_kafka.admin import AdminClient
 from benchmarks.streams.broker import Place
 from benchmarks.streams.running_job import Measured, Step, run_timed
 from benchmarks.windows.queries import ONE
-from springline.spark_jobs.streaming.inputs.feeding import send
-from springline.spark_jobs.streaming.inputs.flights import Due
-from springline.spark_jobs.streaming.inputs.flows import Flows, declared
+from springline.spark_jobs.streaming.examples.datagen import send
+from springline.spark_jobs.streaming.examples.flights import Due
+from springline.spark_jobs.streaming.examples.netflow import Flows, declared
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.tracking.tracked import Delivery, Tracked
+from springline.spark_jobs.streaming.sources.layout import Form
+from springline.spark_jobs.streaming.tracking.config import Delivery, Tracked
 from springline.spark_jobs.streaming.windows.job import WindowsJob
-from springline.spark_jobs.streaming.windows.layout import Form
 
 SIZE = 5_000  # rows in a message, the paper's best
 

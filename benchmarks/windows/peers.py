@@ -22,8 +22,8 @@ from benchmarks.streams.broker import Place
 from benchmarks.streams.spark_peer import rows_of, session_of, started
 from benchmarks.windows.job import Case
 from benchmarks.windows.queries import PEER
-from springline.services.jars import Jars
-from springline.spark_jobs.streaming.inputs.flows import FIELDS
+from springline.services.packages.jars import Jars
+from springline.spark_jobs.streaming.examples.netflow import FIELDS
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 

@@ -18,13 +18,13 @@ import pyarrow.csv
 
 from benchmarks.report import Goal, Report, Row
 from benchmarks.windows.queries import ONE, PEER, hundred
-from springline.spark_jobs.streaming.inputs.flows import FIELDS, Flows, declared
-from springline.spark_jobs.streaming.unitlog.letters import arrow_bytes
-from springline.spark_jobs.streaming.unitlog.step import Input, Message, Round, State
+from springline.spark_jobs.streaming.examples.netflow import FIELDS, Flows, declared
+from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
+from springline.spark_jobs.streaming.runtime.step import Input, Message, Round, State
+from springline.spark_jobs.streaming.sources.layout import Form
 from springline.spark_jobs.streaming.windows.adhoc import AdHoc, answer
-from springline.spark_jobs.streaming.windows.layout import Form
-from springline.spark_jobs.streaming.windows.map import Mapper
-from springline.spark_jobs.streaming.windows.reduce import Reducer
+from springline.spark_jobs.streaming.windows.mapper import Mapper
+from springline.spark_jobs.streaming.windows.reducer import Reducer
 from springline.spark_jobs.streaming.windows.registry import Registry
 
 _KEYS = ("timestamp", "sip", "type", "bytes", "packets")

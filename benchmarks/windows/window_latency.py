@@ -17,9 +17,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from benchmarks.report import Goal, Report
 from benchmarks.streams.application import running
 from benchmarks.streams.broker import Place, place
-from springline.spark_jobs.streaming.inputs.flows import FIELDS, Flows, encoded
+from springline.spark_jobs.streaming.examples.netflow import FIELDS, Flows, encoded
 from springline.spark_jobs.streaming.kafka.writing import Sending
-from springline.spark_jobs.streaming.unitlog.log import Letter
+from springline.spark_jobs.streaming.runtime.message_log import Letter
 
 _JOB = "latency"
 _UNITS = 2

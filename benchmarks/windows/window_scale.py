@@ -9,7 +9,7 @@ from benchmarks.streams.broker import place
 from benchmarks.streams.running_job import Measured
 from benchmarks.windows.job import Case, feed, measure
 from benchmarks.windows.queries import ONE
-from springline.spark_jobs.streaming.inputs.flows import Flows
+from springline.spark_jobs.streaming.examples.netflow import Flows
 
 _WARM = 0.5  # of the rows
 _LONG = {"flows": ONE.replace("60 s", "1 h")}  # a window that no row closes: all its groups are in the state

@@ -12,7 +12,7 @@ from benchmarks.streams.broker import Place, place
 from benchmarks.windows.job import SIZE, Case, feed, forget, measure
 from benchmarks.windows.peers import with_duckdb, with_polars, with_pyflink, with_pyspark
 from benchmarks.windows.queries import hundred
-from springline.spark_jobs.streaming.inputs.flows import Flows
+from springline.spark_jobs.streaming.examples.netflow import Flows
 
 Side = tuple[str, str, int]  # its name, the form of its rows, and how many a message has
 _DUCKDB, _SPARK = ("DuckDB, the bytes in memory", "csv", SIZE), ("PySpark, its Kafka source", "csv", SIZE)

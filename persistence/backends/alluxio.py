@@ -13,9 +13,9 @@ from typing import BinaryIO, cast
 import requests
 
 from springline.persistence.backends.alluxio_proxy import AlluxioProxy, Block, Status, Worker, Writing
-from springline.persistence.backends.sender import sending_worker
+from springline.persistence.backends.block_locality import sending_worker
+from springline.persistence.backends.listing import Entry, ListedBackend, checked_below, files_below
 from springline.persistence.backends.spec import File
-from springline.persistence.backends.tree import Entry, ListedBackend, checked_below, files_below
 from springline.persistence.errors import StorageUnavailable
 
 _CHUNK = 1 << 20

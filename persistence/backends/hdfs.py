@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO, cast
 
+from springline.persistence.backends.bandwidth_limit import Link, passed
 from springline.persistence.backends.hdfs_bytes import HdfsBytes, Writing
 from springline.persistence.backends.hdfs_checksum import FileSum
-from springline.persistence.backends.link import Link, passed
+from springline.persistence.backends.listing import Entry, ListedBackend, checked_below, files_below
 from springline.persistence.backends.root_mark import NAME, RootMark, never
 from springline.persistence.backends.spec import File, Manifest
-from springline.persistence.backends.tree import Entry, ListedBackend, checked_below, files_below
 from springline.persistence.backends.webhdfs import WebHdfs
 from springline.persistence.errors import StorageFull
 

@@ -12,10 +12,10 @@ from typing import BinaryIO, cast
 
 import xxhash
 
-from springline.persistence.backends.link import Link, passed
+from springline.persistence.backends.bandwidth_limit import Link, passed
+from springline.persistence.backends.listing import checked_below
 from springline.persistence.backends.root_mark import NAME, RootMark, never
 from springline.persistence.backends.spec import Backend, File, Manifest, visible
-from springline.persistence.backends.tree import checked_below
 from springline.persistence.errors import DamagedCopy, InvalidPath, StorageFull, StorageUnavailable
 
 _CHUNK = 1 << 20

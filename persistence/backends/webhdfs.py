@@ -14,9 +14,9 @@ from hdfs import Client, HdfsError
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
-from springline.persistence.backends.tree import Entry
+from springline.persistence.backends.listing import Entry
 from springline.persistence.errors import StorageFull, StorageUnavailable
-from springline.persistence.redacting import watch_over
+from springline.persistence.text.redaction import watch_over
 
 # The same time-outs bound the sending of a body, so the first is not below ten seconds.
 _SECONDS = (10, 30)

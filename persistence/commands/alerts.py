@@ -14,7 +14,7 @@ from springline.persistence.monitoring.alerts import AlertState, standing_in_all
 from springline.persistence.monitoring.layers import declared_metrics
 from springline.persistence.monitoring.rules import Rule, Standing, read_rules
 from springline.persistence.monitoring.settings import MonitoringSettings
-from springline.persistence.terminal import console, print_json
+from springline.persistence.text.terminal import console, print_json
 
 _JUDGES = {"persistence": "the DAG maintenance", "streams": "the DAG of each stream"}  # by the layer of the metric
 

@@ -11,7 +11,7 @@ import typer
 
 from springline.persistence.errors import NeverWritten
 from springline.persistence.platform import Platform, open_platform
-from springline.persistence.wording import parse_bytes, say_near
+from springline.persistence.text.formatting import parse_bytes, say_near
 
 NOT_SO = 3  # exit status: the command is done, and what was asked about is not so
 _NEIGHBOURS = 1000  # datasets among which the one is looked for that was meant

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from springline.persistence.redacting import redacted
 from springline.persistence.settings import Settings
-from springline.persistence.terminal import print
+from springline.persistence.text.redaction import redacted
+from springline.persistence.text.terminal import print
 
 
 def list_settings(

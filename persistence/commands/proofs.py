@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from springline.persistence.commands.arguments import NOT_SO, Dry, Json, opened
+from springline.persistence.decisions.proof import Bounds, ProofPlan
+from springline.persistence.engine.prover import Proof, Verdict
 from springline.persistence.errors import Misuse
 from springline.persistence.platform import Platform
-from springline.persistence.proof import Bounds, ProofPlan
-from springline.persistence.prover import Proof, Verdict
-from springline.persistence.terminal import print, print_json
-from springline.persistence.wording import say_known
+from springline.persistence.text.formatting import say_known
+from springline.persistence.text.terminal import print, print_json
 
 _ALL = Bounds(0, 0.0)
 

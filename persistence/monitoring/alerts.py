@@ -14,7 +14,7 @@ from typing import Any
 from springline.persistence.monitoring.metric import Meter, Reading
 from springline.persistence.monitoring.metrics import ALERT
 from springline.persistence.monitoring.rules import Judgement, Rule, Severity, Standing, judge
-from springline.persistence.private import private_folder
+from springline.persistence.private_files import private_folder
 
 _LEVELS = {Severity.CRITICAL: logging.ERROR, Severity.WARNING: logging.WARNING, Severity.INFO: logging.INFO}
 

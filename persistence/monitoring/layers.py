@@ -11,7 +11,7 @@ from springline.persistence.monitoring.metric import Metric, by_name
 LAYERS: Mapping[str, str] = MappingProxyType(
     {
         "persistence": "springline.persistence.monitoring.metrics",
-        "streams": "springline.spark_jobs.streaming.running.metrics",
+        "streams": "springline.spark_jobs.streaming.application.metrics",
     }
 )  # by the first word of the metrics' names, the module that declares them as METRICS
 

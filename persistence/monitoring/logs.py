@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import TextIO
 
 from springline.persistence.monitoring.settings import MonitoringSettings
-from springline.persistence.redacting import redacted
-from springline.persistence.visible_text import json_text, visible
+from springline.persistence.text.redaction import redacted
+from springline.persistence.text.visible_text import json_text, visible
 
 LOGGER = "springline"  # the loggers of the platform are those below it
 

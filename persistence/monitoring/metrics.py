@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from springline.persistence.model import Dataset
+from springline.persistence.model.dataset import Dataset
+from springline.persistence.model.transitions import Event
 from springline.persistence.monitoring.metric import Kind, Meter, Metric
-from springline.persistence.transitions import Event
 
 RISK_BYTES = Metric("persistence.risk.bytes", Kind.GAUGE, "By", (), "Bytes that only the cache holds")
 RISK_GONE_BYTES = Metric(

@@ -17,9 +17,9 @@ from openlineage.client.generated.parent_run import Job as ParentJob
 from openlineage.client.generated.parent_run import ParentRunFacet
 from openlineage.client.generated.parent_run import Run as ParentRun
 
-from springline.persistence.model import Dataset, Origin, Phase, Ref
-from springline.persistence.redacting import redacted
-from springline.persistence.transitions import Event
+from springline.persistence.model.dataset import Dataset, Origin, Phase, Ref
+from springline.persistence.model.transitions import Event
+from springline.persistence.text.redaction import redacted
 
 PRODUCER = "urn:springline"
 FACET = "springline_persistence"

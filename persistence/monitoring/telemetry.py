@@ -9,7 +9,7 @@ from typing import Any
 
 from springline.persistence.monitoring.metric import PREFIX, Kind, Meter, Metric, NoMeter
 from springline.persistence.monitoring.settings import MonitoringSettings
-from springline.persistence.redacting import redacted
+from springline.persistence.text.redaction import redacted
 
 _CLOSE_MILLISECONDS = 2000  # that the last sending may take when a process ends
 _SEND_SECONDS = 5

@@ -10,10 +10,10 @@ from airflow.sdk import BaseHook
 
 from springline.airflow.connections import CACHE, store_uri
 from springline.airflow.provider import STORE_TYPE
-from springline.persistence.backends.opening import open_backend
+from springline.persistence.backends.registry import open_backend
+from springline.persistence.engine.verification import why_away
 from springline.persistence.errors import PersistenceError
 from springline.persistence.settings import Settings
-from springline.persistence.verification import why_away
 
 
 class StoreHook(BaseHook):

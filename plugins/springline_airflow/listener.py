@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
-from springline.airflow.opening import opened_catalog
+from springline.airflow.platform_context import opened_catalog
 from springline.airflow.pools import make_missing
 from springline.airflow.postgres import name_codes
 from springline.airflow.runs import origin_of
-from springline.persistence.catalog import Catalog
-from springline.persistence.monitoring.openlineage_sending import Lineage, open_lineage
+from springline.persistence.catalog.catalog import Catalog
+from springline.persistence.monitoring.openlineage_sender import Lineage, open_lineage
 from springline.persistence.monitoring.settings import MonitoringSettings
-from springline.persistence.redacting import redacted
+from springline.persistence.text.redaction import redacted
 
 if TYPE_CHECKING:
     from openlineage.client.event_v2 import RunEvent

@@ -2,7 +2,8 @@
 
 from airflow.plugins_manager import AirflowPlugin
 
-from springline.airflow.api.mounting import PREFIX, Mounted
+from springline.airflow.api import PREFIX
+from springline.airflow.api.mount import Mounted
 from springline.airflow.listener import RunListener
 from springline.airflow.pages.views import views
 from springline.airflow.timetables import DailyUntil

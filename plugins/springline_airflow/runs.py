@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from springline.persistence.model import Origin
+from springline.persistence.model.dataset import Origin
 
 _AGAIN = "#"  # Airflow allows no such letter in a run's id
 _MOST_CLEARED = 100  # times that a DAG run is looked for

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from springline.persistence.engine.runner import NoRunner
 from springline.persistence.platform import Platform, open_platform
-from springline.persistence.runner import NoRunner
-from springline.persistence.telling import dataset_table, say_risk, worst_moment
-from springline.persistence.wording import counted, say_seconds
+from springline.persistence.rendering import dataset_table, say_risk, worst_moment
+from springline.persistence.text.formatting import counted, say_seconds
 from springline.services.airflow_api import AirflowApi
 from springline.services.demo import streams
 from springline.services.demo.progress import RunProgress
@@ -29,7 +29,7 @@ from springline.services.demo.workflow import (
     run_days,
     standing,
 )
-from springline.services.known import servers_to_start
+from springline.services.registry import servers_to_start
 from springline.services.servers.airflow import USER, password
 from springline.services.supervisor import Supervisor
 from springline.spark_jobs.landing import land

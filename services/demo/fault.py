@@ -9,17 +9,17 @@ from itertools import count
 
 from rich.console import Console
 
-from springline.persistence.model import Ref
+from springline.persistence.engine.runner import NoRunner
+from springline.persistence.model.dataset import Ref
 from springline.persistence.platform import Platform, open_platform
-from springline.persistence.runner import NoRunner
-from springline.persistence.wording import counted, say_bytes
+from springline.persistence.text.formatting import counted, say_bytes
 from springline.services.airflow_api import AirflowApi, TaskState
 from springline.services.demo import streams
-from springline.services.demo.harm import group_of, lose, wipe
-from springline.services.demo.healing import Damage, Healing, healing_table
+from springline.services.demo.fault_injection import group_of, lose, wipe
 from springline.services.demo.progress import RunProgress
+from springline.services.demo.recovery_report import Damage, Healing, healing_table
 from springline.services.demo.terminal import say
-from springline.services.demo.waiting import comes_true
+from springline.services.demo.wait import comes_true
 from springline.services.demo.workflow import (
     DAG_ID,
     DAYS,
@@ -33,13 +33,13 @@ from springline.services.demo.workflow import (
     standing,
 )
 from springline.services.errors import ServiceError
-from springline.services.known import servers_to_start
+from springline.services.registry import servers_to_start
 from springline.services.servers.airflow import USER, password
 from springline.services.supervisor import Supervisor
-from springline.spark_jobs.streaming.inputs.feeding import Source
+from springline.spark_jobs.streaming.application.status import Seen, look
+from springline.spark_jobs.streaming.application.supervision import end
+from springline.spark_jobs.streaming.examples.datagen import Source
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.running.supervision import end
-from springline.spark_jobs.streaming.running.watching import Seen, look
 from springline.spark_jobs.streaming.settings import StreamSettings
 
 DAY = DAYS[0]

@@ -9,8 +9,8 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from springline.persistence.wording import say_bytes
-from springline.spark_jobs.streaming.running.watching import Seen
+from springline.persistence.text.formatting import say_bytes
+from springline.spark_jobs.streaming.application.status import Seen
 
 
 @dataclass(frozen=True)

@@ -26,15 +26,15 @@ from springline.services.demo.outcome import (
     windows_outcome,
 )
 from springline.services.demo.progress import RunProgress
-from springline.services.demo.waiting import comes_true
+from springline.services.demo.wait import comes_true
 from springline.services.demo.workflow import STATES, standing
 from springline.services.errors import ServiceError
-from springline.spark_jobs.streaming.inputs.feeding import Source, messages_of, send
+from springline.spark_jobs.streaming.application.status import Seen, look
+from springline.spark_jobs.streaming.examples.datagen import Source, messages_of, send
 from springline.spark_jobs.streaming.jobs import windows_job_of
-from springline.spark_jobs.streaming.join.steering import explained
+from springline.spark_jobs.streaming.join.rebalance import explained
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.results.tailing import newest
-from springline.spark_jobs.streaming.running.watching import Seen, look
+from springline.spark_jobs.streaming.runtime.tail import newest
 from springline.spark_jobs.streaming.settings import StreamSettings
 
 FLIGHTS, WORDS, SHIPPING = "flights", "words", "shipping"

@@ -10,8 +10,8 @@ from pydantic_settings import SettingsError
 from rich.console import Console
 
 from springline.persistence.errors import PersistenceError
-from springline.persistence.redacting import redacted
-from springline.persistence.terminal import Terminal
+from springline.persistence.text.redaction import redacted
+from springline.persistence.text.terminal import Terminal
 from springline.services.demo.failure import told_error
 from springline.services.errors import ServiceError
 from springline.services.log_files import fresh, one_line

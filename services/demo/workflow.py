@@ -10,13 +10,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from springline.persistence.model import Dataset, Phase
+from springline.persistence.model.dataset import Dataset, Phase
 from springline.persistence.platform import Platform
-from springline.persistence.wording import say_seconds
+from springline.persistence.text.formatting import say_seconds
 from springline.services.airflow_api import AirflowApi
 from springline.services.demo.failure import log_line, told_failure
 from springline.services.demo.progress import RunProgress
-from springline.services.demo.waiting import Patience, comes_true
+from springline.services.demo.wait import Patience, comes_true
 from springline.services.errors import ServiceError
 from springline.services.log_files import last_error
 from springline.services.settings import ServiceSettings

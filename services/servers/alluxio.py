@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from springline.services.alluxio_api import missing
-from springline.services.jars import Jars
-from springline.services.java import Java, find_java, spark_home
+from springline.services.packages.jars import Jars
+from springline.services.packages.java import Java, find_java, spark_home
 from springline.services.server import Once, Process, Server
 from springline.services.settings import ServiceSettings, conf
 

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from springline.services.jars import Jars
-from springline.services.java import Java, find_java
+from springline.services.packages.jars import Jars
+from springline.services.packages.java import Java, find_java
 from springline.services.server import ANSWER_SECONDS, Once, Process, Server
 from springline.services.settings import ServiceSettings, conf
 

@@ -7,9 +7,9 @@ import hashlib
 import os
 from functools import partial
 
-from springline.services.jars import Jars
-from springline.services.java import Java, find_java
-from springline.services.ports import listens
+from springline.services.packages.jars import Jars
+from springline.services.packages.java import Java, find_java
+from springline.services.process.ports import listens
 from springline.services.server import ANSWER_SECONDS, Once, Process, Server
 from springline.services.settings import ServiceSettings, conf
 

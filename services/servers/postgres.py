@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from springline.services.errors import NoProgram
-from springline.services.private import write_private, write_private_once
+from springline.services.private_files import write_private, write_private_once
 from springline.services.server import Once, Process, Server
 from springline.services.settings import ServiceSettings, conf
 

@@ -9,10 +9,10 @@ import urllib.request
 from functools import partial
 
 from springline.persistence.profile import import_root
-from springline.services.java import find_java, spark_home
+from springline.services.packages.java import find_java, spark_home
 from springline.services.server import ANSWER_SECONDS, Process, Server
 from springline.services.settings import ServiceSettings
-from springline.spark_jobs.class_archive import sharing
+from springline.spark_jobs.jvm.class_archive import sharing
 
 _DEPLOY = "org.apache.spark.deploy"
 

@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from springline.persistence.profile import import_root
-from springline.services.jars import Jars
-from springline.services.java import find_java, spark_home
+from springline.services.packages.jars import Jars
+from springline.services.packages.java import find_java, spark_home
 from springline.services.server import ANSWER_SECONDS, Process, Server
 from springline.services.settings import ServiceSettings
-from springline.spark_jobs.class_archive import sharing
+from springline.spark_jobs.jvm.class_archive import sharing
 
 # Alluxio inside Spark. A read that a worker died under is given up after seconds (3 minutes otherwise), and a write
 # goes to a worker that need not evict for it, by news of a second ago.

@@ -7,8 +7,8 @@ import os
 from functools import partial
 from pathlib import Path
 
-from springline.services.java import find_java, spark_home
-from springline.services.ports import listens
+from springline.services.packages.java import find_java, spark_home
+from springline.services.process.ports import listens
 from springline.services.server import Process, Server
 from springline.services.settings import ServiceSettings, conf
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from springline.persistence.terminal import print
-from springline.persistence.wording import say_bytes
-from springline.spark_jobs.class_archive import make_archive
+from springline.persistence.text.formatting import say_bytes
+from springline.persistence.text.terminal import print
+from springline.spark_jobs.jvm.class_archive import make_archive
 from springline.spark_jobs.settings import JobSettings
 
 

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from springline.persistence.commands.arguments import Json
-from springline.persistence.terminal import print, print_json
-from springline.persistence.wording import say_bytes, say_list
+from springline.persistence.text.formatting import say_bytes, say_list
+from springline.persistence.text.terminal import print, print_json
 from springline.spark_jobs.landing import YEAR, land, parse_days, write_manifest
 from springline.spark_jobs.settings import JobSettings
 

@@ -11,13 +11,13 @@ from rich import box
 from rich.table import Table
 
 from springline.persistence.commands.arguments import Json
-from springline.persistence.model import Dataset, Strategy
+from springline.persistence.model.dataset import Dataset, Strategy
 from springline.persistence.platform import open_platform
-from springline.persistence.terminal import console, print, print_json
-from springline.persistence.wording import say_bytes, say_seconds
+from springline.persistence.text.formatting import say_bytes, say_seconds
+from springline.persistence.text.terminal import console, print, print_json
 from springline.spark_jobs.landing import parse_days
+from springline.spark_jobs.materialize import produce
 from springline.spark_jobs.operations import RegisteredOperation, Registry, load_operations
-from springline.spark_jobs.produce import produce
 from springline.spark_jobs.runner import make_runner
 from springline.spark_jobs.settings import JobSettings
 

@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 
 from springline.spark_jobs.landing import FLIGHTS, WEATHER, Feed
 from springline.spark_jobs.operations import Context, operation
-from springline.spark_jobs.tables import spark_path
+from springline.spark_jobs.parquet_io import spark_path
 
 
 @operation("etl.load_flights", output="etl/{ds}/load_flights", idempotent=False)

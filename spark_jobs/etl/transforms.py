@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from springline.spark_jobs.nycflights import rows
 from springline.spark_jobs.operations import Context, operation
-from springline.spark_jobs.reference import rows
 
 NEW_YORK = "America/New_York"
 MISSING = "NA"

@@ -13,13 +13,13 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeGuard
 
-from springline.persistence.wording import say_known
-from springline.spark_jobs.streaming.declaring import Declared
+from springline.persistence.text.formatting import say_known
+from springline.spark_jobs.streaming.config import Declared
 from springline.spark_jobs.streaming.errors import BadJob, UnknownJob
+from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.join.job import JoinJob, declared_join
-from springline.spark_jobs.streaming.parts import Job
 from springline.spark_jobs.streaming.tracker.job import declared_tracker
-from springline.spark_jobs.streaming.tracking.tracked import Tracked
+from springline.spark_jobs.streaming.tracking.config import Tracked
 from springline.spark_jobs.streaming.windows.job import WindowsJob, declared_windows
 from springline.spark_jobs.streaming.wordcount.job import declared_wordcount
 

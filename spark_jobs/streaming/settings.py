@@ -8,11 +8,12 @@ from pathlib import Path
 from pydantic import Field, field_validator
 
 from springline.persistence.platform import default_cache, private_cache
-from springline.persistence.private import private_folder
+from springline.persistence.private_files import private_folder
 from springline.persistence.profile import Bytes, JsonObject, ProfiledSettings, project_folder
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job import Job
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
-from springline.spark_jobs.streaming.parts import Job, Part
+from springline.spark_jobs.streaming.runtime.stage import Part
 
 
 class StreamSettings(ProfiledSettings):

@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from springline.persistence.model import Call, Dataset, Operation, Ref, Strategy, Written
+    from springline.persistence.model.dataset import Call, Dataset, Operation, Ref, Strategy, Written
     from springline.persistence.platform import open_platform
     from springline.persistence.settings import Settings
     from springline.spark_jobs.operations import Context, operation
@@ -36,7 +36,9 @@ __all__ = [
 ]  # fmt: skip
 
 _MODULES = {
-    **dict.fromkeys(("Call", "Dataset", "Operation", "Ref", "Strategy", "Written"), "springline.persistence.model"),
+    **dict.fromkeys(
+        ("Call", "Dataset", "Operation", "Ref", "Strategy", "Written"), "springline.persistence.model.dataset"
+    ),
     "Context": "springline.spark_jobs.operations",
     "Settings": "springline.persistence.settings",
     "Tracker": "springline.spark_jobs.streaming.tracker.client",

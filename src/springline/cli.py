@@ -14,9 +14,9 @@ from typer.completion import completion_init  # type: ignore[attr-defined]
 
 from springline.completion import VARIABLE
 from springline.late_commands import Branch, Late, command_line
-from springline.persistence.redacting import redacted
-from springline.persistence.terminal import print
-from springline.persistence.visible_text import visible
+from springline.persistence.text.redaction import redacted
+from springline.persistence.text.terminal import print
+from springline.persistence.text.visible_text import visible
 
 _DATASETS = "springline.persistence.commands"
 _JOBS = "springline.spark_jobs.commands"
@@ -28,20 +28,20 @@ COMMANDS: Mapping[str, Late | Branch] = {
     "dataset": Branch(
         "Datasets: where each is, why, and what can be done about it.",
         {
-            "list": Late(f"{_DATASETS}.looking:list_datasets"),
-            "explain": Late(f"{_DATASETS}.looking:explain"),
-            "recover": Late(f"{_DATASETS}.acting:recover"),
-            "evict": Late(f"{_DATASETS}.acting:evict"),
-            "pin": Late(f"{_DATASETS}.acting:pin"),
-            "retire": Late(f"{_DATASETS}.acting:retire"),
-            "adopt": Late(f"{_DATASETS}.acting:adopt"),
+            "list": Late(f"{_DATASETS}.queries:list_datasets"),
+            "explain": Late(f"{_DATASETS}.queries:explain"),
+            "recover": Late(f"{_DATASETS}.changes:recover"),
+            "evict": Late(f"{_DATASETS}.changes:evict"),
+            "pin": Late(f"{_DATASETS}.changes:pin"),
+            "retire": Late(f"{_DATASETS}.changes:retire"),
+            "adopt": Late(f"{_DATASETS}.changes:adopt"),
         },
     ),
     "queue": Branch(
         "What waits to be persisted.",
-        {"list": Late(f"{_DATASETS}.looking:list_queue"), "persist": Late(f"{_DATASETS}.acting:persist")},
+        {"list": Late(f"{_DATASETS}.queries:list_queue"), "persist": Late(f"{_DATASETS}.changes:persist")},
     ),
-    "risk": Late(f"{_DATASETS}.looking:risk"),
+    "risk": Late(f"{_DATASETS}.queries:risk"),
     "operation": Branch(
         "Operations: what makes datasets.",
         {
@@ -58,10 +58,10 @@ COMMANDS: Mapping[str, Late | Branch] = {
     "stream": Branch(
         "Stream jobs: run them, register queries while they run, read results, see what is tracked, joined, throttled.",
         {
-            "list": Late(f"{_STREAMS}.watching:list_jobs"),
-            "run": Late(f"{_STREAMS}.running:run"),
-            "start": Late(f"{_STREAMS}.running:start"),
-            "stop": Late(f"{_STREAMS}.running:stop"),
+            "list": Late(f"{_STREAMS}.status:list_jobs"),
+            "run": Late(f"{_STREAMS}.run:run"),
+            "start": Late(f"{_STREAMS}.run:start"),
+            "stop": Late(f"{_STREAMS}.run:stop"),
             "queries": Late(f"{_STREAMS}.queries:queries"),
             "register": Late(f"{_STREAMS}.queries:register"),
             "alter": Late(f"{_STREAMS}.queries:alter"),
@@ -72,7 +72,7 @@ COMMANDS: Mapping[str, Late | Branch] = {
             "savepoint": Late(f"{_STREAMS}.savepoints:savepoint"),
             "savepoints": Late(f"{_STREAMS}.savepoints:savepoints"),
             "rewind": Late(f"{_STREAMS}.savepoints:rewind"),
-            "reset": Late(f"{_STREAMS}.forgetting:reset"),
+            "reset": Late(f"{_STREAMS}.reset:reset"),
             "tracked": Late(f"{_STREAMS}.tracking:list_tracked"),
             "wait": Late(f"{_STREAMS}.tracking:wait"),
             "dead-letters": Late(f"{_STREAMS}.tracking:dead_letters"),
@@ -95,10 +95,10 @@ COMMANDS: Mapping[str, Late | Branch] = {
     ),
     "topic": Branch(
         "Topics of Kafka.",
-        {"send": Late(f"{_STREAMS}.feeding:send"), "generate": Late(f"{_STREAMS}.feeding:generate")},
+        {"send": Late(f"{_STREAMS}.datagen:send"), "generate": Late(f"{_STREAMS}.datagen:generate")},
     ),
     "alert": Branch("Alerts.", {"list": Late(f"{_DATASETS}.alerts:list_alerts")}),
-    "catalog": Branch("The catalog.", {"rebuild": Late(f"{_DATASETS}.acting:rebuild")}),
+    "catalog": Branch("The catalog.", {"rebuild": Late(f"{_DATASETS}.changes:rebuild")}),
     "config": Branch("Settings.", {"list": Late(f"{_DATASETS}.configuration:list_settings")}),
     "demo": Branch(
         "The demo: a workflow and streams, and a fault.",

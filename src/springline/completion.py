@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
-from springline.persistence.terminal import print
+from springline.persistence.text.terminal import print
 
 VARIABLE = "_SPRINGLINE_COMPLETE"
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from springline.persistence.platform import Platform, open_platform
-from springline.spark_jobs.streaming.folder import JobFolder
-from springline.spark_jobs.streaming.json_files import write_json
-from springline.spark_jobs.streaming.tracking.tracked import LOW
+from springline.spark_jobs.streaming.job_folder import JobFolder
+from springline.spark_jobs.streaming.runtime.atomic_files import write_json
+from springline.spark_jobs.streaming.tracking.config import LOW
 from tests.support.lines import LinesRunner
 from tests.support.memory_folders import remove_memory_of
 from tests.support.pairs import EXPLAINED, PAIRS
@@ -117,7 +117,7 @@ def api(root: FastAPI) -> FastAPI:
     """The API's own app."""
     from starlette.routing import Mount
 
-    from springline.airflow.api.mounting import PREFIX
+    from springline.airflow.api import PREFIX
 
     (found,) = (route.app for route in root.routes if isinstance(route, Mount) and route.path == PREFIX)
     app: FastAPI = found

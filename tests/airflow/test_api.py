@@ -12,19 +12,19 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from starlette.routing import Route
 
-from springline.airflow.api import access, streams
-from springline.airflow.api.mounting import PREFIX
-from springline.persistence.model import Origin, Strategy
+from springline.airflow.api import PREFIX, access, streams
+from springline.persistence.engine.runner import NoRunner
+from springline.persistence.model.dataset import Origin, Strategy
 from springline.persistence.platform import open_platform
-from springline.persistence.runner import NoRunner
 from springline.spark_jobs.streaming.errors import LogUnavailable
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_jobs
+from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.runtime.stamps import Stamp
+from springline.spark_jobs.streaming.runtime.state_store import Version, Versions
 from springline.spark_jobs.streaming.settings import StreamSettings
-from springline.spark_jobs.streaming.tracking.tracked import RING
-from springline.spark_jobs.streaming.unitlog.log import Letter
-from springline.spark_jobs.streaming.unitlog.stamps import Stamp
-from springline.spark_jobs.streaming.unitlog.versions import Version, Versions
+from springline.spark_jobs.streaming.tracking.config import RING
+from springline.spark_jobs.streaming.windows.registry_file import read_registry
 from tests.support.lines import make
 from tests.support.memory_log import MemoryLog
 from tests.support.windows_job import Job, csv, registry, stream
@@ -163,7 +163,7 @@ def test_a_viewer_reads_everything_and_changes_nothing(
     """Asking is reading."""
     told = statuses(vera, api)
     assert {route: status for route, status in told.items() if status != (200 if reads(*route) else 403)} == {}
-    assert folder.registry() is None and not folder.stop_file.exists()
+    assert read_registry(folder) is None and not folder.stop_file.exists()
     assert not (words.path / RING).exists()
 
 
@@ -207,7 +207,7 @@ def test_no_route_passes_over_what_it_does_not_know(
             told = ulla.request(method, path + query, json=sent)
             assert told.status_code == 422, (method, path, told.text)
             assert "dryrun: " in told.json()["detail"] or "body: not known" in told.json()["detail"], told.text
-        assert folder.registry() is None and not folder.stop_file.exists()
+        assert read_registry(folder) is None and not folder.stop_file.exists()
     assert not (words.path / RING).exists()
     assert not ulla.get(f"{ROOT}/datasets/etl/a").json()["pinned"]
 

@@ -7,10 +7,10 @@ import logging
 import pytest
 from fastapi.testclient import TestClient
 
-from springline.airflow.api.mounting import PREFIX
+from springline.airflow.api import PREFIX
 from springline.spark_jobs.streaming.backpressure.admission import Mode
-from springline.spark_jobs.streaming.backpressure.choosing import USUAL, Choice, Control, choice_of
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice, Control, choice_of
+from springline.spark_jobs.streaming.job_folder import JobFolder
 
 WORDS = f"{PREFIX}/api/v1/streams/words/backpressure"
 FLOW = {

@@ -6,9 +6,8 @@ import pytest
 from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
 from fastapi.testclient import TestClient
 
-from springline.airflow.api import access
-from springline.airflow.api.mounting import PREFIX
-from springline.persistence.model import Cache, Origin, Strategy
+from springline.airflow.api import PREFIX, access
+from springline.persistence.model.dataset import Cache, Origin, Strategy
 from springline.persistence.platform import Platform
 from tests.support.lines import make
 

@@ -13,14 +13,13 @@ from fastapi.testclient import TestClient
 from starlette.routing import Mount
 from starlette.websockets import WebSocketDisconnect
 
-from springline.airflow.api import access, datasets, gate
-from springline.airflow.api.mounting import PREFIX
-from springline.airflow.opening import Platforms
+from springline.airflow.api import PREFIX, access, auth_middleware, datasets
+from springline.airflow.platform_context import Platforms
+from springline.persistence.engine.runner import NoRunner
 from springline.persistence.errors import CatalogUnavailable
-from springline.persistence.model import Origin, Strategy
+from springline.persistence.model.dataset import Origin, Strategy
 from springline.persistence.platform import open_platform
-from springline.persistence.runner import NoRunner
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from tests.support.lines import make
 
 ROOT = f"{PREFIX}/api/v1"
@@ -91,7 +90,7 @@ def test_every_route_asks_who_it_is_and_those_that_change_who_may(api: FastAPI) 
             each = waiting.pop()
             asked.add(each.call)
             waiting += each.dependencies
-        assert gate.get_user in asked, route.path
+        assert auth_middleware.get_user in asked, route.path
         if "{job}" in route.path:
             reading = route.methods == {"GET"} or route.path.endswith("/ask")
             assert (access.reads if reading else access.changes) in asked, route.path
@@ -103,7 +102,7 @@ def test_nothing_is_mounted_beside_the_app_that_serves_files(root: FastAPI) -> N
     """What the plugin brings is one app, with the gate before it."""
     (ours,) = (each for each in root.routes if isinstance(each, Mount) and each.path.startswith(PREFIX))
     assert isinstance(ours.app, FastAPI)
-    assert [middleware.cls for middleware in ours.app.user_middleware] == [gate.Gate]
+    assert [middleware.cls for middleware in ours.app.user_middleware] == [auth_middleware.Gate]
 
 
 def test_there_is_no_websocket(clients: dict[str, TestClient]) -> None:
@@ -136,7 +135,7 @@ def test_a_page_of_another_site_changes_nothing(
 @pytest.mark.parametrize("pieces", [False, True])
 def test_more_than_a_request_may_have_is_not_read(ulla: TestClient, pieces: bool) -> None:
     """Told beforehand, or found as it comes."""
-    body = b'{"mode": "' + b"x" * gate.MOST + b'"}'
+    body = b'{"mode": "' + b"x" * auth_middleware.MOST + b'"}'
     sent = iter([body[:1000], body[1000:]]) if pieces else body
     told = ulla.put(f"{ROOT}/streams/words/backpressure", content=sent, headers={"Content-Type": "application/json"})  # type: ignore[arg-type]
     assert (told.status_code, "bytes at most" in told.json()["detail"]) == (413, True)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from springline.airflow.api.mounting import PREFIX
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.airflow.api import PREFIX
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from tests.support.kept_streams import explain_pairs
 from tests.support.pairs import EXPLAINED, KEY
 

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from springline.airflow.api import streams, tracking
-from springline.airflow.api.mounting import PREFIX
+from springline.airflow.api import PREFIX, streams, tracking
 from springline.spark_jobs.streaming.errors import LogUnavailable, NoTopic
-from springline.spark_jobs.streaming.folder import JobFolder
-from springline.spark_jobs.streaming.json_files import read_json
-from springline.spark_jobs.streaming.tracking.tracked import RING
-from springline.spark_jobs.streaming.unitlog.log import Letter
+from springline.spark_jobs.streaming.job_folder import JobFolder
+from springline.spark_jobs.streaming.runtime.atomic_files import read_json
+from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.tracking.config import RING
 from tests.support.kept_streams import HOSTILE
 from tests.support.memory_log import MemoryLog
 

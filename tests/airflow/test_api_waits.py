@@ -10,11 +10,10 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import delete, update
 
-from springline.airflow.api import dag_runs
-from springline.airflow.api.mounting import PREFIX
+from springline.airflow.api import PREFIX, dag_runs
 from springline.airflow.api.persister import why_none_claims
 from springline.airflow.pools import PERSISTER, make_missing
-from springline.persistence.model import Method, Origin, Strategy
+from springline.persistence.model.dataset import Method, Origin, Strategy
 from springline.persistence.platform import Platform
 from tests.support.lines import make
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 
-from springline.airflow.completeness import CompletenessOperator, CompletenessTrigger
-from springline.spark_jobs.streaming.folder import JobFolder
-from springline.spark_jobs.streaming.json_files import write_json
-from springline.spark_jobs.streaming.tracking.tracked import LOW
-from springline.spark_jobs.streaming.unitlog.log import Letter
+from springline.airflow.sensors.stream_complete import CompletenessOperator, CompletenessTrigger
+from springline.spark_jobs.streaming.job_folder import JobFolder
+from springline.spark_jobs.streaming.runtime.atomic_files import write_json
+from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.tracking.config import LOW
 from tests.support.memory_log import MemoryLog
 
 NOON = 1_357_387_200.0  # 2013-01-05 12:00
@@ -192,7 +192,7 @@ def trigger(until: float, **awaited: Any) -> CompletenessTrigger:
 def test_the_trigger_is_made_again_from_json() -> None:
     """As Airflow keeps it."""
     kind, kwargs = trigger(60).serialize()
-    assert kind == "springline.airflow.completeness.CompletenessTrigger"
+    assert kind == "springline.airflow.sensors.stream_complete.CompletenessTrigger"
     assert json.loads(json.dumps(kwargs)) == kwargs
 
 

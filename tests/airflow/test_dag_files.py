@@ -8,10 +8,10 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import ParamValidationError
 
-from springline.airflow.datasets import DatasetOperator
 from springline.airflow.listener import RunListener
+from springline.airflow.operators.dataset import DatasetOperator
 from springline.airflow.pools import POOLS
-from springline.persistence.model import Strategy
+from springline.persistence.model.dataset import Strategy
 from springline.services.servers.airflow import RESERVED_SLOTS
 from springline.spark_jobs.operations import load_operations
 

@@ -10,10 +10,10 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
-from springline.airflow.datasets import DatasetOperator
+from springline.airflow.operators.dataset import DatasetOperator
 from springline.airflow.runs import names_of, origin_of
 from springline.persistence.errors import Irrecoverable, StorageUnavailable
-from springline.persistence.model import Call, Dataset, Origin, Ref, Strategy
+from springline.persistence.model.dataset import Call, Dataset, Origin, Ref, Strategy
 from springline.spark_jobs.errors import FaultyOperation, QualityStop
 from springline.spark_jobs.operations import Registry
 

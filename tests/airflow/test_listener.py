@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import select
 
 from springline.airflow.listener import RunListener
-from springline.persistence.model import Origin
-from springline.persistence.schema import dag_run as dag_runs
+from springline.persistence.catalog.schema import dag_run as dag_runs
+from springline.persistence.model.dataset import Origin
 from tests.support.lines import lines_of, make
 
 
@@ -117,6 +117,6 @@ def test_tasks_that_make_no_datasets_are_not_told(platform, events):
 
 def test_an_event_that_cannot_be_made_keeps_nothing_else_from_being_noted(platform, events, monkeypatch):
     """The catalog hears of the DAG run all the same."""
-    monkeypatch.setattr("springline.persistence.monitoring.openlineage_sending.Lineage.tell", lambda *_: 1 / 0)
+    monkeypatch.setattr("springline.persistence.monitoring.openlineage_sender.Lineage.tell", lambda *_: 1 / 0)
     listener_on(platform).on_dag_run_running(run_of("DatasetOperator"), "")
     assert [row[:2] for row in rows(platform)] == [("etl", "r1")]

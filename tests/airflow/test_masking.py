@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from airflow.sdk._shared.secrets_masker import redact
 
-from springline.airflow import opening
-from springline.airflow.masking import mask, secrets_of
+from springline.airflow import platform_context
+from springline.airflow.secret_masking import mask, secrets_of
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.settings import Settings
 
@@ -30,8 +30,8 @@ def test_what_opens_the_platform_masks_its_secrets(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
     monkeypatch.setenv("SPRINGLINE_HDFS_TOKEN", "a-token-of-webhdfs")
-    monkeypatch.setattr(opening, "overrides", lambda lookup: {})
-    with opening.opened_catalog("test"):
+    monkeypatch.setattr(platform_context, "overrides", lambda lookup: {})
+    with platform_context.opened_catalog("test"):
         told = str(redact("GET /webhdfs/v1/a?delegation=a-token-of-webhdfs"))
     assert "a-token-of-webhdfs" not in told
 

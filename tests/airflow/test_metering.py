@@ -11,16 +11,16 @@ import pytest
 from airflow.sdk.exceptions import AirflowException
 from airflow.sdk.observability import stats
 
-from springline.airflow.metering import AirflowMeter, task_meter, trigger_meter
-from springline.airflow.persisting import MaintenanceOperator
-from springline.airflow.streams import StreamOperator
+from springline.airflow.metrics import AirflowMeter, task_meter, trigger_meter
+from springline.airflow.operators.persister import MaintenanceOperator
+from springline.airflow.operators.stream import StreamOperator
 from springline.persistence.errors import BadRules
 from springline.persistence.monitoring.alerts import standing_in_all, states_in
 from springline.persistence.monitoring.metric import NoMeter
 from springline.persistence.monitoring.metrics import RISK_BYTES, TRANSFER_BYTES, TRANSFER_SECONDS
 from springline.persistence.monitoring.telemetry import OtlpMeter
-from springline.spark_jobs.streaming.folder import JobFolder
-from springline.spark_jobs.streaming.running.supervision import note_start
+from springline.spark_jobs.streaming.application.supervision import note_start
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from tests.support.lines import make
 
 RULES = """
@@ -67,8 +67,8 @@ def test_metrics_go_through_airflows_own_where_these_are_on(backend):
     meter.tell(TRANSFER_SECONDS, 1.5, method="data")
     assert backend.told == [
         ("springline.persistence.risk.bytes", 5, None),
-        ("springline.persistence.transfer.bytes", 7, {"method": "data"}),
-        ("springline.persistence.transfer.seconds", timedelta(seconds=1.5), {"method": "data"}),
+        ("springline.persistence.decisions.transfer.bytes", 7, {"method": "data"}),
+        ("springline.persistence.decisions.transfer.seconds", timedelta(seconds=1.5), {"method": "data"}),
     ]
 
 

@@ -13,10 +13,10 @@ from airflow.api_fastapi.core_api.security import is_safe_url
 from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
 
-from springline.airflow.api.mounting import PREFIX
-from springline.airflow.pages import serving, views
+from springline.airflow.api import PREFIX
+from springline.airflow.pages import static_files, views
 
-STATIC = Path(serving.__file__).parent / "static"
+STATIC = Path(static_files.__file__).parent / "static"
 PAGES = sorted(views.PAGES)
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
-from springline.airflow.opening import Queue
-from springline.airflow.persisting import MaintenanceOperator, PersisterOperator
-from springline.airflow.triggers import QueueTrigger
+from springline.airflow.operators.persister import MaintenanceOperator, PersisterOperator
+from springline.airflow.platform_context import Queue
+from springline.airflow.triggers.queue import QueueTrigger
+from springline.persistence.decisions.proof import Bounds
 from springline.persistence.errors import Irrecoverable, StorageUnavailable
-from springline.persistence.model import Cache, Idempotence, Method, Strategy
-from springline.persistence.proof import Bounds
+from springline.persistence.model.dataset import Cache, Idempotence, Method, Strategy
 from tests.support.lines import make
 
 
@@ -90,7 +90,7 @@ def test_the_trigger_fires_when_something_can_be_persisted(open_at):
     platform = open_at()
     make(platform, "a", "load")
     kind, kwargs = QueueTrigger(until=time.time() + 60, poll=0.01, settle=0).serialize()
-    assert kind == "springline.airflow.triggers.QueueTrigger"
+    assert kind == "springline.airflow.triggers.queue.QueueTrigger"
     payload = fires(QueueTrigger(**kwargs, open_queue=lambda: Queue(open_at())))
     assert payload == {"depth": 1, "why": "something can be persisted"}
 

@@ -12,9 +12,9 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException
 
-from springline.airflow.ranges import StreamRangeOperator
+from springline.airflow.operators.reprocess import StreamRangeOperator
 from springline.persistence.platform import Platform
-from springline.spark_jobs.streaming.results.kept import ask_kept
+from springline.spark_jobs.streaming.windows.sink.query import ask_kept
 from tests.support.memory_log import MemoryLog
 
 DECLARED = """

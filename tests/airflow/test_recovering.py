@@ -16,9 +16,9 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 
-from springline.airflow.api.mounting import PREFIX
-from springline.airflow.recovering import RecoverOperator
-from springline.persistence.model import Cache, Origin, Ref, Strategy
+from springline.airflow.api import PREFIX
+from springline.airflow.operators.recover import RecoverOperator
+from springline.persistence.model.dataset import Cache, Origin, Ref, Strategy
 from springline.persistence.platform import Platform
 from tests.support.lines import lines_of, make
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import AirflowException, TaskDeferred
 
-from springline.airflow.streams import HeartbeatTrigger, StreamOperator
-from springline.spark_jobs.streaming.folder import JobFolder
-from springline.spark_jobs.streaming.running.supervision import Limits, starts_of
-from springline.spark_jobs.streaming.windows.errors import BadQuery
+from springline.airflow.operators.stream import HeartbeatTrigger, StreamOperator
+from springline.spark_jobs.streaming.application.supervision import Limits, starts_of
+from springline.spark_jobs.streaming.job_folder import JobFolder
+from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.windows.registry_file import read_registry
 
 DECLARED = """
 [ticks]
@@ -96,7 +97,7 @@ def test_queries_of_the_run_are_registered_before_the_job_starts(folder):
     sql = "SELECT count(*) AS n FROM ticks WINDOWING 1 min"
     with pytest.raises(TaskDeferred):
         operator([], queries={"more": sql, "all": sql}).execute(CONTEXT)
-    registry = folder.registry()
+    registry = read_registry(folder)
     assert registry is not None and {query.name: query.sql for query in registry.registered} == {
         "all": sql,
         "more": sql,

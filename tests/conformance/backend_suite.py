@@ -12,12 +12,12 @@ import xxhash
 
 from springline.persistence.backends.local import LocalBackend
 from springline.persistence.backends.spec import Backend, File, Manifest
-from springline.persistence.catalog import Catalog
+from springline.persistence.catalog.catalog import Catalog
+from springline.persistence.engine.replacement import Replacement, evicted_by_hand
+from springline.persistence.engine.verification import Verifier
 from springline.persistence.errors import InvalidPath, StorageFull, StorageUnavailable, UnderStoreAway
-from springline.persistence.model import Cache, Dataset, Strategy
-from springline.persistence.replacement import Replacement, evicted_by_hand
-from springline.persistence.transitions import Event
-from springline.persistence.verification import Verifier
+from springline.persistence.model.dataset import Cache, Dataset, Strategy
+from springline.persistence.model.transitions import Event
 
 NAMES = ["part-0.txt", "day=2013-01-05/part 1.txt", "Zürich Köln/рейс один.txt", "100% +sure & more.txt"]
 

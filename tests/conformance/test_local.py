@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.persistence.backends.link import Link
+from springline.persistence.backends.bandwidth_limit import Link
 from springline.persistence.backends.local import LocalBackend
 from springline.persistence.backends.root_mark import NAME
 from springline.persistence.backends.spec import Backend

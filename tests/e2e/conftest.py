@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from springline.persistence.model import Dataset
-from springline.services.known import make_servers
+from springline.persistence.model.dataset import Dataset
+from springline.services.registry import make_servers
+from springline.services.scratch_home import beside
 from springline.services.servers.airflow import USER, password
-from springline.services.spare import beside
 from springline.services.supervisor import Supervisor
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.settings import StreamSettings

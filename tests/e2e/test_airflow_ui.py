@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Frame, Page, expect
 
-from springline.persistence.model import Cache, Status
+from springline.persistence.model.dataset import Cache, Status
 from tests.e2e.conftest import FIRST, OUTPUTS, SECOND
 from tests.support.airflow_pages import DAG, PAGES, framed, opened
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
-from springline.airflow.api.mounting import PREFIX
+from springline.airflow.api import PREFIX
 from tests.support.lines import make
 
 PATH = "e2e/wanted"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Route, expect
 
-from springline.airflow.lineage.about import About
-from springline.airflow.pages import serving
+from springline.airflow.lineage.dataset_detail import About
+from springline.airflow.pages import static_files
 from tests.support.browser import themed
 
 SITE = "http://pages.test"
@@ -36,7 +36,9 @@ def alone(browser):
             status, told = answers[place.removeprefix("api/v1/")]
             route.fulfill(status=status, content_type="application/json", body=json.dumps(told))
         else:
-            found = serving.static(place.rpartition("/")[2]) if "/static/" in place else serving.page(place[6:])
+            found = (
+                static_files.static(place.rpartition("/")[2]) if "/static/" in place else static_files.page(place[6:])
+            )
             route.fulfill(content_type=found.headers["content-type"], body=found.body)
 
     page.route(f"{SITE}/**", answer)

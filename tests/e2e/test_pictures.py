@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from springline.persistence.model import Dataset
+from springline.persistence.model.dataset import Dataset
 from tests.e2e.conftest import FIRST, SECOND, lose
 from tests.support.airflow_pages import PAGES, opened
 from tests.support.browser import SIZE, THEMES, faults

@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Frame, Page, expect
 
 from springline.spark_jobs.streaming.backpressure.admission import Mode
-from springline.spark_jobs.streaming.backpressure.choosing import USUAL, choice_of
-from springline.spark_jobs.streaming.tracking.resending import resent
+from springline.spark_jobs.streaming.backpressure.config import USUAL, choice_of
+from springline.spark_jobs.streaming.tracking.replay.manual_replay import resent
 from tests.support.airflow_pages import opened
 from tests.support.browser import Complaints
 from tests.support.kept_streams import HOSTILE, KINDS

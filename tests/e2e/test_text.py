@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from springline.persistence.model import Origin
+from springline.persistence.model.dataset import Origin
 from tests.support.airflow_pages import opened
 from tests.support.lines import make
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.persistence.model import Method, Strategy, Under
+from springline.persistence.model.dataset import Method, Strategy, Under
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 from tests.support.lines import LinesRunner

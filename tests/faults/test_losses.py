@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from springline.persistence.errors import Irrecoverable, PersistenceError
-from springline.persistence.model import Cache, Origin, Phase, Ref, Strategy
+from springline.persistence.model.dataset import Cache, Origin, Phase, Ref, Strategy
 from springline.persistence.platform import Platform
 from tests.support.lines import LinesRunner, lines_of, make
 from tests.support.stages import Staged, stage

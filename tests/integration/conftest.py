@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from springline.services.known import make_servers
+from springline.services.registry import make_servers
+from springline.services.scratch_home import beside
 from springline.services.settings import ServiceSettings
-from springline.services.spare import beside
 from springline.services.supervisor import Supervisor
 from tests.support.memory_folders import remove_memory_of
 from tests.support.servers import Running

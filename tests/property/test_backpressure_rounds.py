@@ -9,9 +9,9 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from springline.spark_jobs.streaming.backpressure.counting import Counting
-from springline.spark_jobs.streaming.backpressure.pacing import Pacing, Rate, grant
-from springline.spark_jobs.streaming.tracking.tracked import Tracked
+from springline.spark_jobs.streaming.backpressure.accounting import Counting
+from springline.spark_jobs.streaming.backpressure.rate_limit import Pacing, Rate, grant
+from springline.spark_jobs.streaming.tracking.config import Tracked
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 from tests.support.tracked_world import TrackedWorld
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from springline.persistence.catalog import Catalog
-from springline.persistence.lineage import Lineage
-from springline.persistence.model import Cache, Origin, Phase, Ref, Side
-from springline.persistence.recovery import at_risk, exposed_in
-from springline.persistence.risk_samples import shares_of
+from springline.persistence.catalog.catalog import Catalog
+from springline.persistence.catalog.risk_samples import shares_of
+from springline.persistence.decisions.recovery import at_risk, exposed_in
+from springline.persistence.model.dataset import Cache, Origin, Phase, Ref, Side
+from springline.persistence.model.lineage import Lineage
 from tests.support.lineages import lineages
 from tests.support.recording import record
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from springline.persistence.eviction import EvictionPlan, plan_eviction
-from springline.persistence.lineage import Lineage
-from springline.persistence.model import Cache, Phase
+from springline.persistence.decisions.eviction import EvictionPlan, plan_eviction
+from springline.persistence.model.dataset import Cache, Phase
+from springline.persistence.model.lineage import Lineage
 from tests.support.lineages import lineages
 
 replacements = st.sampled_from(["lru", "lrfu"])

@@ -7,11 +7,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from springline.persistence.exposure import Replay, worst_exposure
-from springline.persistence.history import Costs
-from springline.persistence.lineage import Lineage
-from springline.persistence.model import Cache, Moment, Phase, Ref, Under
-from springline.persistence.recovery import Risk, at_risk
+from springline.persistence.decisions.exposure import Replay, worst_exposure
+from springline.persistence.decisions.recovery import Risk, at_risk
+from springline.persistence.model.cost_model import Costs
+from springline.persistence.model.dataset import Cache, Moment, Phase, Ref, Under
+from springline.persistence.model.lineage import Lineage
 from tests.support.lineages import chain_of, lineages
 
 COSTS = Costs()

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from springline.spark_jobs.streaming.join.condition import Condition
+from springline.spark_jobs.streaming.join.condition.condition import Condition
+from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.errors import BadCondition
-from springline.spark_jobs.streaming.join.forms import Side
-from springline.spark_jobs.streaming.join.predicate import Relation
+from springline.spark_jobs.streaming.join.wire import Side
+from springline.spark_jobs.streaming.sources.schema import Field
+from springline.spark_jobs.streaming.sql.errors import BadQuery
 from springline.spark_jobs.streaming.windows.adhoc import AdHoc, answer
-from springline.spark_jobs.streaming.windows.errors import BadQuery
 from springline.spark_jobs.streaming.windows.query import read
-from springline.spark_jobs.streaming.windows.stream import Field
 from tests.support.drawn_sql import FLOATS, INTS, TEXTS, Drawn, Leaves, expressions, leaves
 from tests.support.join_units import World
 from tests.support.windows_job import Job, ipc, registry, stream

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.tracker.client import Tracker
 from springline.spark_jobs.streaming.tracker.job import TrackerJob
+from springline.spark_jobs.streaming.tracking.config import Tracked
 from springline.spark_jobs.streaming.tracking.errors import BadRing
-from springline.spark_jobs.streaming.tracking.naming import NO_ROOT
-from springline.spark_jobs.streaming.tracking.tracked import Tracked
+from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT
 from tests.support.tracked_world import TrackedWorld
 
 STAGES, DEPTH = 2, 4

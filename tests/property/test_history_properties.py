@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from springline.persistence.history import Costs, Measurement
+from springline.persistence.model.cost_model import Costs, Measurement
 
 measurements = st.builds(Measurement, st.integers(0, 10**10), st.floats(0, 1e5))
 

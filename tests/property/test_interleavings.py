@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection
 
-from springline.persistence.eviction import Victim
-from springline.persistence.model import Cache, Dataset, Phase, Ref, Strategy, Under
+from springline.persistence.decisions.eviction import Victim
+from springline.persistence.engine.copier import Pace
+from springline.persistence.model.dataset import Cache, Dataset, Phase, Ref, Strategy, Under
+from springline.persistence.model.transitions import START, TRANSITIONS, Event, State
 from springline.persistence.platform import Platform, open_platform
-from springline.persistence.sending import Pace
 from springline.persistence.settings import Settings
-from springline.persistence.transitions import START, TRANSITIONS, Event, State
 from tests.support.actors import Actor
 from tests.support.lines import LinesRunner, digest_of, make, read_lines
 from tests.support.stages import stage

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from springline.spark_jobs.streaming.join import pieces, unit
 from springline.spark_jobs.streaming.join.router import TABLE
 from springline.spark_jobs.streaming.join.routing.controller import Control
 from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
-from springline.spark_jobs.streaming.unitlog.planner import read_history
-from springline.spark_jobs.streaming.unitlog.rounds import Plan
+from springline.spark_jobs.streaming.join.unit import migration, unit
+from springline.spark_jobs.streaming.runtime.history import read_history
+from springline.spark_jobs.streaming.runtime.rounds import Plan
 from tests.support.join_units import SMALL
 from tests.support.join_world import JoinWorld, Row, join_of
 
@@ -31,7 +31,7 @@ EVENTS = ["die", "lose all", "lose join", "lose a unit", "second driver", "save"
 @pytest.fixture(autouse=True, scope="module")
 def small_parts() -> Iterator[None]:
     """Copies of a few tuples lie in several messages, and stored ones in several levels."""
-    with patch.object(pieces, "_PART_BYTES", 100), patch.object(unit, "Shape", lambda: SMALL):
+    with patch.object(migration, "_PART_BYTES", 100), patch.object(unit, "Shape", lambda: SMALL):
         yield
 
 

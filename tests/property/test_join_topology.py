@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from springline.spark_jobs.streaming.join import pieces, unit
+from springline.spark_jobs.streaming.join.rebalance import course_of
 from springline.spark_jobs.streaming.join.routing.controller import Control
 from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
-from springline.spark_jobs.streaming.join.steering import course_of
+from springline.spark_jobs.streaming.join.unit import migration, unit
 from tests.support.join_units import SMALL
 from tests.support.join_world import JoinWorld, Row, join_of
 
@@ -57,7 +57,7 @@ KEYS = (0, 1, 2, 3, 100, 101, 102, 205, 206, 310, 311, 415)  # neighbours, and s
 @pytest.fixture(autouse=True, scope="module")
 def small_parts() -> Iterator[None]:
     """Copies of a few tuples lie in several messages, and stored ones in several levels."""
-    with patch.object(pieces, "_PART_BYTES", 100), patch.object(unit, "Shape", lambda: SMALL):
+    with patch.object(migration, "_PART_BYTES", 100), patch.object(unit, "Shape", lambda: SMALL):
         yield
 
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from springline.spark_jobs.streaming.join.condition import Condition
-from springline.spark_jobs.streaming.join.forms import GREATEST, LEAST, Orders, Piece, Side, first_seq
-from springline.spark_jobs.streaming.join.predicate import Relation
+from springline.spark_jobs.streaming.join.condition.condition import Condition
+from springline.spark_jobs.streaming.join.condition.predicate import Relation
+from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, Orders, Piece, Side, first_seq
 from tests.support.join_units import World, rows_of
 
 LEFT = Relation("l", {"id": "int", "a": "int", "x": "float", "name": "text", "key": "int"})

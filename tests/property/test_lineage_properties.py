@@ -2,8 +2,8 @@
 
 from hypothesis import given
 
-from springline.persistence.lineage import Lineage
-from springline.persistence.model import Phase, Ref
+from springline.persistence.model.dataset import Phase, Ref
+from springline.persistence.model.lineage import Lineage
 from tests.support.lineages import lineages
 
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from springline.persistence.errors import Irrecoverable
-from springline.persistence.model import Dataset, Phase, Ref, Strategy
+from springline.persistence.model.dataset import Dataset, Phase, Ref, Strategy
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 from tests.support.lines import LinesRunner, digest_of, make, read_lines

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from springline.persistence.history import Costs, Measurement
-from springline.persistence.lineage import Lineage
-from springline.persistence.model import Phase, Under
-from springline.persistence.priority import GONE_SECONDS, GONE_SECONDS_PER_BYTE, UNPROVEN_SHARE, make_policy
+from springline.persistence.decisions.priority import GONE_SECONDS, GONE_SECONDS_PER_BYTE, UNPROVEN_SHARE, make_policy
+from springline.persistence.model.cost_model import Costs, Measurement
+from springline.persistence.model.dataset import Phase, Under
+from springline.persistence.model.lineage import Lineage
 from tests.support.lineages import lineages
 
 COSTS = Costs([Measurement(10, 1.0)])

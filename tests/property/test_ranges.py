@@ -9,8 +9,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from springline.spark_jobs.streaming.results.ranges import Span, answer
 from springline.spark_jobs.streaming.windows.job import WindowsJob as DeclaredJob
+from springline.spark_jobs.streaming.windows.sink.reprocess import Span, answer
 from tests.property.test_windows_against_duckdb import (
     ASKS,
     START,

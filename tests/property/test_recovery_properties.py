@@ -5,10 +5,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from springline.persistence.history import Costs
-from springline.persistence.lineage import Lineage
-from springline.persistence.model import Cache, Idempotence, Phase, Ref
-from springline.persistence.recovery import Step, at_risk, plan_recovery
+from springline.persistence.decisions.recovery import Step, at_risk, plan_recovery
+from springline.persistence.model.cost_model import Costs
+from springline.persistence.model.dataset import Cache, Idempotence, Phase, Ref
+from springline.persistence.model.lineage import Lineage
 from tests.support.lineages import lineages
 
 COSTS = Costs()

@@ -11,11 +11,11 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from springline.spark_jobs.streaming.tracking.tracked import Delivery, Tracked
-from springline.spark_jobs.streaming.unitlog.stage import Stage
-from springline.spark_jobs.streaming.unitlog.step import Input, Output, State, Step
+from springline.spark_jobs.streaming.runtime.stage import Stage
+from springline.spark_jobs.streaming.runtime.step import Input, Output, State, Step
+from springline.spark_jobs.streaming.sources.schema import Stream
+from springline.spark_jobs.streaming.tracking.config import Delivery, Tracked
 from springline.spark_jobs.streaming.windows.job import WindowsJob
-from springline.spark_jobs.streaming.windows.stream import Stream
 from tests.support.tracked_world import TrackedWorld, Wrap
 
 STREAM = Stream.from_json(

@@ -10,10 +10,10 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from springline.spark_jobs.streaming.runtime.stage import Stage
+from springline.spark_jobs.streaming.runtime.step import Step
+from springline.spark_jobs.streaming.tracking.config import Delivery, Tracked
 from springline.spark_jobs.streaming.tracking.errors import BadRing
-from springline.spark_jobs.streaming.tracking.tracked import Delivery, Tracked
-from springline.spark_jobs.streaming.unitlog.stage import Stage
-from springline.spark_jobs.streaming.unitlog.step import Step
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 from tests.support.leaky_stages import Leaks, Leaky
 from tests.support.tracked_world import TrackedWorld

@@ -16,10 +16,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from springline.spark_jobs.streaming.tracking.acker.table import Table
 from springline.spark_jobs.streaming.tracking.ids import child, root_edge
-from springline.spark_jobs.streaming.tracking.naming import root_id
 from springline.spark_jobs.streaming.tracking.ring import Circle
-from springline.spark_jobs.streaming.tracking.table import Table
+from springline.spark_jobs.streaming.tracking.root_id import root_id
 
 CIRCLES = {ackers: Circle.of(ackers) for ackers in ((0,), (0, 1), (1, 2), (0, 1, 2), (2,))}
 

@@ -17,18 +17,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.errors import Fenced, MessagesGone, NeverRan, RoundFailed
-from springline.spark_jobs.streaming.unitlog.planner import Content, Planner
-from springline.spark_jobs.streaming.unitlog.recovery import check_known, recover
-from springline.spark_jobs.streaming.unitlog.rounds import Plan
-from springline.spark_jobs.streaming.unitlog.savepoints import BEGINNING, Savepoint, pack, rewind
-from springline.spark_jobs.streaming.unitlog.stage import Stage, register_step
-from springline.spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
-from springline.spark_jobs.streaming.unitlog.step import Input, Output, State
-from springline.spark_jobs.streaming.unitlog.unit import Units
-from springline.spark_jobs.streaming.unitlog.versions import Packed, Versions
+from springline.spark_jobs.streaming.runtime.driver.planner import Planner
+from springline.spark_jobs.streaming.runtime.driver.recovery import check_known, recover
+from springline.spark_jobs.streaming.runtime.driver.savepoints import BEGINNING, Savepoint, pack, rewind
+from springline.spark_jobs.streaming.runtime.history import Content
+from springline.spark_jobs.streaming.runtime.rounds import Plan
+from springline.spark_jobs.streaming.runtime.stage import Stage, register_step
+from springline.spark_jobs.streaming.runtime.stamps import HEADER, Stamp
+from springline.spark_jobs.streaming.runtime.state_store import Packed, Versions
+from springline.spark_jobs.streaming.runtime.step import Input, Output, State
+from springline.spark_jobs.streaming.runtime.worker.unit import Units
+from springline.spark_jobs.streaming.sources.schema import Field, Stream
 from springline.spark_jobs.streaming.windows.job import WindowsJob
-from springline.spark_jobs.streaming.windows.map import Mapper
-from springline.spark_jobs.streaming.windows.stream import Field, Stream
+from springline.spark_jobs.streaming.windows.mapper import Mapper
 from tests.support.memory_log import Killed, MemoryLog
 
 MAPPERS = 2

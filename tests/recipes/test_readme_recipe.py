@@ -19,9 +19,9 @@ import pytest
 
 from springline.persistence.profile import project_folder
 from springline.services.airflow_api import AirflowApi
+from springline.services.scratch_home import beside
 from springline.services.servers.airflow import USER, password
 from springline.services.settings import ServiceSettings
-from springline.services.spare import beside
 from tests.support.memory_folders import remove_memory_of
 from tests.support.waiting import until
 

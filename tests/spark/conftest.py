@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from springline.persistence.model import Dataset
+from springline.persistence.model.dataset import Dataset
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 from springline.spark_jobs.landing import land
+from springline.spark_jobs.materialize import produce
 from springline.spark_jobs.operations import Registry, load_operations
-from springline.spark_jobs.produce import produce
 from springline.spark_jobs.runner import SparkRunner
 from springline.spark_jobs.session import SparkSessions
 from springline.spark_jobs.settings import JobSettings

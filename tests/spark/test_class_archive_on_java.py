@@ -7,8 +7,8 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from springline.spark_jobs.class_archive import make_archive, sharing
-from springline.spark_jobs.java import find_java, spark_home
+from springline.spark_jobs.jvm.class_archive import make_archive, sharing
+from springline.spark_jobs.jvm.java import find_java, spark_home
 
 
 def test_a_jvm_of_sparks_takes_its_classes_from_the_archive(tmp_path: Path) -> None:

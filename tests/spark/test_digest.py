@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from springline.spark_jobs.digest import digest_of, metrics, schema_hash
 from springline.spark_jobs.errors import NoDigest
-from springline.spark_jobs.tables import digest_of_table, read_table, write_table
+from springline.spark_jobs.parquet_io import digest_of_table, read_table, write_table
 
 SCHEMA = (
     "a int, b int, s string, t string, x double, f float, n decimal(10,2), d date, ts timestamp, flag boolean,"

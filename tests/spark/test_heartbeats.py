@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from springline.spark_jobs.streaming.folder import JobFolder
-from springline.spark_jobs.streaming.parts import Part
-from springline.spark_jobs.streaming.running.application import Beats
-from springline.spark_jobs.streaming.unitlog.report import Report
-from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.application.application import Beats
+from springline.spark_jobs.streaming.job_folder import JobFolder
+from springline.spark_jobs.streaming.runtime.report import Report
+from springline.spark_jobs.streaming.runtime.stage import Part, Stage
 
 
 def test_a_stage_is_told_by_the_reports_of_its_units(tmp_path: Path) -> None:

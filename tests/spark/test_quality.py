@@ -15,8 +15,8 @@ from springline.spark_jobs.etl.load import load_flights, load_weather
 from springline.spark_jobs.etl.transforms import clean, derive, enrich, parse
 from springline.spark_jobs.landing import FLIGHTS, Landing, write_manifest
 from springline.spark_jobs.operations import Context
+from springline.spark_jobs.parquet_io import read_table, write_table
 from springline.spark_jobs.quality import Mode, Rule, Rules, gate, judge, marked
-from springline.spark_jobs.tables import read_table, write_table
 from tests.spark.conftest import SNOW
 
 RULES = Rules(

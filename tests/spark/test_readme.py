@@ -13,7 +13,7 @@ from docs.console import examples_in, outputs_of, same
 from springline.persistence.platform import open_platform
 from springline.persistence.settings import Settings
 from springline.spark_jobs.landing import land
-from springline.spark_jobs.produce import produce
+from springline.spark_jobs.materialize import produce
 from springline.spark_jobs.runner import SparkRunner
 from tests.support.spark_server import SparkServer
 

@@ -18,12 +18,12 @@ from pyspark.sql import functions as F
 
 from springline.cli import main
 from springline.persistence.errors import OperationFailed
-from springline.persistence.model import Call, Origin, Phase, Strategy
+from springline.persistence.model.dataset import Call, Origin, Phase, Strategy
 from springline.persistence.platform import Platform
 from springline.spark_jobs.errors import BadLanding, FaultyOperation, NoSpark, QualityStop, SparkJobsError
 from springline.spark_jobs.landing import land, write_manifest
+from springline.spark_jobs.materialize import produce
 from springline.spark_jobs.operations import Context, Registry
-from springline.spark_jobs.produce import produce
 from springline.spark_jobs.runner import SparkRunner
 from springline.spark_jobs.session import SparkSessions
 from springline.spark_jobs.settings import JobSettings

@@ -15,10 +15,10 @@ from pyspark.sql.functions import builtin
 from pyspark.sql.types import LongType
 
 from springline.persistence.errors import OperationFailed
+from springline.spark_jobs.code.code_version import code_version
 from springline.spark_jobs.errors import FaultyOperation
 from springline.spark_jobs.operations import Context, Registry, load_operations
 from springline.spark_jobs.runner import SparkRunner
-from springline.spark_jobs.versions import code_version
 
 MakeRunner = Callable[..., SparkRunner]
 

@@ -8,7 +8,7 @@ from datetime import date
 
 from playwright.sync_api import Frame, Locator, Page, expect
 
-from springline.airflow.api.mounting import PREFIX
+from springline.airflow.api import PREFIX
 
 DAG = "etl_lineage"
 PAGES = {"lineage": "Lineage", "queue": "Queue", "risk": "At risk", "dataset": "Dataset", "streams": "Streams"}

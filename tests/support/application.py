@@ -14,15 +14,15 @@ from pathlib import Path
 
 import psutil
 
-from springline.services.demo.harm import lose
-from springline.services.java import find_java
+from springline.services.demo.fault_injection import lose
+from springline.services.packages.java import find_java
+from springline.spark_jobs.streaming.application.status import Seen, look
+from springline.spark_jobs.streaming.application.supervision import launch
 from springline.spark_jobs.streaming.errors import LogUnavailable
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.running import worker_daemon
-from springline.spark_jobs.streaming.running.supervision import launch
-from springline.spark_jobs.streaming.running.watching import Seen, look
+from springline.spark_jobs.streaming.spark import worker_daemon
 from tests.support.servers import Running
 from tests.support.waiting import until
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, Frame, Page, sync_playwright
 
-from springline.services.chromium import have_chromium
+from springline.services.packages.chromium import have_chromium
 
 THEMES = ("light", "dark")
 SIZE = {"width": 1440, "height": 900}

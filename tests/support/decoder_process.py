@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from springline.spark_jobs.streaming.join.predicate import Relation
-from springline.spark_jobs.streaming.join.reading import Source, read
-from springline.spark_jobs.streaming.unitlog.letters import dead_letters, results_of
-from springline.spark_jobs.streaming.unitlog.stage import Stage
-from springline.spark_jobs.streaming.unitlog.step import Message, Output, State
-from springline.spark_jobs.streaming.windows.decoding import chunks_of
+from springline.spark_jobs.streaming.join.condition.predicate import Relation
+from springline.spark_jobs.streaming.join.source_reader import Source, read
+from springline.spark_jobs.streaming.runtime.encoding import dead_letters, results_of
+from springline.spark_jobs.streaming.runtime.stage import Stage
+from springline.spark_jobs.streaming.runtime.step import Message, Output, State
+from springline.spark_jobs.streaming.sources.decoder import chunks_of
 from tests.support.windows_job import FIELDS, Job, registry, stream
 
 QUERIES = {

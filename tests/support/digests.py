@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from springline.persistence.model import Dataset
+from springline.persistence.model.dataset import Dataset
 
 _PSEUDONYMOUS = ("rotate", "accepted", "quarantine")  # made with a random salt, or from what was
 

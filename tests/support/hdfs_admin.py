@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from springline.services.known import make_servers
+from springline.services.registry import make_servers
 from tests.support.servers import Running
 
 _NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_of, part_of
-from springline.spark_jobs.streaming.join.forms import PARTS, Piece
+from springline.spark_jobs.streaming.join.wire import PARTS, Piece
 
 
 def chosen(piece: Piece, keys: npt.NDArray[np.int64], seqs: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from springline.spark_jobs.streaming.join.compaction import Shape
-from springline.spark_jobs.streaming.join.condition import Condition
-from springline.spark_jobs.streaming.join.forms import Act, Orders, Piece, Sent, Side, Switch, first_seq
-from springline.spark_jobs.streaming.join.pieces import part_of
-from springline.spark_jobs.streaming.join.predicate import Relation
-from springline.spark_jobs.streaming.join.unit import JoinUnit
-from springline.spark_jobs.streaming.unitlog.letters import arrow_bytes
-from springline.spark_jobs.streaming.unitlog.step import Ended, Input, Message, Output, Round, State
-from springline.spark_jobs.streaming.windows.expressions import ARROW
+from springline.spark_jobs.streaming.join.condition.condition import Condition
+from springline.spark_jobs.streaming.join.condition.predicate import Relation
+from springline.spark_jobs.streaming.join.unit.compaction import Shape
+from springline.spark_jobs.streaming.join.unit.migration import part_of
+from springline.spark_jobs.streaming.join.unit.unit import JoinUnit
+from springline.spark_jobs.streaming.join.wire import Act, Orders, Piece, Sent, Side, Switch, first_seq
+from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
+from springline.spark_jobs.streaming.runtime.step import Ended, Input, Message, Output, Round, State
+from springline.spark_jobs.streaming.sql.expressions import ARROW
 
 COPIES = "j.copies"
 SMALL = Shape(segment=200, young=300, times=2, work=3)  # so that a few tuples make several levels

@@ -17,28 +17,28 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from springline.spark_jobs.streaming.checkpoints.store import Saved, told_needed_from
 from springline.spark_jobs.streaming.errors import Fenced, NoRoom
-from springline.spark_jobs.streaming.folder import JobFolder
-from springline.spark_jobs.streaming.join import steering
-from springline.spark_jobs.streaming.join.condition import Condition
+from springline.spark_jobs.streaming.job_folder import JobFolder
+from springline.spark_jobs.streaming.join import rebalance
+from springline.spark_jobs.streaming.join.condition.condition import Condition
+from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.job import JoinJob
-from springline.spark_jobs.streaming.join.predicate import Relation
-from springline.spark_jobs.streaming.join.reading import Source
 from springline.spark_jobs.streaming.join.routing.controller import Control
-from springline.spark_jobs.streaming.json_files import read_json, write_json
-from springline.spark_jobs.streaming.parts import Part
-from springline.spark_jobs.streaming.states.saved import Saved, told_needed_from
-from springline.spark_jobs.streaming.sums import units_in
-from springline.spark_jobs.streaming.unitlog.log import Order
-from springline.spark_jobs.streaming.unitlog.planner import Content, Planner, read_history
-from springline.spark_jobs.streaming.unitlog.recovery import recover
-from springline.spark_jobs.streaming.unitlog.report import Report, counted
-from springline.spark_jobs.streaming.unitlog.rounds import Plan
-from springline.spark_jobs.streaming.unitlog.run_files import RunFiles
-from springline.spark_jobs.streaming.unitlog.stage import Stage
-from springline.spark_jobs.streaming.unitlog.step import Message
-from springline.spark_jobs.streaming.unitlog.unit import Units
-from springline.spark_jobs.streaming.unitlog.versions import Packed
+from springline.spark_jobs.streaming.join.source_reader import Source
+from springline.spark_jobs.streaming.kafka.topic_union import units_in
+from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
+from springline.spark_jobs.streaming.runtime.driver.planner import Planner
+from springline.spark_jobs.streaming.runtime.driver.recovery import recover
+from springline.spark_jobs.streaming.runtime.history import Content, read_history
+from springline.spark_jobs.streaming.runtime.message_log import Order
+from springline.spark_jobs.streaming.runtime.report import Report, counted
+from springline.spark_jobs.streaming.runtime.rounds import Plan
+from springline.spark_jobs.streaming.runtime.segment_files import RunFiles
+from springline.spark_jobs.streaming.runtime.stage import Part, Stage
+from springline.spark_jobs.streaming.runtime.state_store import Packed
+from springline.spark_jobs.streaming.runtime.step import Message
+from springline.spark_jobs.streaming.runtime.worker.unit import Units
 from tests.support.memory_log import Killed, MemoryLog
 
 ROOM = 4
@@ -94,7 +94,7 @@ class JoinWorld:
             recover(part.stage, self.log, self._fetch)
         self.planners = {part.stage.name: self._planner(part) for part in self.parts}
         self.units = {part.stage.name: Units(part.stage, self.log) for part in self.parts}
-        self.helm = steering.Helm(self.job.control, self.folder, self.parts, self.log)
+        self.helm = rebalance.Helm(self.job.control, self.folder, self.parts, self.log)
         self.last: dict[str, Plan] = {}
         self._running: dict[str, Iterator[None]] = {}
 
@@ -137,7 +137,7 @@ class JoinWorld:
             write_json(path, told)
 
         self.looks += 1
-        with patch.object(steering, "write_json", counted):
+        with patch.object(rebalance, "write_json", counted):
             self.helm.look()
 
     def run(self, turns: int, dies_in: int | None = None, loses: str = "") -> bool:
@@ -262,7 +262,7 @@ class JoinWorld:
 
     def want_units(self, units: int) -> None:
         """As the command does."""
-        steering.want_units(self.folder, units, self.job.room)
+        rebalance.want_units(self.folder, units, self.job.room)
 
     def finish(self, turns: int = 600) -> None:
         """Go on until all rows are through, and probes answered; fails after so many turns."""
@@ -287,8 +287,8 @@ class JoinWorld:
         """Go on until nothing is under way any more, as many units are used as are wanted, and none is late."""
         for _ in range(turns):
             self.turn()
-            course = steering.course_of(self.folder)
-            wanted = steering.wanted_units(self.folder, self.job.control.units)
+            course = rebalance.course_of(self.folder)
+            wanted = rebalance.wanted_units(self.folder, self.job.control.units)
             still = course is not None and not (course.copying or course.waiting) and len(course.table.units) == wanted
             if still and all(told.gauges["epoch"] == course.table.epoch for told in self._reports("join").values()):
                 return

@@ -15,11 +15,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_jobs
-from springline.spark_jobs.streaming.unitlog.log import Letter, Log
-from springline.spark_jobs.streaming.unitlog.stamps import Stamp
-from springline.spark_jobs.streaming.unitlog.versions import Version, Versions
+from springline.spark_jobs.streaming.runtime.message_log import Letter, Log
+from springline.spark_jobs.streaming.runtime.stamps import Stamp
+from springline.spark_jobs.streaming.runtime.state_store import Version, Versions
 from tests.support.pairs import PAIRS, widened
 from tests.support.windows_job import Job, csv, registry, stream
 

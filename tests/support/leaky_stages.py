@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from springline.spark_jobs.streaming.tracking.forms import Kind, Told
+from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
+from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, Step
 from springline.spark_jobs.streaming.tracking.ring import Circle
-from springline.spark_jobs.streaming.unitlog.letters import arrow_bytes
-from springline.spark_jobs.streaming.unitlog.step import Input, Message, Output, State, Step
+from springline.spark_jobs.streaming.tracking.wire import Kind, Told
 
 DELAYED = "delayed"
 

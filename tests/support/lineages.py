@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from springline.persistence.lineage import Lineage
-from springline.persistence.model import Cache, Call, Dataset, Operation, Phase, Ref, Strategy, Under
+from springline.persistence.model.dataset import Cache, Call, Dataset, Operation, Phase, Ref, Strategy, Under
+from springline.persistence.model.lineage import Lineage
 
 
 def ref(name: str) -> Ref:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from springline.persistence.errors import OperationFailed
-from springline.persistence.model import Call, Dataset, Operation, Origin, Ref, Strategy, Written
+from springline.persistence.model.dataset import Call, Dataset, Operation, Origin, Ref, Strategy, Written
 from springline.persistence.platform import Platform
 
 Function = Callable[[list[list[str]], Mapping[str, str]], list[str]]

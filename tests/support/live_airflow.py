@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from springline.persistence.engine.runner import NoRunner, Runner
 from springline.persistence.platform import Platform, default_cache, open_platform
-from springline.persistence.runner import NoRunner, Runner
 from springline.persistence.settings import Settings
 from springline.services.airflow_api import AirflowApi
-from springline.services.known import make_servers
 from springline.services.log_files import tail
-from springline.services.ports import free_ports
+from springline.services.process.ports import free_ports
+from springline.services.registry import make_servers
 from springline.services.server import Server
 from springline.services.servers.airflow import USER, password
 from springline.services.settings import ServiceSettings

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from springline.spark_jobs.streaming.errors import Fenced, MessagesGone
-from springline.spark_jobs.streaming.sums import place_of, together, topics_of
-from springline.spark_jobs.streaming.unitlog.log import Letter, Order, Place
-from springline.spark_jobs.streaming.unitlog.rounds import Extent
-from springline.spark_jobs.streaming.unitlog.stamps import HEADER, Stamp
-from springline.spark_jobs.streaming.unitlog.step import Message
+from springline.spark_jobs.streaming.kafka.topic_union import place_of, together, topics_of
+from springline.spark_jobs.streaming.runtime.message_log import Letter, Order, Place
+from springline.spark_jobs.streaming.runtime.rounds import Extent
+from springline.spark_jobs.streaming.runtime.stamps import HEADER, Stamp
+from springline.spark_jobs.streaming.runtime.step import Message
 
 
 class Killed(Exception):

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join.routing.controller import Control
 from tests.support.join_world import JoinWorld, join_of
 

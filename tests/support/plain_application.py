@@ -8,12 +8,12 @@ import sys
 
 import psutil
 
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job_folder import JobFolder
 
 APPLICATION = """
 import os, signal, subprocess, sys, time
 from pathlib import Path
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job_folder import JobFolder
 folder, obeys = JobFolder(Path(sys.argv[1])), sys.argv[2]
 if obeys == "nothing":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

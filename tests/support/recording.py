@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import delete, insert
 
-from springline.persistence.catalog import Catalog
-from springline.persistence.lineage import Lineage
-from springline.persistence.schema import generation, operation, source
+from springline.persistence.catalog.catalog import Catalog
+from springline.persistence.catalog.schema import generation, operation, source
+from springline.persistence.model.lineage import Lineage
 
 
 def record(catalog: Catalog, lineage: Lineage) -> None:

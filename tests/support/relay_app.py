@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.backpressure.relay_job import allow, numbered
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.unitlog.log import Letter
+from springline.spark_jobs.streaming.runtime.message_log import Letter
 from tests.support.application import Application
 from tests.support.servers import Running
 from tests.support.stream_job import read_committed

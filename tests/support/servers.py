@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from confluent_kafka.admin import AdminClient
 
-from springline.services.known import make_servers
+from springline.services.registry import make_servers
 from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Supervisor
 

@@ -8,9 +8,9 @@ from typing import BinaryIO
 
 from springline.persistence.backends.local import LocalBackend
 from springline.persistence.backends.spec import Backend, File, Manifest
-from springline.persistence.model import Call, Operation, Written
+from springline.persistence.engine.runner import Runner
+from springline.persistence.model.dataset import Call, Operation, Written
 from springline.persistence.platform import Platform
-from springline.persistence.runner import Runner
 
 At = Callable[[str, str], None]
 

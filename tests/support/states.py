@@ -9,10 +9,10 @@ from pathlib import Path
 from sqlalchemy import select, update
 
 from springline.persistence.backends.spec import Backend
-from springline.persistence.model import Ref, Side
+from springline.persistence.catalog.schema import db_now, generation
+from springline.persistence.model.dataset import Ref, Side
+from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from springline.persistence.schema import db_now, generation
-from springline.persistence.transitions import Event
 
 _COPY = re.compile(r"^\.?@\d+")
 

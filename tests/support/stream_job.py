@@ -14,13 +14,13 @@ import duckdb
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from springline.spark_jobs.streaming.inputs.feeding import send
-from springline.spark_jobs.streaming.inputs.flights import Due
-from springline.spark_jobs.streaming.inputs.flows import FIELDS, Flows
+from springline.spark_jobs.streaming.application.status import Seen
+from springline.spark_jobs.streaming.examples.datagen import send
+from springline.spark_jobs.streaming.examples.flights import Due
+from springline.spark_jobs.streaming.examples.netflow import FIELDS, Flows
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.running.watching import Seen
-from springline.spark_jobs.streaming.unitlog.log import Letter
+from springline.spark_jobs.streaming.runtime.message_log import Letter
 from tests.support.application import Application
 from tests.support.servers import Running
 

@@ -10,19 +10,20 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import TrackedJob
-from springline.spark_jobs.streaming.json_files import read_json, write_json
-from springline.spark_jobs.streaming.tracking.oversight import dealt_with, lows_of
+from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
+from springline.spark_jobs.streaming.runtime.driver.planner import Planner
+from springline.spark_jobs.streaming.runtime.driver.recovery import recover
+from springline.spark_jobs.streaming.runtime.history import Content
+from springline.spark_jobs.streaming.runtime.report import Report
+from springline.spark_jobs.streaming.runtime.rounds import Plan
+from springline.spark_jobs.streaming.runtime.stage import Stage
+from springline.spark_jobs.streaming.runtime.step import Step
+from springline.spark_jobs.streaming.runtime.worker.unit import Units
+from springline.spark_jobs.streaming.tracking.config import LOW, PACE, RING
+from springline.spark_jobs.streaming.tracking.monitor import dealt_with, lows_of
 from springline.spark_jobs.streaming.tracking.ring import Epochs
-from springline.spark_jobs.streaming.tracking.tracked import LOW, PACE, RING
-from springline.spark_jobs.streaming.unitlog.planner import Content, Planner
-from springline.spark_jobs.streaming.unitlog.recovery import recover
-from springline.spark_jobs.streaming.unitlog.report import Report
-from springline.spark_jobs.streaming.unitlog.rounds import Plan
-from springline.spark_jobs.streaming.unitlog.stage import Stage
-from springline.spark_jobs.streaming.unitlog.step import Step
-from springline.spark_jobs.streaming.unitlog.unit import Units
 from tests.support.memory_log import Killed, MemoryLog
 
 Wrap = Callable[[Stage, Step], Step]

@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from springline.spark_jobs.streaming.unitlog.step import DeadLetter, Input, Message, Output, Round, State, Step
-from springline.spark_jobs.streaming.windows.map import Mapper
-from springline.spark_jobs.streaming.windows.reduce import Reducer
+from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, Round, State, Step
+from springline.spark_jobs.streaming.sources.schema import Field, Stream
+from springline.spark_jobs.streaming.windows.mapper import Mapper
+from springline.spark_jobs.streaming.windows.reducer import Reducer
 from springline.spark_jobs.streaming.windows.registry import Registry
-from springline.spark_jobs.streaming.windows.stream import Field, Stream
 
 FIELDS = (
     Field("time", "float"),

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
+from springline.spark_jobs.streaming.application.status import Seen
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.running.watching import Seen
-from springline.spark_jobs.streaming.tracking.failures import Failure, newest_failures
-from springline.spark_jobs.streaming.unitlog.log import Letter
+from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.tracking.replay.failures import Failure, newest_failures
 from tests.support.application import Application
 from tests.support.servers import Running
 from tests.support.stream_job import read_committed

@@ -9,8 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+from springline.persistence.engine.copier import Pace
 from springline.persistence.platform import open_platform
-from springline.persistence.sending import Pace
 from springline.persistence.settings import Settings
 from tests.support.workflow import workflow_runner
 

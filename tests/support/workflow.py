@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from springline.persistence.errors import PersistenceError
-from springline.persistence.model import Call, Dataset, Origin, Phase, Ref, Strategy
+from springline.persistence.model.dataset import Call, Dataset, Origin, Phase, Ref, Strategy
 from springline.persistence.platform import Platform
 from tests.support.lines import LinesRunner, digest_of, lines_of, read_lines
 

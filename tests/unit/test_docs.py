@@ -18,11 +18,11 @@ from docs.console import BrokenExample, corrected, examples_in, files_in, output
 from docs.figures import figures
 from docs.marked import filled
 from springline.cli import every_command
-from springline.persistence.model import Cache, Phase, Status, Strategy, Under
+from springline.persistence.decisions.priority import GONE_SECONDS, GONE_SECONDS_PER_BYTE
+from springline.persistence.model.dataset import Cache, Phase, Status, Strategy, Under
+from springline.persistence.model.transitions import START, TRANSITIONS, Event, State
 from springline.persistence.monitoring.settings import MonitoringSettings
-from springline.persistence.priority import GONE_SECONDS, GONE_SECONDS_PER_BYTE
 from springline.persistence.settings import Settings
-from springline.persistence.transitions import START, TRANSITIONS, Event, State
 from springline.services.settings import ServiceSettings
 from springline.spark_jobs.settings import JobSettings
 from springline.spark_jobs.streaming.settings import StreamSettings
@@ -186,7 +186,7 @@ def test_the_map_names_every_package_and_every_suite():
     told |= {row[0].strip("`") for row in rows_below(ARCHITECTURE, "## The folders")}
     tracked = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
     folders = {f"{Path(line).parent.as_posix()}/" for line in tracked.splitlines() if "/" in line}
-    inner = {"tests/", "tests/support/", "persistence/migrations/versions/", "tests/airflow/live/dags/"}
+    inner = {"tests/", "tests/support/", "persistence/catalog/migrations/versions/", "tests/airflow/live/dags/"}
     assert {folder for folder in folders - inner if not folder.startswith("tests/unit/")} <= {*told, "tests/unit/"}
 
 

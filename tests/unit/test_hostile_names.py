@@ -12,7 +12,6 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import requests
 
-from springline.persistence import sidecar
 from springline.persistence.backends.alluxio import AlluxioBackend
 from springline.persistence.backends.alluxio_proxy import AlluxioProxy
 from springline.persistence.backends.hdfs import HdfsBackend
@@ -22,20 +21,22 @@ from springline.persistence.backends.spec import Backend
 from springline.persistence.backends.webhdfs import WebHdfs
 from springline.persistence.errors import InvalidPath, PersistenceError, UnknownDataset
 from springline.persistence.explain import find
-from springline.persistence.model import Origin, Ref, Strategy, checked_path
-from springline.persistence.names import unseen_in
+from springline.persistence.model import sidecar
+from springline.persistence.model.dataset import Origin, Ref, Strategy, checked_path
+from springline.persistence.model.names import unseen_in
+from springline.persistence.model.sidecar import read
 from springline.persistence.platform import Platform
-from springline.persistence.sidecar import read
 from springline.spark_jobs.errors import BadParameter
 from springline.spark_jobs.operations import load_operations
+from springline.spark_jobs.path_templates import fill
 from springline.spark_jobs.streaming.errors import BadJob
 from springline.spark_jobs.streaming.jobs import read_jobs
+from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.errors import BadRelation
-from springline.spark_jobs.streaming.join.predicate import Relation
-from springline.spark_jobs.streaming.windows.errors import BadQuery, BadStream
+from springline.spark_jobs.streaming.sources.errors import BadStream
+from springline.spark_jobs.streaming.sources.schema import Field, Stream
+from springline.spark_jobs.streaming.sql.errors import BadQuery
 from springline.spark_jobs.streaming.windows.registry import Registry
-from springline.spark_jobs.streaming.windows.stream import Field, Stream
-from springline.spark_jobs.templates import fill
 from tests.support.commands import invoke
 from tests.support.lines import make
 

@@ -12,10 +12,10 @@ import pytest
 
 from docs.console import files_in
 from springline.persistence.profile import project_folder
-from springline.spark_jobs.streaming.unitlog.planner import Planner
-from springline.spark_jobs.streaming.unitlog.rounds import Plan
-from springline.spark_jobs.streaming.unitlog.stage import Stage
-from springline.spark_jobs.streaming.unitlog.unit import Units
+from springline.spark_jobs.streaming.runtime.driver.planner import Planner
+from springline.spark_jobs.streaming.runtime.rounds import Plan
+from springline.spark_jobs.streaming.runtime.stage import Stage
+from springline.spark_jobs.streaming.runtime.worker.unit import Units
 from tests.support.memory_log import MemoryLog
 
 FILES = files_in((project_folder() / "docs" / "howto.md").read_text(encoding="utf-8"))

@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 
+from springline.persistence.engine.runner import NoRunner
 from springline.persistence.errors import StorageUnavailable
-from springline.persistence.model import Strategy
+from springline.persistence.model.dataset import Strategy
 from springline.persistence.monitoring.alerts import Alerts
 from springline.persistence.monitoring.metric import NoMeter
 from springline.persistence.platform import default_cache, open_platform
 from springline.persistence.profile import project_folder
-from springline.persistence.runner import NoRunner
 from springline.persistence.settings import Settings
-from springline.services.known import SERVERS, make_servers
+from springline.services.registry import SERVERS, make_servers
 from springline.services.server import Process, Server
 from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Supervisor
@@ -98,7 +98,7 @@ def test_clients_ask_this_machine_alone_by_default(monkeypatch: pytest.MonkeyPat
 
 def test_a_sparks_own_session_listens_on_this_machine_alone() -> None:
     """Both kinds that run in a process of ours."""
-    for file in ("spark_jobs/session.py", "spark_jobs/streaming/running/session.py"):
+    for file in ("spark_jobs/session.py", "spark_jobs/streaming/spark/session.py"):
         text = (project_folder() / file).read_text()
         assert '"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"' in text
         assert '"spark.ui.enabled": "false"' in text
@@ -240,7 +240,7 @@ def test_no_data_becomes_code(folder: str) -> None:
 @pytest.mark.parametrize("folder", CODE)
 def test_no_sql_is_put_together_from_what_is_given(folder: str) -> None:
     """The catalog is asked by SQLAlchemy's expressions; text is a constant. Two places build SQL, of quoted names."""
-    known = {"spark_jobs/streaming/results/kept.py", "services/servers/postgres.py"}
+    known = {"spark_jobs/streaming/windows/sink/query.py", "services/servers/postgres.py"}
     for file in (project_folder() / folder).rglob("*.py"):
         if file.relative_to(project_folder()).as_posix() in known:
             continue

@@ -15,12 +15,12 @@ from rich.table import Table
 from rich.text import Text
 
 from springline import cli
-from springline.persistence.model import Strategy
+from springline.persistence.model.dataset import Strategy
 from springline.persistence.monitoring.logs import JsonLines, TextLines
 from springline.persistence.platform import Platform
-from springline.persistence.terminal import Terminal, console, print_json
-from springline.persistence.terminal import print as shown
-from springline.persistence.visible_text import visible
+from springline.persistence.text.terminal import Terminal, console, print_json
+from springline.persistence.text.terminal import print as shown
+from springline.persistence.text.visible_text import visible
 from tests.support.commands import invoke
 from tests.support.lines import make
 
@@ -124,7 +124,7 @@ def test_every_command_prints_by_what_spells_out() -> None:
         imported = {
             alias.asname or alias.name
             for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom) and node.module == "springline.persistence.terminal"
+            if isinstance(node, ast.ImportFrom) and node.module == "springline.persistence.text.terminal"
             for alias in node.names
         }
         for node in ast.walk(tree):

@@ -17,28 +17,28 @@ import urllib3
 
 from springline import cli
 from springline.persistence.backends.webhdfs import WebHdfs
-from springline.persistence.database import open_database
+from springline.persistence.catalog.database import open_database
 from springline.persistence.errors import PersistenceError, StorageUnavailable
-from springline.persistence.model import Strategy
+from springline.persistence.model.dataset import Strategy
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.platform import Platform
 from springline.persistence.profile import ProfiledSettings
-from springline.persistence.redacting import redacted
 from springline.persistence.settings import Settings
+from springline.persistence.text.redaction import redacted
 from springline.services.errors import ServiceError
-from springline.services.jars import Jars
-from springline.services.java import Java
-from springline.services.known import SERVERS, make_servers
-from springline.services.ports import free_ports, holder, told
+from springline.services.packages.jars import Jars
+from springline.services.packages.java import Java
+from springline.services.process.ports import free_ports, holder, told
+from springline.services.registry import SERVERS, make_servers
 from springline.services.settings import ServiceSettings
 from springline.spark_jobs.errors import NoSpark, SparkJobsError
 from springline.spark_jobs.session import Address
 from springline.spark_jobs.settings import JobSettings
+from springline.spark_jobs.streaming.application.application import Beats
 from springline.spark_jobs.streaming.errors import LogUnavailable
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.running.application import Beats
 from springline.spark_jobs.streaming.settings import StreamSettings
 from tests.support.lines import make
 
@@ -316,8 +316,8 @@ def test_the_repositorys_password_is_in_no_log_and_in_no_file_for_others(
 
         def __exit__(self, *_: object) -> None: ...
 
-    monkeypatch.setattr("springline.services.jars.find_java", lambda *_: Java(tmp_path, 17, "none"))
-    monkeypatch.setattr("springline.services.jars.subprocess.Popen", Ivy)
+    monkeypatch.setattr("springline.services.packages.jars.find_java", lambda *_: Java(tmp_path, 17, "none"))
+    monkeypatch.setattr("springline.services.packages.jars.subprocess.Popen", Ivy)
     with pytest.raises(ServiceError) as refused:
         found.folder("kafka")
     assert SECRET not in str(refused.value) + " ".join(ran[0])

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-from springline.persistence.wording import say_seconds
+from springline.persistence.text.formatting import say_seconds
 
 
 class Diary:

@@ -14,9 +14,9 @@ import requests
 
 from benchmarks.cluster.soaking.streams import JOBS, seen
 from benchmarks.cluster.soaking.world import World
-from springline.services.demo.harm import wipe
+from springline.services.demo.fault_injection import wipe
 from springline.services.errors import ServiceError
-from springline.spark_jobs.streaming.running import worker_daemon
+from springline.spark_jobs.streaming.spark import worker_daemon
 
 _PAUSE = (5.0, 20.0)  # seconds for which something stands still, or is full
 

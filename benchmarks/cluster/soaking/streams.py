@@ -16,13 +16,13 @@ import pandas as pd
 from benchmarks.cluster.soaking.world import World
 from springline.services.airflow_api import AirflowRefused
 from springline.services.demo.streams import caught_up, dag_of
+from springline.spark_jobs.streaming.application.status import Seen, look
 from springline.spark_jobs.streaming.errors import StreamError
-from springline.spark_jobs.streaming.inputs.feeding import Source, messages_of
-from springline.spark_jobs.streaming.inputs.flows import FIELDS
+from springline.spark_jobs.streaming.examples.datagen import Source, messages_of
+from springline.spark_jobs.streaming.examples.netflow import FIELDS
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.running.watching import Seen, look
-from springline.spark_jobs.streaming.unitlog.log import Letter, Log
+from springline.spark_jobs.streaming.runtime.message_log import Letter, Log
 
 FLOWS, WORDS, ORDERS = "flows", "words", "orders"
 JOBS = {FLOWS: "map", WORDS: "split", ORDERS: "route"}  # each with its first stage

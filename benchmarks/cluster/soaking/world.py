@@ -15,20 +15,20 @@ from pathlib import Path
 import psutil
 
 from benchmarks.cluster.soaking.diary import Diary
+from springline.persistence.engine.runner import NoRunner
 from springline.persistence.platform import Platform, default_cache, open_platform
 from springline.persistence.profile import project_folder
-from springline.persistence.runner import NoRunner
 from springline.services.airflow_api import AirflowApi
 from springline.services.errors import ServiceError
-from springline.services.known import make_servers
+from springline.services.registry import make_servers
 from springline.services.server import Server
 from springline.services.servers.airflow import USER, password
 from springline.services.servers.alluxio import ramdisk
 from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Supervisor
-from springline.spark_jobs.streaming.folder import LOG, JobFolder
-from springline.spark_jobs.streaming.running.supervision import end
-from springline.spark_jobs.streaming.running.watching import look
+from springline.spark_jobs.streaming.application.status import look
+from springline.spark_jobs.streaming.application.supervision import end
+from springline.spark_jobs.streaming.job_folder import LOG, JobFolder
 from springline.spark_jobs.streaming.settings import StreamSettings
 
 _PATIENCE = 300.0  # seconds for a server to be ready

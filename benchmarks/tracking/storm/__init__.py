@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.report import Row
-from springline.services.jars import Jars
-from springline.services.java import find_java
+from springline.services.packages.jars import Jars
+from springline.services.packages.java import find_java
 from springline.services.settings import ServiceSettings
 
 _SOURCE = Path(__file__).parent / "AckerTable.java"

@@ -17,8 +17,8 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.models.dag import DagModel
 from fastapi import Depends, HTTPException, Path, status
 
-from springline.airflow.streams import dag_of
-from springline.persistence.model import Dataset
+from springline.airflow.operators.stream import dag_of
+from springline.persistence.model.dataset import Dataset
 
 Method = Literal["GET", "PUT"]
 JobName = Annotated[str, Path(pattern=r"^[^\x00]{1,200}$")]  # no database takes a zero

@@ -8,14 +8,14 @@ from airflow.api_fastapi.core_api.security import get_user
 from fastapi import Depends, FastAPI, Request
 from starlette.types import ASGIApp
 
-from springline.airflow.api import backpressure, datasets, joins, recovering, streams, tracking
+from springline.airflow.api import backpressure, datasets, joins, recovery, streams, tracking
 from springline.airflow.api.answer_headers import AnswerHeaders
-from springline.airflow.api.gate import Gate
+from springline.airflow.api.auth_middleware import Gate
 from springline.airflow.api.problems import PROBLEMS, tell_problems
 from springline.airflow.api.request_fields import no_unknown_fields
-from springline.airflow.opening import Platforms
-from springline.airflow.pages import serving
-from springline.spark_jobs.streaming.asking import Planners
+from springline.airflow.pages import static_files
+from springline.airflow.platform_context import Platforms
+from springline.spark_jobs.streaming.windows.adhoc_query import Planners
 
 VERSIONED = "/api/v1"
 
@@ -47,13 +47,13 @@ def make_app() -> FastAPI:
     app.state.planners = Planners()
     tell_problems(app)
     app.state.platforms = Platforms()
-    app.include_router(recovering.router, prefix=VERSIONED)  # before that of datasets, which takes any other wish
+    app.include_router(recovery.router, prefix=VERSIONED)  # before that of datasets, which takes any other wish
     app.include_router(datasets.router, prefix=VERSIONED)
     app.include_router(streams.router, prefix=VERSIONED)
     app.include_router(tracking.router, prefix=VERSIONED)
     app.include_router(backpressure.router, prefix=VERSIONED)
     app.include_router(joins.router, prefix=VERSIONED)
-    app.include_router(serving.router)
+    app.include_router(static_files.router)
 
     @app.get(f"{VERSIONED}/openapi.json", include_in_schema=False)
     def schema(request: Request) -> dict[str, Any]:

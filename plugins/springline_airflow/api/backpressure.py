@@ -7,10 +7,10 @@ import logging
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Depends
 
-from springline.airflow.api import access, shapes
+from springline.airflow.api import access, schemas
 from springline.airflow.api.streams import Found, FoundDep
-from springline.spark_jobs.streaming.backpressure.choosing import Choice, choice_of, choose
-from springline.spark_jobs.streaming.backpressure.counting import upstreams_of
+from springline.spark_jobs.streaming.backpressure.accounting import upstreams_of
+from springline.spark_jobs.streaming.backpressure.config import Choice, choice_of, choose
 
 _log = logging.getLogger(__name__)
 _reading = APIRouter(prefix="/streams/{job}/backpressure", dependencies=[Depends(access.reads)])
@@ -18,23 +18,23 @@ _changing = APIRouter(prefix="/streams/{job}/backpressure", dependencies=[Depend
 
 
 @_reading.get("")
-def backpressure(job: FoundDep) -> shapes.BackPressure:
+def backpressure(job: FoundDep) -> schemas.BackPressure:
     """Each stage's queue, what it may admit and what it can do, and who throttles whom; none before it ran."""
     return _told(job, choice_of(job.folder, job.job.backpressure))
 
 
 @_changing.put("")
-def set_backpressure(job: FoundDep, body: shapes.BackPressureChoice, user: GetUserDep) -> shapes.BackPressure:
+def set_backpressure(job: FoundDep, body: schemas.BackPressureChoice, user: GetUserDep) -> schemas.BackPressure:
     """Go on under another mode, or with another channel of signals, or both; nothing stops for that."""
     chosen = choose(job.folder, job.job.backpressure, body.mode, body.control)
     _log.info("%s: %s has set back-pressure %s, by %s", job.job.name, user.get_name(), chosen.mode, chosen.control)
     return _told(job, chosen)
 
 
-def _told(job: Found, choice: Choice) -> shapes.BackPressure:
+def _told(job: Found, choice: Choice) -> schemas.BackPressure:
     seen = job.look()
     stages = [part.stage for part in job.settings.parts(job.job, 1)]  # what they are called does not depend on units
-    return shapes.BackPressure(
+    return schemas.BackPressure(
         state=seen.state,
         mode=choice.mode,
         control=choice.control,

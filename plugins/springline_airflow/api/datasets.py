@@ -14,23 +14,30 @@ from pydantic import Field, StringConstraints
 from springline.airflow.api.access import Reading, ReadingDep
 from springline.airflow.api.persister import why_none_claims
 from springline.airflow.api.request_fields import RequestBody
-from springline.airflow.lineage.about import About, about
-from springline.airflow.lineage.folding import Fold, folded, suitable
+from springline.airflow.lineage.access_filter import (
+    mentioned,
+    texts_of,
+    veiled,
+    with_texts,
+    without_hidden,
+    without_names,
+)
+from springline.airflow.lineage.dataset_detail import About, about
 from springline.airflow.lineage.graph import Edge, Node, draw, with_operations
+from springline.airflow.lineage.grouping import Fold, folded, suitable
 from springline.airflow.lineage.layers import laid_out
 from springline.airflow.lineage.queue import Waiting, rows_of
 from springline.airflow.lineage.risks import Risks, risks_of, weigh
-from springline.airflow.lineage.veil import mentioned, texts_of, veiled, with_texts, without_hidden, without_names
-from springline.airflow.recovering import DAG_ID as RECOVER
+from springline.airflow.operators.recover import DAG_ID as RECOVER
 from springline.airflow.runs import names_of
-from springline.persistence import planning
-from springline.persistence.byhand import Wish, carry_out, decide
+from springline.persistence.actions import Wish, carry_out, decide
+from springline.persistence.catalog.risk_samples import Sample
+from springline.persistence.catalog.waits import say_waits, waits_of
+from springline.persistence.decisions import queue_plan
+from springline.persistence.decisions.priority import PolicyName
 from springline.persistence.explain import explanation_of, find
-from springline.persistence.model import Dataset, Origin
+from springline.persistence.model.dataset import Dataset, Origin
 from springline.persistence.platform import Platform, policy_of
-from springline.persistence.priority import PolicyName
-from springline.persistence.risk_samples import Sample
-from springline.persistence.waits import say_waits, waits_of
 
 _MOST_DRAWN = 2000
 _DRAWN = 500  # unless more are asked for
@@ -147,7 +154,7 @@ def queue(
     seen = veiled(true, reading.may)
     waiting = [as_seen for ref, as_seen in zip(true.datasets, seen.datasets, strict=True) if ref in refs]
     chosen, now = policy_of(platform.settings, policy or ""), catalog.now()
-    planned = planning.plan_queue(
+    planned = queue_plan.plan_queue(
         waiting, seen, catalog.costs(true), chosen, small_bytes=platform.settings.small_bytes, now=now
     )[:most]
     applied = chosen.name == platform.settings.policy

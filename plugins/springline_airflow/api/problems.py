@@ -19,12 +19,13 @@ from springline.persistence.errors import (
     StorageUnavailable,
     UnknownDataset,
 )
-from springline.persistence.redacting import redacted
+from springline.persistence.text.redaction import redacted
 from springline.spark_jobs.streaming.errors import LogUnavailable, MissingVersion, NoTopic, StreamError, UnknownJob
 from springline.spark_jobs.streaming.join.errors import NeverSteered
+from springline.spark_jobs.streaming.sql.errors import BadQuery
 from springline.spark_jobs.streaming.tracking.completeness import NeverTracked
 from springline.spark_jobs.streaming.tracking.errors import BadRing, NoFailure, NotToBeSent
-from springline.spark_jobs.streaming.windows.errors import BadQuery, UnknownQuery
+from springline.spark_jobs.streaming.windows.errors import UnknownQuery
 
 _Known = StreamError | PersistenceError
 _STATUS: dict[type[_Known], HTTPStatus] = {

@@ -10,7 +10,7 @@ from fastapi.dependencies.utils import get_flat_dependant
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict
 
-from springline.airflow.pages import serving
+from springline.airflow.pages import static_files
 
 
 class RequestBody(BaseModel):
@@ -26,7 +26,7 @@ async def no_unknown_fields(request: Request) -> None:
     """
     route = request.scope["route"]
     assert isinstance(route, APIRoute)
-    if route.path.startswith(f"{serving.router.prefix}/"):
+    if route.path.startswith(f"{static_files.router.prefix}/"):
         return
     known = [str(field.alias) for field in get_flat_dependant(route.dependant).query_params]
     if unknown := [name for name in dict.fromkeys(request.query_params) if name not in known]:

@@ -14,10 +14,11 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Depends, Query, Request, Response, status
 from fastapi.responses import JSONResponse
 
-from springline.airflow.api import access, shapes
-from springline.airflow.streams import dag_of
-from springline.spark_jobs.streaming.asking import ask
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.airflow.api import access, schemas
+from springline.airflow.operators.stream import dag_of
+from springline.spark_jobs.streaming.application.status import Seen, look
+from springline.spark_jobs.streaming.job import Job
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import (
     TrackedJob,
     as_join,
@@ -28,14 +29,14 @@ from springline.spark_jobs.streaming.jobs import (
     unknown_job,
 )
 from springline.spark_jobs.streaming.join.job import JoinJob
-from springline.spark_jobs.streaming.join.steering import explanation_of
+from springline.spark_jobs.streaming.join.rebalance import explanation_of
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.parts import Job
-from springline.spark_jobs.streaming.results.tailing import newest
-from springline.spark_jobs.streaming.running.watching import Seen, look
+from springline.spark_jobs.streaming.runtime.tail import newest
 from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.windows.adhoc_query import ask
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.registry_file import change_registry, read_registry
 
 _KAFKA_SECONDS = 5.0  # without an answer of Kafka: who asks here does not wait as long as a job does
 
@@ -70,9 +71,9 @@ class Found:
         return explanation_of(self.folder)
 
     @property
-    def answers(self) -> Sequence[shapes.Answers]:
+    def answers(self) -> Sequence[schemas.Answers]:
         """What else can be asked of the job than of any."""
-        kinds: Mapping[shapes.Answers, bool] = {
+        kinds: Mapping[schemas.Answers, bool] = {
             "queries": isinstance(self.job, WindowsJob),
             "tracking": is_tracked(self.job),
             "join": isinstance(self.job, JoinJob),
@@ -82,17 +83,17 @@ class Found:
     @property
     def registry(self) -> Registry:
         """The job's queries as they are now."""
-        return self.folder.registry() or self.windows.registry()
+        return read_registry(self.folder) or self.windows.registry()
 
     def look(self) -> Seen:
         """How the job is."""
         return look(self.job.name, self.folder, time.time())
 
-    def told(self, user: BaseUser) -> shapes.Stream:
+    def told(self, user: BaseUser) -> schemas.Stream:
         """The same for a user."""
         name = self.job.name
         may_change = access.may(user, "PUT", name)
-        return shapes.Stream(**vars(self.look()), dag_id=dag_of(name), answers=self.answers, may_change=may_change)
+        return schemas.Stream(**vars(self.look()), dag_id=dag_of(name), answers=self.answers, may_change=may_change)
 
     def log(self) -> AbstractContextManager[Kafka]:
         """Kafka, for as long as a request."""
@@ -112,33 +113,33 @@ FoundDep = Annotated[Found, Depends(found)]
 
 
 @_all.get("")
-def streams(user: GetUserDep) -> shapes.Streams:
+def streams(user: GetUserDep) -> schemas.Streams:
     """How the jobs are that you may read."""
     names = access.readable(user, read_jobs(StreamSettings().declarations))
-    return shapes.Streams(streams=[found(name, user).told(user) for name in names])
+    return schemas.Streams(streams=[found(name, user).told(user) for name in names])
 
 
 @_reading.get("")
-def stream(job: FoundDep, user: GetUserDep) -> shapes.Stream:
+def stream(job: FoundDep, user: GetUserDep) -> schemas.Stream:
     """How a job is."""
     return job.told(user)
 
 
 @_reading.get("/queries")
-def queries(job: FoundDep) -> shapes.Queries:
+def queries(job: FoundDep) -> schemas.Queries:
     """The queries of a job."""
     registry = job.registry
-    return shapes.Queries(version=registry.version, queries=[shapes.Query.of(query) for query in registry.registered])
+    return schemas.Queries(version=registry.version, queries=[schemas.Query.of(query) for query in registry.registered])
 
 
 @_reading.get("/queries/{name}")
-def query(job: FoundDep, name: str) -> shapes.OneQuery:
+def query(job: FoundDep, name: str) -> schemas.OneQuery:
     """A query of a job."""
     return _one(job.registry, name)
 
 
-@_changing.put("/queries/{name}", responses={201: {"model": shapes.OneQuery, "description": "Registered"}})
-def put_query(job: FoundDep, name: str, body: shapes.Sql, user: GetUserDep, response: Response) -> shapes.OneQuery:
+@_changing.put("/queries/{name}", responses={201: {"model": schemas.OneQuery, "description": "Registered"}})
+def put_query(job: FoundDep, name: str, body: schemas.Sql, user: GetUserDep, response: Response) -> schemas.OneQuery:
     """Register a query, or give one another text; the job goes on."""
     before = job.registry
 
@@ -147,7 +148,7 @@ def put_query(job: FoundDep, name: str, body: shapes.Sql, user: GetUserDep, resp
         before = known or job.windows.registry()
         return before.put(name, body.sql)
 
-    after = job.folder.change(put)
+    after = change_registry(job.folder, put)
     new = all(query.name != name for query in before.registered)
     if new:
         response.status_code = status.HTTP_201_CREATED
@@ -158,25 +159,25 @@ def put_query(job: FoundDep, name: str, body: shapes.Sql, user: GetUserDep, resp
 
 
 @_changing.delete("/queries/{name}")
-def cancel_query(job: FoundDep, name: str, user: GetUserDep) -> shapes.Version:
+def cancel_query(job: FoundDep, name: str, user: GetUserDep) -> schemas.Version:
     """Cancel a query."""
-    after = job.folder.change(lambda known: (known or job.windows.registry()).cancel(name))
+    after = change_registry(job.folder, lambda known: (known or job.windows.registry()).cancel(name))
     _log.info("%s: %s has cancelled the query %s; version %d", job.job.name, user.get_name(), name, after.version)
-    return shapes.Version(version=after.version)
+    return schemas.Version(version=after.version)
 
 
 @_reading.get("/ask")
-def askable(job: FoundDep, request: Request) -> shapes.Askables:
+def askable(job: FoundDep, request: Request) -> schemas.Askables:
     """What an ad hoc query can be asked: the slices that registered queries keep."""
     planner = request.app.state.planners.of(job.windows.name, job.registry)
-    return shapes.Askables(slices=[shapes.Askable(**asdict(each)) for each in planner.askable()])
+    return schemas.Askables(slices=[schemas.Askable(**asdict(each)) for each in planner.askable()])
 
 
-@_reading.post("/ask", response_model=shapes.Answered)
-def ask_once(job: FoundDep, body: shapes.Sql, request: Request) -> JSONResponse:
+@_reading.post("/ask", response_model=schemas.Answered)
+def ask_once(job: FoundDep, body: schemas.Sql, request: Request) -> JSONResponse:
     """Answer an ad hoc query from the slices that the job holds at this moment."""
     answer = ask(job.windows, job.registry, job.settings.state_folder, body.sql, request.app.state.planners)
-    return JSONResponse(shapes.answered(answer))
+    return JSONResponse(schemas.answered(answer))
 
 
 @_reading.get("/results")
@@ -184,14 +185,14 @@ def results(
     job: FoundDep,
     query: Annotated[str, Query(description="Only those of this query")] = "",
     last: Annotated[int, Query(ge=1, le=10_000, description="So many rows, over all units")] = 10,
-) -> shapes.Results:
+) -> schemas.Results:
     """The newest results of a job, the newest last."""
     with job.log() as log:
-        return shapes.Results(rows=newest(log, job.job.results, last, query))
+        return schemas.Results(rows=newest(log, job.job.results, last, query))
 
 
 @_changing.post("/stop", status_code=status.HTTP_202_ACCEPTED)
-def stop(job: FoundDep, user: GetUserDep) -> shapes.Stream:
+def stop(job: FoundDep, user: GetUserDep) -> schemas.Stream:
     """Let a job's application end when the rounds that are planned are through; nothing happens if it does not run."""
     if job.folder.runs():
         job.folder.ask_to_stop()
@@ -199,11 +200,11 @@ def stop(job: FoundDep, user: GetUserDep) -> shapes.Stream:
     return job.told(user)
 
 
-def _one(registry: Registry, name: str) -> shapes.OneQuery:
+def _one(registry: Registry, name: str) -> schemas.OneQuery:
     """A query of a registry; raises `UnknownQuery`."""
     registry.text(name)
     (chosen,) = (query for query in registry.registered if query.name == name)
-    return shapes.OneQuery(version=registry.version, query=shapes.Query.of(chosen))
+    return schemas.OneQuery(version=registry.version, query=schemas.Query.of(chosen))
 
 
 router = APIRouter(tags=["streams"])

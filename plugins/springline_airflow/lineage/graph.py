@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from springline.persistence.lineage import Lineage
-from springline.persistence.model import Dataset, Phase
+from springline.persistence.model.dataset import Dataset, Phase
+from springline.persistence.model.lineage import Lineage
 
 _LIVE = (Phase.OPEN, Phase.COMMITTED)
 

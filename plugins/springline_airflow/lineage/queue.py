@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from springline.airflow.lineage.veil import is_hidden
-from springline.persistence.lineage import Lineage
-from springline.persistence.planning import Planned
+from springline.airflow.lineage.access_filter import is_hidden
+from springline.persistence.decisions.queue_plan import Planned
+from springline.persistence.model.lineage import Lineage
 
 
 @dataclass(frozen=True, slots=True)

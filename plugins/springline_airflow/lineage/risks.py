@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
-from springline.persistence.cache_loss import CacheLoss
-from springline.persistence.history import Costs
-from springline.persistence.lineage import Lineage
+from springline.persistence.catalog.cache_loss import CacheLoss
+from springline.persistence.model.cost_model import Costs
+from springline.persistence.model.lineage import Lineage
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from springline.spark_jobs.streaming.backpressure.channel import Channel
-from springline.spark_jobs.streaming.backpressure.choosing import Control
+from springline.spark_jobs.streaming.backpressure.config import Control
 from springline.spark_jobs.streaming.backpressure.control_topic import ControlTopic
 from springline.spark_jobs.streaming.backpressure.zookeeper import ZooKeeper
 from springline.spark_jobs.streaming.kafka.cluster import Cluster

@@ -17,7 +17,7 @@ from springline.spark_jobs.streaming.backpressure.signals import LONGEST_LEASE, 
 from springline.spark_jobs.streaming.errors import MessagesGone, StreamError
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.unitlog.log import Letter
+from springline.spark_jobs.streaming.runtime.message_log import Letter
 
 KEPT_SECONDS = 60.0
 _PATIENCE = 2.0  # seconds that one attempt waits for the broker

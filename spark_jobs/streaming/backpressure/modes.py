@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from springline.spark_jobs.streaming.backpressure.admission import Admission, Mode, Off
-from springline.spark_jobs.streaming.backpressure.literal import StepwiseLiteral
 from springline.spark_jobs.streaming.backpressure.predictive import Predictive, Tuning
 from springline.spark_jobs.streaming.backpressure.stepwise import Marks, Stepwise
+from springline.spark_jobs.streaming.backpressure.stepwise_patent import StepwiseLiteral
 
 RECOMMENDED = Mode.PREDICTIVE
 

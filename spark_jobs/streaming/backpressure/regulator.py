@@ -12,19 +12,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from springline.spark_jobs.streaming.backpressure.accounting import Counting
 from springline.spark_jobs.streaming.backpressure.admission import Admission, Admitted, Mode, Seen
 from springline.spark_jobs.streaming.backpressure.channel import Channel, InMemory
-from springline.spark_jobs.streaming.backpressure.choosing import Choice, Control, choice_of
-from springline.spark_jobs.streaming.backpressure.counting import Counting
+from springline.spark_jobs.streaming.backpressure.config import Choice, Control, choice_of
 from springline.spark_jobs.streaming.backpressure.modes import make_admission
-from springline.spark_jobs.streaming.backpressure.pacing import FASTEST, Rate, grant
 from springline.spark_jobs.streaming.backpressure.predictive import Tuning
 from springline.spark_jobs.streaming.backpressure.queue import Measured, Meter
+from springline.spark_jobs.streaming.backpressure.rate_limit import FASTEST, Rate, grant
 from springline.spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, RENEW_SECONDS
-from springline.spark_jobs.streaming.beside import Beside
-from springline.spark_jobs.streaming.folder import JobFolder
-from springline.spark_jobs.streaming.json_files import read_json, write_json
-from springline.spark_jobs.streaming.parts import Part
+from springline.spark_jobs.streaming.job_folder import JobFolder
+from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
+from springline.spark_jobs.streaming.runtime.background import Beside
+from springline.spark_jobs.streaming.runtime.stage import Part
 
 LOOK_SECONDS = 0.05
 _OFF_SECONDS = 0.5  # between two looks that only measure

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from springline.persistence.wording import say_bytes
+from springline.persistence.text.formatting import say_bytes
 from springline.spark_jobs.streaming.backpressure.admission import MINIMUM, Admitted, Seen, Throttle, bounded, throttles
 from springline.spark_jobs.streaming.backpressure.queue import Measured
 from springline.spark_jobs.streaming.backpressure.signals import Ask, Asking, Received

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job import Job
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import as_windows, job_of
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.kafka.probe import require_answer
-from springline.spark_jobs.streaming.parts import Job
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from springline.persistence.terminal import console, print
-from springline.persistence.wording import say_bytes, say_seconds
+from springline.persistence.text.formatting import say_bytes, say_seconds
+from springline.persistence.text.terminal import console, print
+from springline.spark_jobs.streaming.application.status import look
 from springline.spark_jobs.streaming.backpressure.admission import Mode
-from springline.spark_jobs.streaming.backpressure.choosing import Choice, Control, choice_of, choose
+from springline.spark_jobs.streaming.backpressure.config import Choice, Control, choice_of, choose
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named
 from springline.spark_jobs.streaming.commands.tables import plain_table
-from springline.spark_jobs.streaming.running.watching import look
 
 
 def show(job: JobName, as_json: Json = False) -> None:

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from springline.persistence.terminal import console, print
+from springline.persistence.text.terminal import console, print
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named
 from springline.spark_jobs.streaming.commands.tables import plain_table
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import as_join
 from springline.spark_jobs.streaming.join.job import JoinJob
-from springline.spark_jobs.streaming.join.steering import explanation_of, want_units
+from springline.spark_jobs.streaming.join.rebalance import explanation_of, want_units
 
 _REASONS = 3
 _SHOWN = 10  # lines of a table

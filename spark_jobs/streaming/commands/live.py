@@ -8,7 +8,7 @@ from collections.abc import Callable
 from rich.live import Live
 from rich.table import Table
 
-from springline.persistence.terminal import console
+from springline.persistence.text.terminal import console
 
 _REFRESH_SECONDS = 1.0
 

@@ -9,13 +9,14 @@ from typing import Annotated
 
 import typer
 
-from springline.persistence.terminal import print
-from springline.spark_jobs.streaming.asking import ask
+from springline.persistence.text.terminal import print
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, windows_job_named
 from springline.spark_jobs.streaming.commands.tables import print_answer, print_rows
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.windows.adhoc import AdHoc
+from springline.spark_jobs.streaming.windows.adhoc_query import ask
 from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.registry_file import change_registry, read_registry
 
 QueryName = Annotated[str, typer.Argument(help="The query's name")]
 Sql = Annotated[str, typer.Argument(help="SELECT … GROUP BY … WINDOWING 60 s")]
@@ -24,7 +25,7 @@ Sql = Annotated[str, typer.Argument(help="SELECT … GROUP BY … WINDOWING 60 s
 def queries(job: JobName, as_json: Json = False) -> None:
     """List a job's queries."""
     declared, folder = windows_job_named(job)
-    registry = folder.registry() or declared.registry()
+    registry = read_registry(folder) or declared.registry()
     if as_json:
         print(json.dumps(registry.as_json()["queries"], indent=2))
         return
@@ -56,7 +57,7 @@ def query(
     """Ask once, of the slices that the job's queries keep at this moment; without SQL, list what they can be asked."""
     settings = StreamSettings()
     declared, folder = windows_job_named(job)
-    registry = folder.registry() or declared.registry()
+    registry = read_registry(folder) or declared.registry()
     if sql:
         print_answer(ask(declared, registry, settings.state_folder, sql).rows, as_json)
         return
@@ -80,5 +81,5 @@ def query(
 
 def _change(job: str, make: Callable[[Registry], Registry], said: str) -> None:
     declared, folder = windows_job_named(job)
-    changed = folder.change(lambda known: make(declared.registry() if known is None else known))
+    changed = change_registry(folder, lambda known: make(declared.registry() if known is None else known))
     print(f"{job}: {said}; version {changed.version} of its queries")

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
+from springline.persistence.engine.runner import NoRunner
 from springline.persistence.platform import open_platform
-from springline.persistence.runner import NoRunner
-from springline.persistence.terminal import print
-from springline.persistence.visible_text import json_text
+from springline.persistence.text.terminal import print
+from springline.persistence.text.visible_text import json_text
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named, opened_log, windows_job_named
 from springline.spark_jobs.streaming.commands.tables import print_answer
-from springline.spark_jobs.streaming.results.kept import ask_kept
-from springline.spark_jobs.streaming.results.tailing import newest
+from springline.spark_jobs.streaming.runtime.tail import newest
+from springline.spark_jobs.streaming.windows.sink.query import ask_kept
 
 
 def results(

@@ -9,23 +9,23 @@ from typing import Annotated
 
 import typer
 
-from springline.persistence.model import Dataset
+from springline.persistence.engine.runner import NoRunner
+from springline.persistence.model.dataset import Dataset
 from springline.persistence.platform import open_platform
-from springline.persistence.runner import NoRunner
 from springline.persistence.settings import Settings
-from springline.persistence.terminal import print
-from springline.persistence.wording import say_bytes
+from springline.persistence.text.formatting import say_bytes
+from springline.persistence.text.terminal import print
+from springline.spark_jobs.streaming.checkpoints.savepoints import Savepoints, orders_of
+from springline.spark_jobs.streaming.checkpoints.store import SavedStates
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named, opened_log
 from springline.spark_jobs.streaming.commands.tables import print_rows
 from springline.spark_jobs.streaming.errors import NoSavepoint
+from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.jobs import is_tracked
 from springline.spark_jobs.streaming.join.job import JoinJob
-from springline.spark_jobs.streaming.parts import Job
+from springline.spark_jobs.streaming.runtime.driver.savepoints import BEGINNING
+from springline.spark_jobs.streaming.runtime.driver.savepoints import rewind as go_back
 from springline.spark_jobs.streaming.settings import StreamSettings
-from springline.spark_jobs.streaming.states.saved import SavedStates
-from springline.spark_jobs.streaming.states.savepoints import Savepoints, orders_of
-from springline.spark_jobs.streaming.unitlog.savepoints import BEGINNING
-from springline.spark_jobs.streaming.unitlog.savepoints import rewind as go_back
 
 _LOOK_SECONDS = 0.1
 

@@ -11,8 +11,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from springline.persistence.terminal import console, print
-from springline.persistence.visible_text import visible
+from springline.persistence.text.terminal import console, print
+from springline.persistence.text.visible_text import visible
 
 
 def plain_table(*columns: str) -> Table:

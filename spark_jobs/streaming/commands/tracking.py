@@ -11,22 +11,22 @@ import typer
 from rich.table import Table
 
 from springline.persistence.commands.arguments import NOT_SO
-from springline.persistence.terminal import print
-from springline.persistence.visible_text import json_text
-from springline.persistence.wording import say_bytes
+from springline.persistence.text.formatting import say_bytes
+from springline.persistence.text.terminal import print
+from springline.persistence.text.visible_text import json_text
+from springline.spark_jobs.streaming.application.status import Seen, look
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, Watch, opened_log
 from springline.spark_jobs.streaming.commands.live import show_live
 from springline.spark_jobs.streaming.commands.tables import as_it_stands, plain_table, print_rows
 from springline.spark_jobs.streaming.errors import StreamError
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import TrackedJob, tracked_job_of, tracked_jobs
-from springline.spark_jobs.streaming.running.watching import Seen, look
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.tracking.completeness import completeness_of
-from springline.spark_jobs.streaming.tracking.failures import newest_failures
-from springline.spark_jobs.streaming.tracking.resending import resent, send_again
+from springline.spark_jobs.streaming.tracking.replay.failures import newest_failures
+from springline.spark_jobs.streaming.tracking.replay.manual_replay import resent, send_again
 from springline.spark_jobs.streaming.tracking.ring import Epochs
-from springline.spark_jobs.streaming.tracking.rings import change_ring, ring_of
+from springline.spark_jobs.streaming.tracking.ring_file import change_ring, ring_of
 
 _LOOK_SECONDS = 0.25
 AckerNumber = Annotated[int, typer.Argument(min=0, help="The acker's number, from 0")]

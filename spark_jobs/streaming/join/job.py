@@ -33,25 +33,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from springline.spark_jobs.streaming.backpressure.choosing import USUAL, Choice
-from springline.spark_jobs.streaming.declaring import Declared
+from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
+from springline.spark_jobs.streaming.config import Declared
 from springline.spark_jobs.streaming.errors import BadJob
-from springline.spark_jobs.streaming.folder import HOLD, STOP, JobFolder
-from springline.spark_jobs.streaming.join.condition import Condition
+from springline.spark_jobs.streaming.job import OwnTopics
+from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
+from springline.spark_jobs.streaming.join.condition.condition import Condition
+from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.errors import BadCondition, BadRelation
-from springline.spark_jobs.streaming.join.predicate import Relation
-from springline.spark_jobs.streaming.join.reading import Source
+from springline.spark_jobs.streaming.join.rebalance import ROUTING, begin_routing_anew, prepare_routing
 from springline.spark_jobs.streaming.join.router import TABLE
 from springline.spark_jobs.streaming.join.routing.controller import Control
 from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from springline.spark_jobs.streaming.join.routing.strategies.costs import Costs
-from springline.spark_jobs.streaming.join.steering import ROUTING, begin_routing_anew, prepare_routing
-from springline.spark_jobs.streaming.json_files import read_json, write_json
-from springline.spark_jobs.streaming.parts import OwnTopics, Part
-from springline.spark_jobs.streaming.sums import sum_of
-from springline.spark_jobs.streaming.tracking.tracked import FIRST, Tracked
-from springline.spark_jobs.streaming.unitlog.stage import COMMAND, Stage
-from springline.spark_jobs.streaming.windows.layout import FORMS
+from springline.spark_jobs.streaming.join.source_reader import Source
+from springline.spark_jobs.streaming.kafka.topic_union import sum_of
+from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
+from springline.spark_jobs.streaming.runtime.stage import COMMAND, Part, Stage
+from springline.spark_jobs.streaming.sources.layout import FORMS
+from springline.spark_jobs.streaming.tracking.config import FIRST, Tracked
 
 _STEPS = ("springline.spark_jobs.streaming.join.steps",)
 _KEYS = {

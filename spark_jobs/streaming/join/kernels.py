@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from springline.spark_jobs.streaming.windows.kernels import hash_bytes, mix
+from springline.spark_jobs.streaming.kernels.hashing import hash_bytes, mix
 
 _SEED = np.uint64(0x9E3779B97F4A7C15)
 _LEAST: Any = np.int64(-(1 << 63))

@@ -16,12 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from springline.spark_jobs.streaming.join.errors import TooLong
-from springline.spark_jobs.streaming.join.forms import KEY, ROWS, SEQ, Orders, Reach, Sent, Side, first_seq
-from springline.spark_jobs.streaming.join.reading import Source, read
 from springline.spark_jobs.streaming.join.routing.routes import ACTS, Grouped, Routes
 from springline.spark_jobs.streaming.join.routing.sketch import Sketch
 from springline.spark_jobs.streaming.join.routing.table import SIDES, Table
-from springline.spark_jobs.streaming.unitlog.step import DeadLetter, Input, Output, State
+from springline.spark_jobs.streaming.join.source_reader import Source, read
+from springline.spark_jobs.streaming.join.wire import KEY, ROWS, SEQ, Orders, Reach, Sent, Side, first_seq
+from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Output, State
 
 TABLE = "routing"  # the name that rounds give the table
 BATCH = 32_768  # rows of a batch that is sent, at most

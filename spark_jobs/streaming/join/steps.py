@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from springline.spark_jobs.streaming.join.condition import Condition
-from springline.spark_jobs.streaming.join.reading import Source
+from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.router import Router
-from springline.spark_jobs.streaming.join.unit import JoinUnit
-from springline.spark_jobs.streaming.unitlog.stage import register_step
+from springline.spark_jobs.streaming.join.source_reader import Source
+from springline.spark_jobs.streaming.join.unit.unit import JoinUnit
+from springline.spark_jobs.streaming.runtime.stage import register_step
 
 
 def _router(

@@ -23,6 +23,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSp
 from springline.spark_jobs.streaming.errors import LogUnavailable, NoTopic
 from springline.spark_jobs.streaming.kafka.cluster import MAX_BYTES, Cluster
 from springline.spark_jobs.streaming.kafka.reading import NOT_THERE, Readers
+from springline.spark_jobs.streaming.kafka.topic_union import place_of, together, topics_of, units_in
 from springline.spark_jobs.streaming.kafka.writing import (
     FENCED,
     WRITING,
@@ -31,11 +32,10 @@ from springline.spark_jobs.streaming.kafka.writing import (
     retried,
     write_transaction,
 )
-from springline.spark_jobs.streaming.sums import place_of, together, topics_of, units_in
-from springline.spark_jobs.streaming.unitlog.log import Letter, Order, Place
-from springline.spark_jobs.streaming.unitlog.rounds import Extent
-from springline.spark_jobs.streaming.unitlog.stamps import stamp_of
-from springline.spark_jobs.streaming.unitlog.step import Message
+from springline.spark_jobs.streaming.runtime.message_log import Letter, Order, Place
+from springline.spark_jobs.streaming.runtime.rounds import Extent
+from springline.spark_jobs.streaming.runtime.stamps import stamp_of
+from springline.spark_jobs.streaming.runtime.step import Message
 
 PATIENCE = 100.0  # seconds without an answer: a broker that was killed is back by then, on a busy machine too
 _TRANSACTION_SECONDS = 120  # after which a broker ends one by itself: after the patience of who writes it

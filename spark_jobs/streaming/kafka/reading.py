@@ -15,8 +15,8 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from springline.spark_jobs.streaming.errors import LogUnavailable, MessagesGone, NoTopic
 from springline.spark_jobs.streaming.kafka.cluster import MAX_BYTES, Cluster
-from springline.spark_jobs.streaming.unitlog.rounds import Extent
-from springline.spark_jobs.streaming.unitlog.step import Message
+from springline.spark_jobs.streaming.runtime.rounds import Extent
+from springline.spark_jobs.streaming.runtime.step import Message
 
 _AT_ONCE = 256  # messages taken from the client's queue in one call
 _WAIT = 0.02  # seconds without messages, after which an end behind a gap is looked for

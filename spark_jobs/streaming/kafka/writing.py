@@ -16,7 +16,7 @@ from typing import Any, cast
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from springline.spark_jobs.streaming.errors import Fenced, LogUnavailable
-from springline.spark_jobs.streaming.unitlog.log import Letter
+from springline.spark_jobs.streaming.runtime.message_log import Letter
 
 FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
 _PASSING = {  # of a broker that is being restarted, of a topic that is being made

@@ -34,11 +34,11 @@ from types import TracebackType
 from springline.spark_jobs.streaming.errors import LogUnavailable, NoTopic
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.tracker.asks import Asks, asks_topic, results_topic
+from springline.spark_jobs.streaming.runtime.message_log import Letter, Log
+from springline.spark_jobs.streaming.tracker.wire import Asks, asks_topic, results_topic
 from springline.spark_jobs.streaming.tracking.errors import BadRoot, BadUpdate
-from springline.spark_jobs.streaming.tracking.items import ATTEMPTS
-from springline.spark_jobs.streaming.tracking.naming import NO_ROOT
-from springline.spark_jobs.streaming.unitlog.log import Letter, Log
+from springline.spark_jobs.streaming.tracking.records import ATTEMPTS
+from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT
 
 BATCH = 1_000  # roots and acks that are flushed together, if nobody asks for it earlier
 _LOOK_SECONDS = 0.1  # between two looks for outcomes

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from springline.spark_jobs.streaming.tracker.asks import Asks
+from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Output, State
+from springline.spark_jobs.streaming.tracker.wire import Asks
+from springline.spark_jobs.streaming.tracking.ack_output import Ackers, Acks, extend
 from springline.spark_jobs.streaming.tracking.errors import BadUpdate
-from springline.spark_jobs.streaming.tracking.forms import Kind
-from springline.spark_jobs.streaming.tracking.sending import Ackers, Acks, extend
-from springline.spark_jobs.streaming.unitlog.step import DeadLetter, Input, Output, State
+from springline.spark_jobs.streaming.tracking.wire import Kind
 
 _MOST = 1 << 18  # rows of a buffer: a quarter of what a message has room for
 

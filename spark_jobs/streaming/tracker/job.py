@@ -19,13 +19,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from springline.spark_jobs.streaming.backpressure.choosing import USUAL, Choice
-from springline.spark_jobs.streaming.declaring import Declared
-from springline.spark_jobs.streaming.folder import HOLD, STOP, JobFolder
-from springline.spark_jobs.streaming.parts import Part
-from springline.spark_jobs.streaming.tracker.asks import asks_topic, results_topic
-from springline.spark_jobs.streaming.tracking.tracked import AGAIN, RING, SPRING, Tracked
-from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
+from springline.spark_jobs.streaming.config import Declared
+from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
+from springline.spark_jobs.streaming.runtime.stage import Part, Stage
+from springline.spark_jobs.streaming.tracker.wire import asks_topic, results_topic
+from springline.spark_jobs.streaming.tracking.config import AGAIN, RING, SPRING, Tracked
 
 _STEPS = ("springline.spark_jobs.streaming.tracker.steps",)
 

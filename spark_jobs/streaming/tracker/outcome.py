@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from springline.spark_jobs.streaming.tracking.again import told_in
-from springline.spark_jobs.streaming.tracking.forms import Kind
-from springline.spark_jobs.streaming.tracking.sending import Ackers, Acks, extend
-from springline.spark_jobs.streaming.unitlog.step import Input, Output, State
+from springline.spark_jobs.streaming.runtime.step import Input, Output, State
+from springline.spark_jobs.streaming.tracking.ack_output import Ackers, Acks, extend
+from springline.spark_jobs.streaming.tracking.replay.replay import told_in
+from springline.spark_jobs.streaming.tracking.wire import Kind
 
 FINISHED, FAILED = "finished", "failed"
 _SCHEMA = pa.schema([("root", pa.uint64()), ("attempt", pa.uint8()), ("outcome", pa.string())])

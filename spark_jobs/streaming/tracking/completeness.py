@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from springline.spark_jobs.streaming.folder import JobFolder
-from springline.spark_jobs.streaming.json_files import read_json
+from springline.spark_jobs.streaming.job_folder import JobFolder
+from springline.spark_jobs.streaming.runtime.atomic_files import read_json
+from springline.spark_jobs.streaming.tracking.config import LOW
 from springline.spark_jobs.streaming.tracking.errors import TrackingError
-from springline.spark_jobs.streaming.tracking.tracked import LOW
 
 
 class NeverTracked(TrackingError):

@@ -1,8 +1,8 @@
 """Registers the steps of tracking."""
 
-from springline.spark_jobs.streaming.tracking.acker import Acker
-from springline.spark_jobs.streaming.tracking.messages import lost
-from springline.spark_jobs.streaming.unitlog.stage import register_step
+from springline.spark_jobs.streaming.runtime.stage import register_step
+from springline.spark_jobs.streaming.tracking.acker.acker import Acker
+from springline.spark_jobs.streaming.tracking.replay.message_mode import lost
 
 register_step("tracking.acker", Acker)
 register_step("tracking.lost", lost)

@@ -20,20 +20,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from springline.spark_jobs.streaming.unitlog.step import State
-from springline.spark_jobs.streaming.windows.clause import Hop, instant
-from springline.spark_jobs.streaming.windows.emission import Bounds, due
-from springline.spark_jobs.streaming.windows.errors import BadQuery
-from springline.spark_jobs.streaming.windows.expressions import Expression, plain_text
-from springline.spark_jobs.streaming.windows.grouping import regrouped
+from springline.spark_jobs.streaming.runtime.step import State
+from springline.spark_jobs.streaming.sources.schema import Stream
+from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.sql.expressions import Expression, plain_text
+from springline.spark_jobs.streaming.sql.windowing import Hop, instant
+from springline.spark_jobs.streaming.windows.aggregation.grouping import regrouped
+from springline.spark_jobs.streaming.windows.aggregation.partials import add_up, schema_of
 from springline.spark_jobs.streaming.windows.measures import Measure, measures_of
-from springline.spark_jobs.streaming.windows.partials import add_up, schema_of
+from springline.spark_jobs.streaming.windows.multi_query import Cube, cubes_of
 from springline.spark_jobs.streaming.windows.query import Query, read
 from springline.spark_jobs.streaming.windows.registry import Registry
-from springline.spark_jobs.streaming.windows.results import finished
-from springline.spark_jobs.streaming.windows.runs import between
-from springline.spark_jobs.streaming.windows.sharing import Cube, cubes_of
-from springline.spark_jobs.streaming.windows.stream import Stream
+from springline.spark_jobs.streaming.windows.state.result_rows import finished
+from springline.spark_jobs.streaming.windows.state.slices import between
+from springline.spark_jobs.streaming.windows.state.triggers import Bounds, due
 
 NAME = "ad hoc"
 

@@ -13,21 +13,6 @@ class WindowsError(StreamError):
     """The root of this folder's errors."""
 
 
-class BadStream(Misuse, WindowsError):
-    """A stream whose declaration contradicts itself."""
-
-
-class BadQuery(Misuse, WindowsError):
-    """A query that cannot be answered: `line` and `column` (from 1) say where in its text, if that can be told."""
-
-    def __init__(self, name: str, message: str, *, line: int | None = None, column: int | None = None) -> None:
-        where = f", line {line}, column {column}" if line is not None else ""
-        super().__init__(f"query {name!r}{where}: {message}")
-        self.name = name
-        self.line = line
-        self.column = column
-
-
 class QueryExists(Misuse, WindowsError):
     """A second query of the same name."""
 

@@ -7,7 +7,7 @@ admitted = 1000                        # messages of a unit in a round, at most
 keep = "parquet"                       # its results in the catalog too; without it they are in Kafka alone
 from = "earliest"                      # or "latest": where a job begins that never ran
 
-[flights.stream]                       # the rows of the topic; see windows/stream.py
+[flights.stream]                       # the rows of the topic; see sources/schema.py
 time = "time"
 unit = "iso"
 fields = [["time", "text"], ["origin", "text"], ["dep_delay", "float"]]
@@ -15,7 +15,7 @@ fields = [["time", "text"], ["origin", "text"], ["dep_delay", "float"]]
 [flights.queries]                      # registered when the job first starts; changed while it runs
 departures = "SELECT origin, count(*) AS flights FROM flights GROUP BY origin WINDOWING 1 h"
 
-[flights.tracking]                     # if it is there, messages are tracked: tracking/tracked.py
+[flights.tracking]                     # if it is there, messages are tracked: tracking/config.py
 timeout = 30.0
 """
 
@@ -27,16 +27,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from springline.spark_jobs.streaming.backpressure.choosing import USUAL, Choice
-from springline.spark_jobs.streaming.declaring import Declared
+from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
+from springline.spark_jobs.streaming.config import Declared
 from springline.spark_jobs.streaming.errors import BadJob
-from springline.spark_jobs.streaming.folder import HOLD, REGISTRY, STOP, JobFolder
-from springline.spark_jobs.streaming.parts import OwnTopics, Part
-from springline.spark_jobs.streaming.tracking.tracked import FIRST, FULL, RING, SPRING, Delivery, Tracked
-from springline.spark_jobs.streaming.unitlog.stage import COMMAND, Stage
-from springline.spark_jobs.streaming.windows.errors import BadQuery
+from springline.spark_jobs.streaming.job import OwnTopics
+from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
+from springline.spark_jobs.streaming.runtime.stage import COMMAND, Part, Stage
+from springline.spark_jobs.streaming.sources.schema import Stream
+from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.tracking.config import FIRST, FULL, RING, SPRING, Delivery, Tracked
 from springline.spark_jobs.streaming.windows.registry import Registry
-from springline.spark_jobs.streaming.windows.stream import Stream
+from springline.spark_jobs.streaming.windows.registry_file import REGISTRY, change_registry
 
 logger = logging.getLogger("springline.stream")
 
@@ -114,7 +115,7 @@ class WindowsJob(OwnTopics):
 
         Raises `BadQuery`, `BadJob` where a registered query does not fit the declared stream.
         """
-        folder.change(self._registered)
+        change_registry(folder, self._registered)
         if self.tracked is not None:
             self.tracked.prepare(folder)
 

@@ -8,8 +8,8 @@ from typing import Literal
 
 import pyarrow as pa
 
-from springline.spark_jobs.streaming.windows.expressions import Expression
-from springline.spark_jobs.streaming.windows.operations import Type
+from springline.spark_jobs.streaming.sql.expressions import Expression
+from springline.spark_jobs.streaming.sql.operations import Type
 
 AggregateKind = Literal["rows", "count", "sum", "min", "max", "avg", "distinct"]
 MeasureKind = Literal["rows", "count", "sum", "min", "max", "distinct"]

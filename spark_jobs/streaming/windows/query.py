@@ -22,14 +22,14 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from springline.persistence.names import unseen_in
-from springline.spark_jobs.streaming.windows.clause import Rows, Window, split
-from springline.spark_jobs.streaming.windows.errors import BadQuery
-from springline.spark_jobs.streaming.windows.expressions import Expression, checked, normal, plain_text
+from springline.persistence.model.names import unseen_in
+from springline.spark_jobs.streaming.sources.schema import Stream, to_micros
+from springline.spark_jobs.streaming.sql.depth import too_long
+from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.sql.expressions import Expression, checked, normal, plain_text
+from springline.spark_jobs.streaming.sql.operations import Scope, Type
+from springline.spark_jobs.streaming.sql.windowing import Rows, Window, split
 from springline.spark_jobs.streaming.windows.measures import Aggregate, AggregateKind
-from springline.spark_jobs.streaming.windows.nesting import too_long
-from springline.spark_jobs.streaming.windows.operations import Scope, Type
-from springline.spark_jobs.streaming.windows.stream import Stream, to_micros
 
 RESERVED = ("query", "window_start", "window_end")  # columns that every result has
 _NO_TYPE = "NULL has no type; write CAST(NULL AS BIGINT), or AS DOUBLE or TEXT"

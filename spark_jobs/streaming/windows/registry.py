@@ -13,11 +13,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from springline.persistence.names import unseen_in
-from springline.persistence.wording import say_known
-from springline.spark_jobs.streaming.windows.errors import BadQuery, BadStream, QueryExists, UnknownQuery
+from springline.persistence.model.names import unseen_in
+from springline.persistence.text.formatting import say_known
+from springline.spark_jobs.streaming.sources.errors import BadStream
+from springline.spark_jobs.streaming.sources.schema import Stream
+from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.windows.errors import QueryExists, UnknownQuery
 from springline.spark_jobs.streaming.windows.query import Query, read
-from springline.spark_jobs.streaming.windows.stream import Stream
 
 
 @dataclass(frozen=True, slots=True)

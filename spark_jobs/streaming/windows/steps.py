@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from springline.spark_jobs.streaming.tracking.messages import Sink, Spring
-from springline.spark_jobs.streaming.unitlog.stage import register_step
-from springline.spark_jobs.streaming.windows.map import Mapper
-from springline.spark_jobs.streaming.windows.reduce import Reducer
+from springline.spark_jobs.streaming.runtime.stage import register_step
+from springline.spark_jobs.streaming.tracking.replay.message_mode import Sink, Spring
+from springline.spark_jobs.streaming.windows.mapper import Mapper
+from springline.spark_jobs.streaming.windows.reducer import Reducer
 
 
 def tracked_map(stream: str, units: int) -> Spring:

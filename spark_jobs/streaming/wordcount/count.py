@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from springline.spark_jobs.streaming.runtime.step import Input, Output, State
+from springline.spark_jobs.streaming.tracking.ack_output import Ackers, Acks, extend
+from springline.spark_jobs.streaming.tracking.dedup import Remembered, marks_of
 from springline.spark_jobs.streaming.tracking.ids import root_edges
-from springline.spark_jobs.streaming.tracking.remembering import Remembered, marks_of
-from springline.spark_jobs.streaming.tracking.sending import Ackers, Acks, extend
-from springline.spark_jobs.streaming.unitlog.step import Input, Output, State
 from springline.spark_jobs.streaming.wordcount.split import ATTEMPT
 
 _COUNTS = pa.schema([pa.field("word", pa.binary(), nullable=False), pa.field("count", pa.int64(), nullable=False)])

@@ -9,7 +9,7 @@ admitted = 1000            # messages of a unit in a round, at most
 apart = false              # true: words are counted in a second Spark application
 from = "earliest"          # or "latest": where a job begins that never ran
 
-[words.tracking]           # tracking/tracked.py; tracking = false: lines are not tracked
+[words.tracking]           # tracking/config.py; tracking = false: lines are not tracked
 timeout = 30.0
 """
 
@@ -19,12 +19,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from springline.spark_jobs.streaming.backpressure.choosing import USUAL, Choice
-from springline.spark_jobs.streaming.declaring import Declared
-from springline.spark_jobs.streaming.folder import HOLD, STOP, JobFolder
-from springline.spark_jobs.streaming.parts import OwnTopics, Part
-from springline.spark_jobs.streaming.tracking.tracked import AGAIN, FIRST, FULL, LOW, RING, SPRING, Delivery, Tracked
-from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
+from springline.spark_jobs.streaming.config import Declared
+from springline.spark_jobs.streaming.job import OwnTopics
+from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
+from springline.spark_jobs.streaming.runtime.stage import Part, Stage
+from springline.spark_jobs.streaming.tracking.config import AGAIN, FIRST, FULL, LOW, RING, SPRING, Delivery, Tracked
 
 _STEPS = ("springline.spark_jobs.streaming.wordcount.steps",)
 

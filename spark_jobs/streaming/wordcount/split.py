@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from springline.spark_jobs.streaming.tracking.again import Again, Emitted
+from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, State
+from springline.spark_jobs.streaming.tracking.ack_output import Ackers, roots_of
 from springline.spark_jobs.streaming.tracking.ids import Ids
-from springline.spark_jobs.streaming.tracking.naming import ROWS
-from springline.spark_jobs.streaming.tracking.sending import Ackers, roots_of
-from springline.spark_jobs.streaming.unitlog.step import DeadLetter, Input, Message, Output, State
+from springline.spark_jobs.streaming.tracking.replay.replay import Again, Emitted
+from springline.spark_jobs.streaming.tracking.root_id import ROWS
 from springline.spark_jobs.streaming.wordcount.kernels import count_lines, find_words, name_words, pack
 
 WORDS = pa.schema(

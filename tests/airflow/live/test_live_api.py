@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from springline.airflow.api.mounting import PREFIX
+from springline.airflow.api import PREFIX
 from springline.services.servers.airflow import USER, password
 
 

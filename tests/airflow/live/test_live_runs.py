@@ -13,9 +13,9 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from springline.airflow.api.mounting import PREFIX
-from springline.persistence.model import Origin, Phase, Strategy
-from springline.persistence.schema import dag_run
+from springline.airflow.api import PREFIX
+from springline.persistence.catalog.schema import dag_run
+from springline.persistence.model.dataset import Origin, Phase, Strategy
 from springline.services.servers.airflow import USER, password
 from springline.spark_jobs.operations import load_operations
 from tests.support.lines import make

@@ -11,7 +11,7 @@ from datetime import date
 
 import pytest
 
-from springline.persistence.model import Dataset
+from springline.persistence.model.dataset import Dataset
 from springline.persistence.platform import default_cache
 from tests.support.digests import repeatable_digests
 from tests.support.waiting import until

@@ -14,7 +14,7 @@ import xxhash
 
 from springline.persistence.backends.spec import File, Manifest
 from springline.persistence.explain import explain
-from springline.persistence.model import Dataset, Strategy
+from springline.persistence.model.dataset import Dataset, Strategy
 from springline.persistence.platform import Platform
 from tests.support.hdfs_admin import dfsadmin
 from tests.support.lines import LinesRunner, digest_of

@@ -11,7 +11,7 @@ from functools import partial
 
 import psutil
 
-from springline.spark_jobs.streaming.inputs.flows import Flows
+from springline.spark_jobs.streaming.examples.netflow import Flows
 from tests.support.servers import Running
 from tests.support.stream_job import StreamJob, expected
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.tracking.forms import Kind, Told
-from springline.spark_jobs.streaming.tracking.naming import name_of
-from springline.spark_jobs.streaming.unitlog.step import Message
+from springline.spark_jobs.streaming.runtime.step import Message
+from springline.spark_jobs.streaming.tracking.root_id import name_of
+from springline.spark_jobs.streaming.tracking.wire import Kind, Told
 from tests.support.servers import Running
 from tests.support.word_job import WordJob
 

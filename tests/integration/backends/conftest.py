@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from springline.persistence.backends.alluxio import AlluxioBackend
-from springline.persistence.backends.opening import open_backend
+from springline.persistence.backends.registry import open_backend
 from springline.persistence.backends.root_mark import never
 from springline.persistence.backends.spec import Backend
 from springline.persistence.settings import Settings

@@ -12,11 +12,11 @@ import pytest
 
 from springline.persistence.backends.alluxio import AlluxioBackend
 from springline.persistence.backends.alluxio_proxy import AlluxioProxy
-from springline.persistence.backends.opening import open_backend
+from springline.persistence.backends.registry import open_backend
 from springline.persistence.backends.spec import Backend
 from springline.persistence.errors import StorageFull, StorageUnavailable
 from springline.persistence.settings import Settings
-from springline.services.spare import beside
+from springline.services.scratch_home import beside
 from tests.conformance.backend_suite import BackendSuite, content_of, send
 from tests.support.servers import Running
 from tests.support.waiting import until

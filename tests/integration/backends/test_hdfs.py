@@ -11,12 +11,12 @@ import httpx
 import pytest
 
 from springline.persistence.backends.hdfs import HdfsBackend
-from springline.persistence.backends.opening import open_backend
+from springline.persistence.backends.registry import open_backend
 from springline.persistence.backends.root_mark import NAME
 from springline.persistence.backends.spec import Backend
 from springline.persistence.errors import StorageFull, StorageUnavailable
 from springline.persistence.settings import Settings
-from springline.services.spare import beside
+from springline.services.scratch_home import beside
 from tests.conformance.backend_suite import content_of, send, sent
 from tests.conformance.under_store_suite import UnderStoreSuite
 from tests.support.hdfs_admin import dfsadmin, safe_mode

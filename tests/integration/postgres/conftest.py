@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from springline.persistence.database import open_database
+from springline.persistence.catalog.database import open_database
 from springline.services.servers.postgres import url
 from tests.support.servers import Running
 

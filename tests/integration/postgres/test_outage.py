@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from springline.persistence.errors import CatalogUnavailable
-from springline.persistence.model import Method
+from springline.persistence.model.dataset import Method
 from springline.persistence.platform import Platform
 from tests.support.lines import make
 from tests.support.servers import Running

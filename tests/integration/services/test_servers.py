@@ -7,8 +7,8 @@ import ipaddress
 import psutil
 import pytest
 
-from springline.services.processes import members
-from springline.services.record import Records
+from springline.services.process.groups import members
+from springline.services.process.run_state import Records
 from tests.support.round_trips import ROUND_TRIPS, WORDS
 from tests.support.servers import Running
 

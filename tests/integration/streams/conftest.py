@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from springline.spark_jobs.streaming.inputs.flows import Flows
+from springline.spark_jobs.streaming.examples.netflow import Flows
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from tests.support.join_job import JoinJob

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs.streaming.backpressure.choosing import USUAL, Control, choose
-from springline.spark_jobs.streaming.running.watching import Seen
+from springline.spark_jobs.streaming.application.status import Seen
+from springline.spark_jobs.streaming.backpressure.config import USUAL, Control, choose
 from tests.support.relay_app import RelayApp
 from tests.support.servers import Running
 

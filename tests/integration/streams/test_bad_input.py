@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs.streaming.inputs.flows import Flows
+from springline.spark_jobs.streaming.examples.netflow import Flows
 from tests.support.servers import Running
 from tests.support.stream_job import StreamJob, expected
 

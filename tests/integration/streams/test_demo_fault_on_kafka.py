@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from springline.airflow.upkeep import recover
-from springline.persistence.model import Strategy
+from springline.airflow.operators.maintenance import recover
+from springline.persistence.model.dataset import Strategy
 from springline.persistence.platform import Platform
-from springline.services.demo.harm import group_of, lose, wipe
-from springline.services.demo.healing import Damage
+from springline.services.demo.fault_injection import group_of, lose, wipe
+from springline.services.demo.recovery_report import Damage
 from springline.services.demo.streams import Feed, Feeding
 from springline.services.errors import ServiceError
-from springline.spark_jobs.streaming.inputs.feeding import Source
+from springline.spark_jobs.streaming.application.supervision import end
+from springline.spark_jobs.streaming.examples.datagen import Source
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.running.supervision import end
 from springline.spark_jobs.streaming.settings import StreamSettings
 from tests.support.application import Application
 from tests.support.lines import make

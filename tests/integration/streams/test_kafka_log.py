@@ -10,9 +10,9 @@ from confluent_kafka import Producer
 from springline.spark_jobs.streaming.errors import Fenced, LogUnavailable, MessagesGone, NoTopic
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.sums import sum_of
-from springline.spark_jobs.streaming.unitlog.log import Letter
-from springline.spark_jobs.streaming.unitlog.stamps import Stamp
+from springline.spark_jobs.streaming.kafka.topic_union import sum_of
+from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.runtime.stamps import Stamp
 from tests.support.servers import Running
 from tests.support.stream_job import read_committed
 

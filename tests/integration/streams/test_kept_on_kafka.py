@@ -10,15 +10,16 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from springline.persistence.engine.runner import NoRunner
 from springline.persistence.platform import open_platform
-from springline.persistence.runner import NoRunner
 from springline.persistence.settings import Settings
-from springline.spark_jobs.streaming.inputs.flows import Flows
+from springline.spark_jobs.streaming.examples.netflow import Flows
 from springline.spark_jobs.streaming.jobs import job_of
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.results.kept import ask_kept
-from springline.spark_jobs.streaming.results.ranges import Span, asked_of, write_range
+from springline.spark_jobs.streaming.windows.registry_file import read_registry
+from springline.spark_jobs.streaming.windows.sink.query import ask_kept
+from springline.spark_jobs.streaming.windows.sink.reprocess import Span, asked_of, write_range
 from tests.support.servers import Running
 from tests.support.stream_job import StreamJob, expected
 
@@ -55,7 +56,7 @@ def test_results_in_the_catalog_are_those_of_the_stream(job: StreamJob, kafka: R
         assert len(platform.catalog.find(prefix=f"streams/{job.name}/results/")) > 1
 
         begins = sorted({line.partition(" ")[0] for line in expected(FLOWS)})
-        registry = asked_of(declared, job.folder.registry(), {})
+        registry = asked_of(declared, read_registry(job.folder), {})
         made = write_range(platform, declared, registry, log, Span.of(begins[1], begins[-1]))
         with platform.store.read(made.ref.path) as reading:
             files = reading.uri.removeprefix("file://") + "/*.parquet"

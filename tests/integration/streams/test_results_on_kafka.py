@@ -9,9 +9,9 @@ import pytest
 
 from springline.spark_jobs.streaming.errors import NoTopic
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.results.tailing import newest
-from springline.spark_jobs.streaming.unitlog.log import Letter
-from springline.spark_jobs.streaming.unitlog.stamps import Stamp
+from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.runtime.stamps import Stamp
+from springline.spark_jobs.streaming.runtime.tail import newest
 from tests.support.waiting import until
 
 

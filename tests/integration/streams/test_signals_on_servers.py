@@ -13,7 +13,7 @@ from springline.spark_jobs.streaming.backpressure.control_topic import ControlTo
 from springline.spark_jobs.streaming.backpressure.zookeeper import MESSAGES, STATES, ZooKeeper
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.unitlog.log import Letter
+from springline.spark_jobs.streaming.runtime.message_log import Letter
 from tests.support.channel_suite import PATIENCE, ChannelSuite, received, received_last, signal
 from tests.support.servers import Running
 

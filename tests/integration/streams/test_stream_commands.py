@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from springline.persistence.profile import project_folder
-from springline.services.java import find_java
+from springline.services.packages.java import find_java
 from tests.support.servers import Running
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.runtime.message_log import Letter
 from springline.spark_jobs.streaming.tracker.client import Tracker
-from springline.spark_jobs.streaming.unitlog.log import Letter
 from tests.support.application import Application
 from tests.support.servers import Running
 

@@ -13,7 +13,7 @@ import pytest
 
 from docs.console import examples_in, outputs_of, same
 from springline.persistence.profile import project_folder
-from springline.services.java import find_java
+from springline.services.packages.java import find_java
 from tests.support.servers import Running
 
 TUTORIAL = project_folder() / "docs" / "tutorial.md"

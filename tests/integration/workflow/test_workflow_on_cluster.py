@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from springline.persistence.model import Dataset, Strategy
+from springline.persistence.model.dataset import Dataset, Strategy
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
-from springline.services.known import make_servers
+from springline.services.registry import make_servers
 from springline.services.servers.postgres import url
 from springline.spark_jobs.landing import land
+from springline.spark_jobs.materialize import produce
 from springline.spark_jobs.operations import load_operations
-from springline.spark_jobs.produce import produce
 from springline.spark_jobs.runner import SparkRunner
 from springline.spark_jobs.session import SparkSessions
 from springline.spark_jobs.settings import JobSettings

@@ -35,7 +35,7 @@ class _AfterSteps(MetaPathFinder):
 
 
 def _register() -> None:
-    from springline.spark_jobs.streaming.unitlog.stage import register_step
+    from springline.spark_jobs.streaming.runtime.stage import register_step
     from springline.spark_jobs.streaming.wordcount.count import Count
     from tests.support.leaky_stages import Leaks, Leaky
 

@@ -13,11 +13,11 @@ from benchmarks.datasets.record import Recording, load, read, record, save
 from benchmarks.datasets.simulation import Setup, loss_at, losses, not_recomputable, simulate
 from benchmarks.datasets.synthetic import SHAPES, generate
 from benchmarks.report import Goal, Report, keep, this_machine
-from springline.persistence.history import Costs
-from springline.persistence.lineage import Lineage
-from springline.persistence.model import Cache, Dataset, Ref, Under
-from springline.persistence.priority import Fifo
-from springline.persistence.recovery import plan_recovery
+from springline.persistence.decisions.priority import Fifo
+from springline.persistence.decisions.recovery import plan_recovery
+from springline.persistence.model.cost_model import Costs
+from springline.persistence.model.dataset import Cache, Dataset, Ref, Under
+from springline.persistence.model.lineage import Lineage
 from tests.support.lineages import evicted, lineage, made, ref
 
 

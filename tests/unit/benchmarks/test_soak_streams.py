@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.cluster.soaking import streams
-from springline.spark_jobs.streaming.declaring import Declared
+from springline.spark_jobs.streaming.config import Declared
 from springline.spark_jobs.streaming.join.job import declared_join
 from tests.support.memory_log import MemoryLog
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs import class_archive
 from springline.spark_jobs.errors import NoArchive
+from springline.spark_jobs.jvm import class_archive
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,9 @@ from textwrap import dedent
 
 import pytest
 
+from springline.spark_jobs.code.code_version import _Reader, code_version
 from springline.spark_jobs.errors import Unversionable
-from springline.spark_jobs.reference import opened
-from springline.spark_jobs.versions import _Reader, code_version
+from springline.spark_jobs.nycflights import opened
 
 BASE = """
     import math
@@ -198,7 +198,7 @@ def test_code_of_libraries_counts_by_name_only() -> None:
     while reader.waiting:
         reader.waiting.pop()()
     labels = sorted(text.partition("\n")[0] for text in reader.texts.values())
-    assert labels.count("springline.spark_jobs.reference:opened") == 1
+    assert labels.count("springline.spark_jobs.nycflights:opened") == 1
     assert not [label for label in labels if not label.startswith("springline.")]
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from springline.services import java as servers_java
 from springline.services.errors import ServiceError
+from springline.services.packages import java as servers_java
 from springline.spark_jobs import errors, session
-from springline.spark_jobs.java import find_java, packaged_java, use_java, version_of
+from springline.spark_jobs.jvm.java import find_java, packaged_java, use_java, version_of
 from springline.spark_jobs.session import SparkSessions
 from springline.spark_jobs.settings import JobSettings
-from springline.spark_jobs.streaming.running import session as stream_session
 from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.spark import session as stream_session
 
 
 def fake_java(folder: Path, version: str) -> Path:

@@ -10,7 +10,7 @@ import pytest
 from pydantic_settings import SettingsError
 
 from springline.persistence.errors import CyclicLineage, InvalidPath
-from springline.persistence.model import Call
+from springline.persistence.model.dataset import Call
 from springline.spark_jobs.errors import BadDeclaration, BadParameter, UnknownOperation
 from springline.spark_jobs.operations import Registry, load_operations
 

@@ -11,11 +11,11 @@ import pytest
 from pyspark import SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
-from springline.spark_jobs.secret_conf import kept_from_arguments
+from springline.spark_jobs.jvm.secret_conf import kept_from_arguments
 from springline.spark_jobs.session import SparkSessions
 from springline.spark_jobs.settings import JobSettings
-from springline.spark_jobs.streaming.running.session import session_of
 from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.spark.session import session_of
 
 CONF = {"spark.hadoop.fs.s3a.secret.key": "hunter2 = #\u00e9\n", "spark.ssl.keyPassword": "hunter3", "spark.a": "b"}
 

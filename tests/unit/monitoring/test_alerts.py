@@ -13,8 +13,8 @@ from springline.persistence.monitoring.metric import Reading, by_name
 from springline.persistence.monitoring.metrics import ALERT, BROKEN_RATIO, METRICS, RISK_BYTES
 from springline.persistence.monitoring.rules import Rule, Severity, judge, read_rules
 from springline.persistence.monitoring.settings import MonitoringSettings
-from springline.spark_jobs.streaming.running.metrics import LAG_SECONDS
-from springline.spark_jobs.streaming.running.metrics import METRICS as STREAMS
+from springline.spark_jobs.streaming.application.metrics import LAG_SECONDS
+from springline.spark_jobs.streaming.application.metrics import METRICS as STREAMS
 from tests.support.metered import Kept
 
 KNOWN = by_name(METRICS)

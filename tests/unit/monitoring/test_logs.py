@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from springline.persistence.model import Strategy
+from springline.persistence.model.dataset import Strategy
 from springline.persistence.monitoring.logs import about, start_logging
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.platform import Platform
-from springline.persistence.redacting import redacted
+from springline.persistence.text.redaction import redacted
 from tests.support.lines import make
 
 ROOT = Path(__file__).parents[3]

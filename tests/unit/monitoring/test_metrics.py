@@ -8,8 +8,8 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from springline.persistence.errors import StorageUnavailable
-from springline.persistence.model import Call, Strategy, Written
-from springline.persistence.monitoring.measuring import Gauges, readings
+from springline.persistence.metrics_collector import Gauges, readings
+from springline.persistence.model.dataset import Call, Strategy, Written
 from springline.persistence.monitoring.metric import Kind, Meter, Metric, NoMeter
 from springline.persistence.monitoring.metrics import (
     BROKEN_RATIO,
@@ -29,7 +29,7 @@ from springline.persistence.monitoring.metrics import (
 )
 from springline.persistence.monitoring.telemetry import OtlpMeter
 from springline.persistence.platform import Platform
-from springline.spark_jobs.streaming.running.metrics import METRICS as STREAMS
+from springline.spark_jobs.streaming.application.metrics import METRICS as STREAMS
 from tests.support.lines import make, write_lines
 from tests.support.metered import Kept, collector
 from tests.support.states import wipe_cache
@@ -149,8 +149,8 @@ def test_a_collector_gets_what_was_told(open_at: Callable[..., Platform], monkey
     sent = ExportMetricsServiceRequest.FromString(body).resource_metrics[0].scope_metrics[0].metrics
     told = {metric.name: metric for metric in sent}
     assert path == "/v1/metrics"
-    assert told["springline.persistence.transfer.bytes"].unit == "By"
-    (point,) = told["springline.persistence.transfer.seconds"].exponential_histogram.data_points
+    assert told["springline.persistence.decisions.transfer.bytes"].unit == "By"
+    (point,) = told["springline.persistence.decisions.transfer.seconds"].exponential_histogram.data_points
     assert point.count == 1 and point.attributes[0].value.string_value == "data"
 
 

@@ -13,9 +13,9 @@ from jsonschema import Draft202012Validator, FormatChecker
 from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
 
 from springline.persistence import monitoring
-from springline.persistence.model import Cache, Method, Origin, Status, Strategy, Under
+from springline.persistence.model.dataset import Cache, Method, Origin, Status, Strategy, Under
 from springline.persistence.monitoring.openlineage_events import FACET, SCHEMA
-from springline.persistence.monitoring.openlineage_sending import Lineage, open_lineage
+from springline.persistence.monitoring.openlineage_sender import Lineage, open_lineage
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.platform import Platform
 from tests.support.lines import make

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from springline.persistence.byhand import Wish, carry_out, decide, decide_return
+from springline.persistence.actions import Wish, carry_out, decide, decide_return
 from springline.persistence.errors import RefusedTransition
-from springline.persistence.history import Costs, Measurement
-from springline.persistence.model import Cache, Dataset, Phase, Ref, Strategy, Under
+from springline.persistence.model.cost_model import Costs, Measurement
+from springline.persistence.model.dataset import Cache, Dataset, Phase, Ref, Strategy, Under
 from springline.persistence.platform import Platform
 from tests.support.lineages import evicted, lineage, made, persisted, ref
 from tests.support.lines import make

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import event
 
 from springline.persistence.errors import InvalidPath, RefusedTransition, UnknownDataset
-from springline.persistence.model import (
+from springline.persistence.model.dataset import (
     Cache,
     Call,
     Dataset,
@@ -24,8 +24,8 @@ from springline.persistence.model import (
     Strategy,
     Under,
 )
+from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from springline.persistence.transitions import Event
 from tests.support.lines import LinesRunner, lines_of, make
 from tests.support.states import events_of, let_go, measured, wipe_cache
 

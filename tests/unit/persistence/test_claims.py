@@ -9,12 +9,12 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 
-from springline.persistence.claims import Claims, Lease, LeaseLost
+from springline.persistence.catalog.claims import Claims, Lease, LeaseLost
+from springline.persistence.catalog.schema import db_now, generation
 from springline.persistence.errors import RefusedTransition
-from springline.persistence.model import Call, Dataset, Method, Strategy, Under
+from springline.persistence.model.dataset import Call, Dataset, Method, Strategy, Under
+from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from springline.persistence.schema import db_now, generation
-from springline.persistence.transitions import Event
 from tests.support.lines import make
 from tests.support.stages import stage
 from tests.support.states import end_pauses, events_of, expire_leases, pause_of

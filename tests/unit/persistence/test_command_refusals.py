@@ -45,10 +45,14 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("RUNNER", ":make", "SPRINGLINE_RUNNER=':make'.* cannot be imported"),
         (
             "RUNNER",
-            "springline.persistence.runner",
-            "SPRINGLINE_RUNNER='springline.persistence.runner'.* has no such factory",
+            "springline.persistence.engine.runner",
+            "SPRINGLINE_RUNNER='springline.persistence.engine.runner'.* has no such factory",
         ),
-        ("RUNNER", "springline.persistence.runner:mak", "springline.persistence.runner has no such factory"),
+        (
+            "RUNNER",
+            "springline.persistence.engine.runner:mak",
+            "springline.persistence.engine.runner has no such factory",
+        ),
         ("CATALOG_PATIENCE", "-1", "SPRINGLINE_CATALOG_PATIENCE: .* greater than or equal to 0"),
         ("POLICY", "lru", "SPRINGLINE_POLICY: policy 'lru' is not one of paper, "),
         ("WEIGHTS", "-4,-2", "SPRINGLINE_WEIGHTS: write four numbers with commas between, such as -4,-2,1,0.1"),

@@ -14,10 +14,10 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, Engine, create_engine, inspect
 from sqlalchemy.exc import OperationalError
 
-from springline.persistence import database
-from springline.persistence.database import Database, open_database
+from springline.persistence.catalog import database
+from springline.persistence.catalog.database import Database, open_database
+from springline.persistence.catalog.schema import metadata
 from springline.persistence.errors import CatalogTooNew, CatalogUnavailable
-from springline.persistence.schema import metadata
 from tests.support.stages import raise_
 
 

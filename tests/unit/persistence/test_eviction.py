@@ -2,9 +2,9 @@
 
 import pytest
 
-from springline.persistence.eviction import EvictionPlan, plan_eviction
-from springline.persistence.lineage import Lineage
-from springline.persistence.model import Operation, Strategy
+from springline.persistence.decisions.eviction import EvictionPlan, plan_eviction
+from springline.persistence.model.dataset import Operation, Strategy
+from springline.persistence.model.lineage import Lineage
 from tests.support.lineages import chain_of, evicted, lineage, made, persisted, ref
 
 

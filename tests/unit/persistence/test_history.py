@@ -2,8 +2,8 @@
 
 import pytest
 
-from springline.persistence.history import Costs, Measurement
-from springline.persistence.model import Side
+from springline.persistence.model.cost_model import Costs, Measurement
+from springline.persistence.model.dataset import Side
 from tests.support.lineages import lineage, made, persisted, ref
 
 MB = 1_000_000

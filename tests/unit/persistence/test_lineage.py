@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from springline.persistence.errors import CyclicLineage
-from springline.persistence.lineage import Lineage, check_acyclic
-from springline.persistence.model import Call, Operation, Phase, Under
+from springline.persistence.model.dataset import Call, Operation, Phase, Under
+from springline.persistence.model.lineage import Lineage, check_acyclic
 from tests.support.lineages import chain_of, evicted, lineage, made, persisted, ref
 
 DIAMOND = lineage(persisted("a", by=None), made("b", "a"), made("c", "a"), made("d", "b", "c"))

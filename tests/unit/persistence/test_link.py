@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.persistence.backends.link import Link
+from springline.persistence.backends.bandwidth_limit import Link
 
 
 class FakeClock:

@@ -11,11 +11,11 @@ import pytest
 from sqlalchemy import update
 
 from springline.persistence.backends import local
+from springline.persistence.catalog.schema import db_now, generation
 from springline.persistence.errors import RefusedTransition, StorageUnavailable
-from springline.persistence.model import Cache, Call, Method, Origin, Phase, Ref, Strategy
+from springline.persistence.model.dataset import Cache, Call, Method, Origin, Phase, Ref, Strategy
+from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from springline.persistence.schema import db_now, generation
-from springline.persistence.transitions import Event
 from tests.support.lines import lines_of, make, read_lines, write_lines
 from tests.support.stages import once, raise_, stage
 from tests.support.states import copies_in, damage, events_of, let_go

@@ -10,9 +10,9 @@ import pytest
 from springline.persistence.backends.alluxio import AlluxioBackend
 from springline.persistence.backends.hdfs import HdfsBackend
 from springline.persistence.backends.local import LocalBackend
-from springline.persistence.backends.opening import open_backend
+from springline.persistence.backends.registry import open_backend
 from springline.persistence.errors import PersistenceError, StorageUnavailable
-from springline.persistence.model import Strategy
+from springline.persistence.model.dataset import Strategy
 from springline.persistence.platform import Platform
 from springline.persistence.settings import Settings
 from tests.support.lines import lines_of, make

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from springline.persistence.engine.copier import Pace
 from springline.persistence.errors import OperationFailed
-from springline.persistence.model import Call, Dataset, Method, Ref, Side, Strategy, Under, Written
+from springline.persistence.model.dataset import Call, Dataset, Method, Ref, Side, Strategy, Under, Written
+from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from springline.persistence.sending import Pace
-from springline.persistence.transitions import Event
 from tests.support.lines import LinesRunner, digest_of, lines_of, make
 from tests.support.stages import once, raise_, stage
 from tests.support.states import (

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from springline.persistence.errors import CatalogUnavailable, StorageUnavailable
-from springline.persistence.model import Cache, Method, Phase, Strategy, Under
+from springline.persistence.model.dataset import Cache, Method, Phase, Strategy, Under
+from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from springline.persistence.transitions import Event
 from tests.support.lines import LinesRunner, lines_of, make
 from tests.support.stages import once, raise_, stage
 from tests.support.states import (

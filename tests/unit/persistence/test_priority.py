@@ -2,10 +2,10 @@
 
 import pytest
 
-from springline.persistence.history import Costs, Measurement
-from springline.persistence.lineage import Lineage
-from springline.persistence.model import Operation, Phase
-from springline.persistence.priority import POLICIES, Policy, Score, make_policy
+from springline.persistence.decisions.priority import POLICIES, Policy, Score, make_policy
+from springline.persistence.model.cost_model import Costs, Measurement
+from springline.persistence.model.dataset import Operation, Phase
+from springline.persistence.model.lineage import Lineage
 from tests.support.lineages import evicted, lineage, made, persisted, ref
 
 NAMES = POLICIES

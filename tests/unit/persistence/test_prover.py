@@ -13,16 +13,16 @@ import pytest
 from sqlalchemy import update
 
 from springline import cli
+from springline.persistence.catalog.schema import db_now, generation, proof
 from springline.persistence.commands import proofs
+from springline.persistence.decisions.proof import Bounds, ProofPlan
+from springline.persistence.decisions.recovery import at_risk
+from springline.persistence.engine.prover import Proof, Verdict
+from springline.persistence.engine.runner import NoRunner
 from springline.persistence.errors import OperationFailed
 from springline.persistence.explain import explain
-from springline.persistence.model import Call, Dataset, Idempotence, Method, Strategy, Written
+from springline.persistence.model.dataset import Call, Dataset, Idempotence, Method, Strategy, Written
 from springline.persistence.platform import Platform
-from springline.persistence.proof import Bounds, ProofPlan
-from springline.persistence.prover import Proof, Verdict
-from springline.persistence.recovery import at_risk
-from springline.persistence.runner import NoRunner
-from springline.persistence.schema import db_now, generation, proof
 from tests.support.lines import LinesRunner, make
 from tests.support.states import copies_in, damage, wipe_cache
 

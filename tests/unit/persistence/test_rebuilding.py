@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from springline.persistence import sidecar
 from springline.persistence.errors import InvalidPath, PersistenceError, UnknownDataset
-from springline.persistence.model import Cache, Method, Origin, Ref, Strategy, Under
+from springline.persistence.model import sidecar
+from springline.persistence.model.dataset import Cache, Method, Origin, Ref, Strategy, Under
+from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from springline.persistence.transitions import Event
 from tests.support.lines import LinesRunner, lines_of, make, write_lines
 from tests.support.states import events_of, lose_catalog, wipe_cache
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from springline.persistence.model import Cache, Call, Dataset, Method, Origin, Phase, Ref, Strategy, Under
+from springline.persistence.catalog.records import load
+from springline.persistence.catalog.schema import generation
+from springline.persistence.model.dataset import Cache, Call, Dataset, Method, Origin, Phase, Ref, Strategy, Under
 from springline.persistence.platform import Platform
-from springline.persistence.records import load
-from springline.persistence.schema import generation
 
 STATES: dict[str, Any] = {
     "phase": Phase.RETIRED, "cache": Cache.LOST, "under": Under.COPYING, "strategy": Strategy.CACHE_ONLY,

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from springline.persistence.eviction import Victim
-from springline.persistence.model import Cache, Call, Dataset, Method, Ref, Strategy
+from springline.persistence.decisions.eviction import Victim
+from springline.persistence.engine.replacement import evicted_by_hand
+from springline.persistence.model.dataset import Cache, Call, Dataset, Method, Ref, Strategy
+from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from springline.persistence.replacement import evicted_by_hand
-from springline.persistence.transitions import Event
 from tests.support.lines import LinesRunner, lines_of, make
 from tests.support.states import copies_in, let_go, wipe_cache
 

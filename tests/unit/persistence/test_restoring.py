@@ -19,9 +19,9 @@ from springline.persistence.errors import (
     StorageUnavailable,
     UnknownDataset,
 )
-from springline.persistence.model import Cache, Call, Dataset, Phase, Ref, Strategy
+from springline.persistence.model.dataset import Cache, Call, Dataset, Phase, Ref, Strategy
+from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from springline.persistence.transitions import Event
 from tests.support.lines import LinesRunner, lines_of, make, read_lines
 from tests.support.stages import once, raise_, stage
 from tests.support.states import copies_in, damage, events_of, expire_leases, let_go, wipe_cache

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
+from springline.airflow.lineage.access_filter import veiled
 from springline.airflow.lineage.risks import Risks, risks_of, weigh
-from springline.airflow.lineage.veil import veiled
-from springline.persistence.catalog import Catalog
-from springline.persistence.history import Costs
-from springline.persistence.model import Cache, Dataset, Operation, Origin
+from springline.persistence.catalog.catalog import Catalog
+from springline.persistence.catalog.risk_samples import Sample, Share, superfluous
+from springline.persistence.decisions.recovery import at_risk
+from springline.persistence.model.cost_model import Costs
+from springline.persistence.model.dataset import Cache, Dataset, Operation, Origin
 from springline.persistence.platform import Platform
-from springline.persistence.recovery import at_risk
-from springline.persistence.risk_samples import Sample, Share, superfluous
 from tests.support.lineages import evicted, lineage, made, persisted, ref
 from tests.support.recording import record
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from springline.persistence import sidecar
 from springline.persistence.errors import PersistenceError
-from springline.persistence.model import Call, Dataset, Origin, Ref, Strategy
+from springline.persistence.model import sidecar
+from springline.persistence.model.dataset import Call, Dataset, Origin, Ref, Strategy
 
 TOLD = Dataset(
     Ref("etl/Zürich Köln/рейс", 7),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from springline.persistence.errors import InvalidPath, Irrecoverable, StorageFull, UnknownDataset
-from springline.persistence.model import Cache, Method, Origin, Phase, Strategy, Under
+from springline.persistence.model.dataset import Cache, Method, Origin, Phase, Strategy, Under
 from springline.persistence.platform import Platform
 from tests.support.lines import LinesRunner, lines_of, make
 

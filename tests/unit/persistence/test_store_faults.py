@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from springline.persistence.engine.copier import CacheDamaged
 from springline.persistence.errors import DamagedCopy, PersistenceError, StorageUnavailable
-from springline.persistence.model import Cache, Call, Origin, Phase, Ref, Strategy, Written
+from springline.persistence.model.dataset import Cache, Call, Origin, Phase, Ref, Strategy, Written
+from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from springline.persistence.sending import CacheDamaged
-from springline.persistence.transitions import Event
 from tests.support.lines import LinesRunner, lines_of, make, write_lines
 from tests.support.stages import once, raise_, stage
 from tests.support.states import copies_in, damage, events_of, expire_leases, wipe_cache

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from springline.persistence.history import Costs, Measurement
-from springline.persistence.lineage import Lineage
-from springline.persistence.model import Cache, Method, Operation, Side
-from springline.persistence.transfer import TransferPlan, decide
+from springline.persistence.decisions.transfer import TransferPlan, decide
+from springline.persistence.model.cost_model import Costs, Measurement
+from springline.persistence.model.dataset import Cache, Method, Operation, Side
+from springline.persistence.model.lineage import Lineage
 from tests.support.lineages import evicted, lineage, made, persisted, ref
 
 MB = 1_000_000

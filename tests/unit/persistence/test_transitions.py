@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 
 from springline.persistence.errors import RefusedTransition
-from springline.persistence.model import Cache, Dataset, Phase, Ref, Status, Under
-from springline.persistence.transitions import START, TRANSITIONS, Event, State, after
+from springline.persistence.model.dataset import Cache, Dataset, Phase, Ref, Status, Under
+from springline.persistence.model.transitions import START, TRANSITIONS, Event, State, after
 
 OPEN, COMMITTED = Phase.OPEN, Phase.COMMITTED
 WRITING, PRESENT, EVICTED, LOST = Cache

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from springline.persistence.backends.tree import Entry, checked_below, copies_below, files_below, locations_below
+from springline.persistence.backends.listing import Entry, checked_below, copies_below, files_below, locations_below
 from springline.persistence.errors import InvalidPath
 
 FILES = [

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from springline.airflow import upkeep
+from springline.airflow.operators import maintenance
+from springline.persistence.actions import Wish, carry_out, decide
 from springline.persistence.backends.root_mark import NAME
-from springline.persistence.byhand import Wish, carry_out, decide
+from springline.persistence.decisions.recovery import at_risk
+from springline.persistence.engine.replacement import evicted_by_hand
+from springline.persistence.engine.verification import UnderStoreWatch
 from springline.persistence.errors import DamagedCopy, StorageUnavailable, UnderStoreAway
-from springline.persistence.model import Dataset, Method, Ref, Strategy
-from springline.persistence.monitoring.measuring import readings
+from springline.persistence.metrics_collector import readings
+from springline.persistence.model.dataset import Dataset, Method, Ref, Strategy
+from springline.persistence.model.transitions import Event
 from springline.persistence.monitoring.metrics import RISK_GONE_BYTES
 from springline.persistence.platform import Platform
-from springline.persistence.recovery import at_risk
-from springline.persistence.replacement import evicted_by_hand
-from springline.persistence.transitions import Event
-from springline.persistence.verification import UnderStoreWatch
 from tests.support.commands import invoke
 from tests.support.lines import lines_of, make
 from tests.support.stages import once, stage
@@ -303,10 +303,10 @@ def test_the_maintenance_dag_ends_with_the_word_that_the_under_store_is_away(pla
     platform.cache.delete(lost.cache_location)
     taken_away(platform)
     with pytest.raises(UnderStoreAway, match="does not answer"):
-        upkeep.recover(platform)
+        maintenance.recover(platform)
     assert platform.catalog.get(lost.ref).in_cache
     platform.replacement.capacity = 1
-    report = upkeep.evict(platform)
+    report = maintenance.evict(platform)
     assert report["freed"] == 0 and "is not there" in report["under_store_away"]
     assert stays(platform, made)
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
+from springline.persistence.decisions.recovery import Risk, at_risk
 from springline.persistence.explain import explain
-from springline.persistence.model import Cache, Dataset, Method, Strategy
+from springline.persistence.model.dataset import Cache, Dataset, Method, Strategy
 from springline.persistence.platform import Platform
-from springline.persistence.recovery import Risk, at_risk
-from springline.persistence.telling import risk_row, say_risk, worst_moment
+from springline.persistence.rendering import risk_row, say_risk, worst_moment
 from tests.support.lines import make
 from tests.support.states import measured, wipe_cache
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from springline.persistence.wording import say_bytes, say_known, say_list, say_seconds
+from springline.persistence.text.formatting import say_bytes, say_known, say_list, say_seconds
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,12 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from springline.airflow.api.problems import Problem, problem_of, status_of
-from springline.airflow.api.shapes import Answered, answered
+from springline.airflow.api.schemas import Answered, answered
 from springline.spark_jobs.streaming.errors import Damaged, LogUnavailable, StreamError
+from springline.spark_jobs.streaming.sql.errors import BadQuery
 from springline.spark_jobs.streaming.windows.adhoc import Answer
-from springline.spark_jobs.streaming.windows.errors import BadQuery, UnknownQuery
-from springline.spark_jobs.streaming.windows.sharing import cubes_of
+from springline.spark_jobs.streaming.windows.errors import UnknownQuery
+from springline.spark_jobs.streaming.windows.multi_query import cubes_of
 from tests.support.windows_job import registry
 
 QUERIES = {"all": "SELECT kind, count(*) FROM S GROUP BY kind WINDOWING 60 s"}

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from springline.airflow.lineage.folding import MOST_UNFOLDED, Fold, folded, suitable
+from springline.airflow.lineage.access_filter import (
+    mentioned,
+    texts_of,
+    veiled,
+    with_texts,
+    without_hidden,
+    without_names,
+)
 from springline.airflow.lineage.graph import Edge, Graph, Kind, Node, Return, draw, with_operations
+from springline.airflow.lineage.grouping import MOST_UNFOLDED, Fold, folded, suitable
 from springline.airflow.lineage.layers import laid_out
-from springline.airflow.lineage.veil import mentioned, texts_of, veiled, with_texts, without_hidden, without_names
 from springline.persistence.explain import explain
-from springline.persistence.model import Cache, Dataset, Method, Operation, Origin, Phase, Ref
+from springline.persistence.model.dataset import Cache, Dataset, Method, Operation, Origin, Phase, Ref
 from springline.persistence.platform import Platform
 from tests.support.lineages import evicted, lineage, made, persisted, ref
 from tests.support.lines import make

@@ -14,7 +14,7 @@ from springline.services.airflow_api import AirflowApi, AirflowRefused, TaskStat
 from springline.services.demo.failure import errors_in, log_of, told_failure
 from springline.services.demo.progress import RunProgress
 from springline.services.demo.streams import drop_states_of_before
-from springline.services.demo.waiting import Patience
+from springline.services.demo.wait import Patience
 from springline.spark_jobs.streaming.settings import StreamSettings
 
 

@@ -16,8 +16,8 @@ from springline.services.demo.failure import log_of, told_failure
 from springline.services.demo.terminal import main
 from springline.services.demo.workflow import check_servers
 from springline.services.errors import NotReady, ServiceError
-from springline.services.processes import start_time
-from springline.services.record import Record, Records, Started
+from springline.services.process.groups import start_time
+from springline.services.process.run_state import Record, Records, Started
 from springline.services.supervisor import Supervisor
 
 TRACE = "".join(f"  File 'scheduler.py', line {line}, in run\n" for line in range(200))

@@ -13,11 +13,12 @@ import pytest
 from rich.console import Console
 
 from springline.persistence.backends.local import LocalBackend
-from springline.persistence.model import Cache, Moment, Phase, Ref, Under
+from springline.persistence.model.dataset import Cache, Moment, Phase, Ref, Under
 from springline.services.airflow_api import TaskState
 from springline.services.demo.fault import check_up, hold_persister
-from springline.services.demo.harm import group_of, lose, wipe
-from springline.services.demo.healing import (
+from springline.services.demo.fault_injection import group_of, lose, wipe
+from springline.services.demo.outcome import join_outcome, streams_table, tracked_outcome, windows_outcome
+from springline.services.demo.recovery_report import (
     Healing,
     counts_told,
     healing_table,
@@ -26,12 +27,11 @@ from springline.services.demo.healing import (
     say_harm,
     words_in,
 )
-from springline.services.demo.outcome import join_outcome, streams_table, tracked_outcome, windows_outcome
 from springline.services.demo.streams import caught_up, say_state, wants_run
 from springline.services.demo.terminal import main
 from springline.services.errors import ServiceError
 from springline.services.supervisor import Supervisor
-from springline.spark_jobs.streaming.running.watching import Seen
+from springline.spark_jobs.streaming.application.status import Seen
 from tests.support.kept_streams import ticks_beat, words_beat
 
 NOW = 1_700_000_000.0

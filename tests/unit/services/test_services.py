@@ -17,10 +17,10 @@ import psutil
 import pytest
 
 from springline.services.errors import BadRecord, DataThere, NotReady, OtherSettings, PortTaken, UnknownServer
-from springline.services.known import make_servers
-from springline.services.ports import free_ports, is_free
-from springline.services.processes import Ended, end, leads, left_over, members
-from springline.services.record import Record, Records, Started
+from springline.services.process.groups import Ended, end, leads, left_over, members
+from springline.services.process.ports import free_ports, is_free
+from springline.services.process.run_state import Record, Records, Started
+from springline.services.registry import make_servers
 from springline.services.server import Once, Process, Server
 from springline.services.servers.airflow import password
 from springline.services.settings import ServiceSettings

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from springline.services.chromium import find_chromium, have_chromium
 from springline.services.errors import NoProgram
+from springline.services.packages.chromium import find_chromium, have_chromium
 
 
 def program(folder: Path, name: str) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from springline import cli
-from springline.services.known import SERVERS
+from springline.services.registry import SERVERS
 
 
 def refused(

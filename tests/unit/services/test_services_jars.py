@@ -8,9 +8,9 @@ from xml.etree import ElementTree as xml
 
 import pytest
 
-from springline.services.coordinates import JarSet, ivy_module, ivy_settings, jar_set, jar_sets, mirror
 from springline.services.errors import NoJars, UnknownServer
-from springline.services.jars import Jars, sizes, step_of
+from springline.services.packages.coordinates import JarSet, ivy_module, ivy_settings, jar_set, jar_sets, mirror
+from springline.services.packages.jars import Jars, sizes, step_of
 from springline.services.settings import ServiceSettings
 
 MIRRORED = """

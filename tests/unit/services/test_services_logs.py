@@ -9,8 +9,8 @@ import tracemalloc
 from pathlib import Path
 
 from springline.services import log_files
-from springline.services.launching import spawn
 from springline.services.log_files import fresh, tail
+from springline.services.process.launch import spawn
 from springline.services.server import Process, Server
 
 

@@ -15,14 +15,14 @@ from pydantic_settings import SettingsError
 
 from springline.persistence.profile import project_folder
 from springline.services.errors import DataThere
-from springline.services.jars import Jars
-from springline.services.known import SERVERS, make_servers, servers_to_start
-from springline.services.launching import run_once
+from springline.services.packages.jars import Jars
+from springline.services.process.launch import run_once
+from springline.services.registry import SERVERS, make_servers, servers_to_start
+from springline.services.scratch_home import beside
 from springline.services.server import Server
 from springline.services.servers.alluxio import ramdisk
 from springline.services.servers.postgres import cluster_folder, find_programs, password_file, url
 from springline.services.settings import ServiceSettings
-from springline.services.spare import beside
 
 CONF = project_folder() / "services" / "conf"
 every_server = pytest.mark.parametrize("name", SERVERS)

@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from springline.services.errors import NotReady, PortTaken, UnknownServer
-from springline.services.ports import free_ports, is_free, to_wait_for
-from springline.services.processes import start_time
+from springline.services.process.groups import start_time
+from springline.services.process.ports import free_ports, is_free, to_wait_for
 from springline.services.server import Process, Server
 from springline.services.supervisor import Supervisor
 

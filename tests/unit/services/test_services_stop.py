@@ -14,8 +14,8 @@ from springline.services.server import Process, Server
 from springline.services.settings import ServiceSettings
 from springline.services.stop import Home, in_turn, stop_all_profiles, stop_home
 from springline.services.supervisor import Supervisor
-from springline.spark_jobs.streaming.folder import JobFolder
-from springline.spark_jobs.streaming.running.process_family import is_alive
+from springline.spark_jobs.streaming.application.process_family import is_alive
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.settings import StreamSettings
 from tests.support.plain_application import start_application
 
@@ -67,7 +67,7 @@ def test_a_stream_that_is_slow_to_stop_leaves_nothing_running(
     tmp_path: Path, slow: list[psutil.Process], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is ended by force, once Airflow is gone, which would start it again; the servers after it."""
-    monkeypatch.setattr("springline.spark_jobs.streaming.running.stop.TERMINATE_SECONDS", 0.0)
+    monkeypatch.setattr("springline.spark_jobs.streaming.application.stop.TERMINATE_SECONDS", 0.0)
     servers = [start(tmp_path, name, *SLEEP) for name in ("kafka", "airflow")]
     said: list[str] = []
     assert stop_home(home_at(tmp_path), 0.0, said.append)

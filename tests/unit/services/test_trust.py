@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 
-from springline.services.trust import java_options, trusted
+from springline.services.packages.truststore import java_options, trusted
 
 LONG_AGO = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 

@@ -8,7 +8,7 @@ import pytest
 
 from springline.persistence.profile import project_folder
 from springline.services.errors import ServiceError
-from springline.services.known import make_servers
+from springline.services.registry import make_servers
 from springline.services.settings import ServiceSettings
 from springline.services.user_code import BUNDLES, DAGS_FOLDER, dag_settings, python_path
 

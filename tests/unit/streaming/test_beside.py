@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from springline.persistence.platform import Platform
-from springline.spark_jobs.streaming.beside import Beside
+from springline.spark_jobs.streaming.checkpoints import checkpointer
+from springline.spark_jobs.streaming.checkpoints.checkpointer import Upkeep
 from springline.spark_jobs.streaming.errors import StreamError
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
-from springline.spark_jobs.streaming.parts import Part
-from springline.spark_jobs.streaming.states import upkeep
-from springline.spark_jobs.streaming.states.upkeep import Upkeep
-from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.runtime.background import Beside
+from springline.spark_jobs.streaming.runtime.stage import Part, Stage
 
 
 class Trying(Beside):
@@ -85,7 +84,7 @@ def test_upkeep_saves_on_after_an_error_that_nobody_foresaw(
         raise KeyError("taken")
 
     stage = Stage("job", "map", "windows.map", "topic", str(tmp_path / "states"))
-    monkeypatch.setattr(upkeep, "make_asked", failing)
+    monkeypatch.setattr(checkpointer, "make_asked", failing)
     found = Upkeep(folder, [Part(stage, 1)], platform, Cluster("nowhere"), 1e-9)
     monkeypatch.setattr(found, "_save", saved.set)
     with found:

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.errors import BadJob
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job import Job
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import job_of
 from springline.spark_jobs.streaming.join.job import JoinJob
-from springline.spark_jobs.streaming.parts import Job
+from springline.spark_jobs.streaming.windows.registry_file import read_registry
 from tests.support.declarations import join_sides, written
 
 STREAM = '[job.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
@@ -40,7 +41,7 @@ def test_a_changed_stream_holds_from_the_next_start_on_and_that_is_told(
         windows(tmp_path).prepare(folder)
         assert not caplog.messages
         windows(tmp_path, f"{STREAM}idle = 77.0\nlateness = 2.0\n").prepare(folder)
-    registry = folder.registry()
+    registry = read_registry(folder)
     assert registry is not None and registry.stream("job").idle == 77.0 and registry.version == 2
     (told,) = caplog.messages
     assert told == "job: its stream has changed: lateness, idle; that holds from the next round on"
@@ -54,7 +55,7 @@ def test_a_changed_stream_that_a_registered_query_does_not_fit_is_refused(tmp_pa
     expected = r"\[job.stream\] has changed, and a registered query does not fit it: query 'q'.*stream cancel job q"
     with pytest.raises(BadJob, match=expected):
         changed.prepare(folder)
-    registry = folder.registry()
+    registry = read_registry(folder)
     assert registry is not None and [field.name for field in registry.stream("job").fields] == ["t", "k"]
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.job import check_sizes
 from springline.spark_jobs.streaming.jobs import job_of
-from springline.spark_jobs.streaming.parts import check_sizes
 from tests.support.declarations import join_sides, written
 from tests.support.memory_log import MemoryLog
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs.streaming.asking import Planners, ask
 from springline.spark_jobs.streaming.errors import MissingVersion
-from springline.spark_jobs.streaming.unitlog.versions import Version, Versions
-from springline.spark_jobs.streaming.windows.errors import BadQuery
+from springline.spark_jobs.streaming.runtime.state_store import Version, Versions
+from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.windows.adhoc_query import Planners, ask
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 from tests.support.windows_job import Job as Ran
 from tests.support.windows_job import csv, registry, stream

@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from springline.persistence.model import Origin, Phase, Strategy, Written
+from springline.persistence.engine.runner import NoRunner
+from springline.persistence.model.dataset import Origin, Phase, Strategy, Written
 from springline.persistence.platform import Platform, open_platform
-from springline.persistence.runner import NoRunner
 from springline.persistence.settings import Settings
-from springline.spark_jobs.streaming.commands import forgetting
+from springline.spark_jobs.streaming.application import application
+from springline.spark_jobs.streaming.checkpoints.files import write_files
+from springline.spark_jobs.streaming.commands import reset
 from springline.spark_jobs.streaming.errors import AlreadyRuns, LogLost, StreamError
-from springline.spark_jobs.streaming.folder import JobFolder
-from springline.spark_jobs.streaming.forgetting import own_topics, readers_of
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_jobs
-from springline.spark_jobs.streaming.running import application
+from springline.spark_jobs.streaming.reset import own_topics, readers_of
+from springline.spark_jobs.streaming.runtime.state_store import Versions
+from springline.spark_jobs.streaming.runtime.step import State
 from springline.spark_jobs.streaming.settings import StreamSettings
-from springline.spark_jobs.streaming.states.files import write_files
-from springline.spark_jobs.streaming.unitlog.step import State
-from springline.spark_jobs.streaming.unitlog.versions import Versions
 from tests.support.commands import invoke
 from tests.support.memory_log import MemoryLog
 
@@ -126,7 +126,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     ):  # fmt: skip
         monkeypatch.setenv(f"SPRINGLINE_{name}", value)
     found = World(tmp_path)
-    monkeypatch.setattr(forgetting, "opened_log", lambda: nullcontext(found.log))
+    monkeypatch.setattr(reset, "opened_log", lambda: nullcontext(found.log))
     return found
 
 
@@ -166,7 +166,7 @@ def test_a_person_at_a_terminal_is_asked_first(
     world: World, monkeypatch: pytest.MonkeyPatch, answer: str, gone: bool
 ) -> None:
     """Whoever says nothing has not agreed."""
-    monkeypatch.setattr(forgetting, "_on_terminal", lambda: True)
+    monkeypatch.setattr(reset, "_on_terminal", lambda: True)
     done = world.forget(answer=answer)
     assert "Delete all this?" in done.output and done.exit_code == (0 if gone else 1)
     assert ("ticks.results" not in world.log.topics) == gone and ("heartbeat.json" not in world.files()) == gone

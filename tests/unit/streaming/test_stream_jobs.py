@@ -8,10 +8,11 @@ import pytest
 
 from springline.persistence.profile import project_folder
 from springline.spark_jobs.streaming.errors import BadJob, StreamError, UnknownJob, UnknownStep
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import job_of, read_jobs, windows_job_of
-from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.windows.errors import QueryExists
+from springline.spark_jobs.streaming.windows.registry_file import change_registry, read_registry
 from tests.support.declarations import written
 
 STREAM = '[a.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
@@ -82,8 +83,8 @@ def test_a_change_of_queries_that_is_refused_changes_nothing(tmp_path: Path) -> 
     job = read_jobs(written(tmp_path, f'[a]\ntopic = "rows"\n{STREAM}'))["a"]
     folder = JobFolder(tmp_path / "job")
     sql = "SELECT k, count(*) AS n FROM a GROUP BY k WINDOWING 5 s"
-    folder.change(lambda known: (known or job.registry()).register("q", sql))
+    change_registry(folder, lambda known: (known or job.registry()).register("q", sql))
     with pytest.raises(QueryExists):
-        folder.change(lambda known: (known or job.registry()).register("q", sql))
-    registry = folder.registry()
+        change_registry(folder, lambda known: (known or job.registry()).register("q", sql))
+    registry = read_registry(folder)
     assert registry is not None and registry.text("q") == sql and registry.version == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from springline.spark_jobs.streaming.sums import place_of, sum_of, together, topics_of, units_in
+from springline.spark_jobs.streaming.kafka.topic_union import place_of, sum_of, together, topics_of, units_in
 
 NAME = sum_of(["a", "b", "c"])
 PLACES = [("a", 0), ("b", 0), ("c", 0), ("a", 1), ("b", 1), ("c", 1)]

@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from springline.spark_jobs.streaming.join.forms import Orders, Piece, Side, Switch
+from springline.spark_jobs.streaming.join.routing.heavy_key_history import Recollection
 from springline.spark_jobs.streaming.join.routing.loads import Loads, Plan, Strategy
-from springline.spark_jobs.streaming.join.routing.pieces import Pending, cut
-from springline.spark_jobs.streaming.join.routing.recollection import Recollection
+from springline.spark_jobs.streaming.join.routing.moves import Pending, cut
 from springline.spark_jobs.streaming.join.routing.sketch import Sketch, merged
 from springline.spark_jobs.streaming.join.routing.strategies import strategy_of
 from springline.spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
 from springline.spark_jobs.streaming.join.routing.table import SIDES, Draft, Table
+from springline.spark_jobs.streaming.join.wire import Orders, Piece, Side, Switch
 
 _CUTS = 60  # in which tuples are let go that are older than those that are kept
 _NEWS = 0.01  # of all tuples: after so many more a plan is looked for again

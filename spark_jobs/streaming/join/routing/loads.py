@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from springline.spark_jobs.streaming.join.forms import Side
 from springline.spark_jobs.streaming.join.routing.table import SIDES, Table
+from springline.spark_jobs.streaming.join.wire import Side
 
 Floats = npt.NDArray[np.float64]
 

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from springline.spark_jobs.streaming.join.buckets import bucket_of
-from springline.spark_jobs.streaming.join.forms import Act, Reach, Side
 from springline.spark_jobs.streaming.join.routing import kernels
 from springline.spark_jobs.streaming.join.routing.table import Place, Table
+from springline.spark_jobs.streaming.join.wire import Act, Reach, Side
 
 ACTS = (Act.STORE, Act.PROBE, Act.BOTH)
 _MOST_BLOCKS = 256  # a band over more of them than that probes every unit of the other side

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_of
-from springline.spark_jobs.streaming.join.forms import PARTS, Orders, Reach, Side
 from springline.spark_jobs.streaming.join.routing.errors import BadRouting
+from springline.spark_jobs.streaming.join.wire import PARTS, Orders, Reach, Side
 
 SIDES = (Side.LEFT, Side.RIGHT)
 _MOST_BLOCK = 40

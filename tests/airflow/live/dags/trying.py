@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from airflow.sdk import DAG, Param
 
-from springline.airflow.datasets import DatasetOperator
+from springline.airflow.operators.dataset import DatasetOperator
 from springline.spark_jobs.operations import load_operations
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from springline.spark_jobs.streaming.backpressure.admission import Mode
-from springline.spark_jobs.streaming.backpressure.choosing import Choice, Control
+from springline.spark_jobs.streaming.backpressure.config import Choice, Control
 from springline.spark_jobs.streaming.errors import BadJob, UnknownJob
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import job_of
 from tests.support.commands import invoke, printed
 from tests.support.declarations import written

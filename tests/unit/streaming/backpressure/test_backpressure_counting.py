@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.backpressure.relay_job import RelayJob
-from springline.spark_jobs.streaming.backpressure.counting import Counting, upstreams_of
-from springline.spark_jobs.streaming.backpressure.pacing import Planned
+from springline.spark_jobs.streaming.backpressure.accounting import Counting, upstreams_of
 from springline.spark_jobs.streaming.backpressure.queue import Counted
-from springline.spark_jobs.streaming.parts import Part
-from springline.spark_jobs.streaming.tracking.tracked import Tracked
-from springline.spark_jobs.streaming.unitlog.report import Flow, Report
+from springline.spark_jobs.streaming.backpressure.rate_limit import Planned
+from springline.spark_jobs.streaming.runtime.report import Flow, Report
+from springline.spark_jobs.streaming.runtime.stage import Part
+from springline.spark_jobs.streaming.tracking.config import Tracked
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 
 ROUND = 100_000  # bytes of each unit

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from springline.spark_jobs.streaming.backpressure.pacing import Pacing, Planned, Rate, Rates, grant, spread
-from springline.spark_jobs.streaming.unitlog.planner import Planner
-from springline.spark_jobs.streaming.unitlog.rounds import Plan
-from springline.spark_jobs.streaming.unitlog.stage import Stage
+from springline.spark_jobs.streaming.backpressure.rate_limit import Pacing, Planned, Rate, Rates, grant, spread
+from springline.spark_jobs.streaming.runtime.driver.planner import Planner
+from springline.spark_jobs.streaming.runtime.rounds import Plan
+from springline.spark_jobs.streaming.runtime.stage import Stage
 from tests.support.memory_log import MemoryLog
 
 ADMITTED = 1_000

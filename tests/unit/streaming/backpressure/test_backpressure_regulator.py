@@ -9,10 +9,10 @@ import pytest
 
 from springline.spark_jobs.streaming.backpressure.admission import Mode
 from springline.spark_jobs.streaming.backpressure.channel import Channel, InMemory
-from springline.spark_jobs.streaming.backpressure.choosing import Choice, Control, choice_of, choose
-from springline.spark_jobs.streaming.backpressure.pacing import Rates
+from springline.spark_jobs.streaming.backpressure.config import Choice, Control, choice_of, choose
+from springline.spark_jobs.streaming.backpressure.rate_limit import Rates
 from springline.spark_jobs.streaming.backpressure.regulator import Regulator
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from tests.unit.streaming.backpressure.test_backpressure_counting import ROUND, Stages
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from springline.spark_jobs.streaming.application.status import look
+from springline.spark_jobs.streaming.commands.status import _table
 from springline.spark_jobs.streaming.commands.tables import print_answer, print_rows
-from springline.spark_jobs.streaming.commands.watching import _table
-from springline.spark_jobs.streaming.running.watching import look
 from springline.spark_jobs.streaming.settings import StreamSettings
 
 STEERING = ["\x1b]0;owned\x07", "\x1b[2J", "\x9b31m", "\r\x08\x00", "\u202e", "[/red]", "[bold]x[/bold]", "[link=x]y"]

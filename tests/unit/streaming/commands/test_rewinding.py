@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.commands import savepoints
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import tracked_job_of
-from springline.spark_jobs.streaming.json_files import read_json, write_json
+from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
+from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.settings import StreamSettings
-from springline.spark_jobs.streaming.tracking.tracked import LOW
-from springline.spark_jobs.streaming.unitlog.planner import Planner
+from springline.spark_jobs.streaming.tracking.config import LOW
 from tests.support.commands import printed
 from tests.support.declarations import written
 from tests.support.memory_log import MemoryLog

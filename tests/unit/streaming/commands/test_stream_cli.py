@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.errors import NothingKept
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from tests.support.commands import invoke, printed
 
 DECLARED = '[ticks]\ntopic = "ticks"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'

@@ -9,17 +9,17 @@ import pytest
 
 from springline.spark_jobs.streaming.commands.savepoints import rewind, savepoint
 from springline.spark_jobs.streaming.errors import NoSavepoint
-from springline.spark_jobs.streaming.folder import JobFolder
-from springline.spark_jobs.streaming.join.forms import Reach
-from springline.spark_jobs.streaming.join.routing.controller import Control
-from springline.spark_jobs.streaming.join.steering import (
+from springline.spark_jobs.streaming.job_folder import JobFolder
+from springline.spark_jobs.streaming.join.rebalance import (
     ROUTING,
     _write_course,
     begin_routing_anew,
     course_of,
     prepare_routing,
 )
-from springline.spark_jobs.streaming.json_files import read_json
+from springline.spark_jobs.streaming.join.routing.controller import Control
+from springline.spark_jobs.streaming.join.wire import Reach
+from springline.spark_jobs.streaming.runtime.atomic_files import read_json
 
 CONTROL, EQUALITY = Control(2), Reach(0, 0)
 DECLARED = """

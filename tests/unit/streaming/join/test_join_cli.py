@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.errors import BadJob
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join.errors import NeverSteered
-from springline.spark_jobs.streaming.join.steering import wanted_units
+from springline.spark_jobs.streaming.join.rebalance import wanted_units
 from tests.support.commands import invoke, printed
 from tests.support.join_world import JoinWorld
 from tests.support.pairs import PAIRS, widened

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from springline.spark_jobs.streaming.join.condition import Condition
+from springline.spark_jobs.streaming.join.condition.condition import Condition
+from springline.spark_jobs.streaming.join.condition.keys import Buckets, Hashed, Keys, Ordered, Whole
+from springline.spark_jobs.streaming.join.condition.predicate import Names, Relation
 from springline.spark_jobs.streaming.join.errors import BadCondition, BadRelation
-from springline.spark_jobs.streaming.join.forms import GREATEST, LEAST, Reach, Side
-from springline.spark_jobs.streaming.join.keys import Buckets, Hashed, Keys, Ordered, Whole
-from springline.spark_jobs.streaming.join.predicate import Names, Relation
+from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, Reach, Side
 from tests.support.join_units import World, rows_of
 
 LEFT = Relation("l", {"a": "int", "b": "int", "x": "float", "name": "text"})
@@ -180,7 +180,9 @@ def test_the_ends_of_the_number_line_are_as_good_as_its_middle(
 
 def test_hashes_that_meet_make_no_false_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Values that were hashed to a key are compared again."""
-    monkeypatch.setattr("springline.spark_jobs.streaming.join.keys.mix_in_texts", lambda hashes, offsets, text: None)
+    monkeypatch.setattr(
+        "springline.spark_jobs.streaming.join.condition.keys.mix_in_texts", lambda hashes, offsets, text: None
+    )
     condition = Condition.of(LEFT, RIGHT, "l.name = r.name")
     keys, _ = condition.keys(Side.LEFT, rows_of(LEFT, [{"name": "a"}, {"name": "b"}]))
     assert keys[0] == keys[1]

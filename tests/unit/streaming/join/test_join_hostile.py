@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from springline.spark_jobs.streaming.join.condition import Condition
+from springline.spark_jobs.streaming.join.condition.condition import Condition
+from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.errors import BadCondition, BadRelation
-from springline.spark_jobs.streaming.join.predicate import Relation
-from springline.spark_jobs.streaming.windows.nesting import CHAIN, LEVELS
+from springline.spark_jobs.streaming.sql.depth import CHAIN, LEVELS
 
 LEFT = Relation("l", {"a": "int", "name": "text"})
 RIGHT = Relation("r", {"a": "int", "name": "text"})

@@ -15,16 +15,16 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 
-from springline.spark_jobs.streaming.join import answering
-from springline.spark_jobs.streaming.join.condition import Condition
-from springline.spark_jobs.streaming.join.forms import GREATEST, LEAST
+from springline.spark_jobs.streaming.join.condition.condition import Condition
+from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.job import JoinJob
-from springline.spark_jobs.streaming.join.predicate import Relation
-from springline.spark_jobs.streaming.join.reading import Source
+from springline.spark_jobs.streaming.join.rebalance import explained
 from springline.spark_jobs.streaming.join.routing.controller import Control
-from springline.spark_jobs.streaming.join.steering import explained
-from springline.spark_jobs.streaming.unitlog.letters import BATCH_BYTES, arrow_bytes
-from springline.spark_jobs.streaming.windows.expressions import ARROW
+from springline.spark_jobs.streaming.join.source_reader import Source
+from springline.spark_jobs.streaming.join.unit import probe
+from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST
+from springline.spark_jobs.streaming.runtime.encoding import BATCH_BYTES, arrow_bytes
+from springline.spark_jobs.streaming.sql.expressions import ARROW
 from tests.support.join_world import JoinWorld, join_of
 
 FIELDS = {"id": "int", "k": "int", "x": "float", "t": "text"}
@@ -287,7 +287,7 @@ def test_texts_may_be_as_long_as_a_message(tmp_path: Path) -> None:
     world = world_of(tmp_path, "l.t = r.t", "csv", select)
     texts = ["é" * 700_000, "b" * 1_500_000, "b" * 1_499_999 + "c"]
     rows = [(at, 0, None, texts[at % 3]) for at in range(6)]
-    with patch.object(answering, "_CHUNK_BYTES", 5 << 20), patch.object(answering, "_MOST_BYTES", 6 << 20):
+    with patch.object(probe, "_CHUNK_BYTES", 5 << 20), patch.object(probe, "_MOST_BYTES", 6 << 20):
         found = joined(world, rows, rows, 1)
     assert found == matches(rows, rows, lambda one, two: one[3] == two[3])
     assert all(told["one"] == told["two"] == texts[told["l"] % 3] for told in world.results())

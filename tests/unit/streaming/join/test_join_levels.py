@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 
 from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_of
-from springline.spark_jobs.streaming.join.compaction import Shape
-from springline.spark_jobs.streaming.join.forms import GREATEST, LEAST, PARTS, Piece, Side
-from springline.spark_jobs.streaming.join.runs import Run, bytes_of, sorted_run
-from springline.spark_jobs.streaming.join.segments import Segment
-from springline.spark_jobs.streaming.join.selecting import Cut, Selection
-from springline.spark_jobs.streaming.join.store import Store
-from springline.spark_jobs.streaming.unitlog.letters import arrow_bytes
+from springline.spark_jobs.streaming.join.unit.compaction import Shape
+from springline.spark_jobs.streaming.join.unit.migration_select import Cut, Selection
+from springline.spark_jobs.streaming.join.unit.runs import Run, bytes_of, sorted_run
+from springline.spark_jobs.streaming.join.unit.segments import Segment
+from springline.spark_jobs.streaming.join.unit.store import Store
+from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, PARTS, Piece, Side
+from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from tests.support.join_pieces import chosen
 
 SHAPE = Shape(segment=4_000, young=2_000, times=3, work=30)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from springline.spark_jobs.streaming.join.forms import Orders, Piece, Side, Switch
-from springline.spark_jobs.streaming.join.needing import Needing
+from springline.spark_jobs.streaming.join.unit.copy_retention import Needing
+from springline.spark_jobs.streaming.join.wire import Orders, Piece, Side, Switch
 
 
 def piece(id_: int, giver: int = 0) -> Piece:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from springline.spark_jobs.streaming.join.condition import Condition
-from springline.spark_jobs.streaming.join.forms import GREATEST, LEAST, Orders, Piece, Side, first_seq
-from springline.spark_jobs.streaming.join.predicate import Relation
-from springline.spark_jobs.streaming.join.retention import Retention
+from springline.spark_jobs.streaming.join.condition.condition import Condition
+from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.routing.controller import Control, Seen, begun, loads_of
 from springline.spark_jobs.streaming.join.routing.sketch import Sketch
-from springline.spark_jobs.streaming.join.store import Store
+from springline.spark_jobs.streaming.join.unit.retention import Retention
+from springline.spark_jobs.streaming.join.unit.store import Store
+from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, Orders, Piece, Side, first_seq
 from tests.support.join_units import Unit, World
 
 LEFT, RIGHT = Relation("l", {"a": "int", "id": "int"}), Relation("r", {"a": "int", "id": "int"})

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from springline.spark_jobs.streaming.join.condition import Condition
+from springline.spark_jobs.streaming.join.condition.condition import Condition
+from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.errors import BadOrders, BadSent
-from springline.spark_jobs.streaming.join.forms import (
+from springline.spark_jobs.streaming.join.wire import (
     GREATEST,
     LEAST,
     Act,
@@ -18,9 +19,8 @@ from springline.spark_jobs.streaming.join.forms import (
     Switch,
     first_seq,
 )
-from springline.spark_jobs.streaming.join.predicate import Relation
-from springline.spark_jobs.streaming.unitlog.letters import arrow_bytes
-from springline.spark_jobs.streaming.unitlog.step import Ended, Message
+from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
+from springline.spark_jobs.streaming.runtime.step import Ended, Message
 from tests.support.join_units import World
 
 LEFT, RIGHT = Relation("l", {"a": "int", "id": "int"}), Relation("r", {"a": "int", "id": "int"})

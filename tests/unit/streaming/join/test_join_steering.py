@@ -10,12 +10,9 @@ import pyarrow as pa
 import pytest
 
 from springline.spark_jobs.streaming.errors import BadJob
-from springline.spark_jobs.streaming.folder import JobFolder
-from springline.spark_jobs.streaming.join import steering
-from springline.spark_jobs.streaming.join.forms import Piece, Reach, Side
-from springline.spark_jobs.streaming.join.pieces import parts_of
-from springline.spark_jobs.streaming.join.routing.controller import Control
-from springline.spark_jobs.streaming.join.steering import (
+from springline.spark_jobs.streaming.job_folder import JobFolder
+from springline.spark_jobs.streaming.join import rebalance
+from springline.spark_jobs.streaming.join.rebalance import (
     ROUTING,
     Copies,
     course_of,
@@ -24,8 +21,11 @@ from springline.spark_jobs.streaming.join.steering import (
     want_units,
     wanted_units,
 )
-from springline.spark_jobs.streaming.json_files import read_json, write_json
-from springline.spark_jobs.streaming.unitlog.letters import arrow_bytes
+from springline.spark_jobs.streaming.join.routing.controller import Control
+from springline.spark_jobs.streaming.join.unit.migration import parts_of
+from springline.spark_jobs.streaming.join.wire import Piece, Reach, Side
+from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
+from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from tests.support.join_world import JoinWorld, join_of
 from tests.support.memory_log import MemoryLog
 
@@ -160,7 +160,7 @@ def test_an_epoch_that_could_not_be_written_is_written_at_the_next_look(
     world.settle()
     before = course_of(world.folder).table.epoch
     world.want_units(4)
-    monkeypatch.setattr(steering, "write_json", full)
+    monkeypatch.setattr(rebalance, "write_json", full)
     with pytest.raises(OSError, match="no space"):
         for _ in range(50):
             world._step(world.parts[0])

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 from springline.spark_jobs.streaming.join.errors import BadCopy
-from springline.spark_jobs.streaming.join.forms import GREATEST, LEAST, Piece, Side, Switch
 from springline.spark_jobs.streaming.join.kernels import BLOCK, order_of, search
-from springline.spark_jobs.streaming.join.pieces import parts_of, taken_in
-from springline.spark_jobs.streaming.join.runs import merged, sorted_run
-from springline.spark_jobs.streaming.join.selecting import Cut
-from springline.spark_jobs.streaming.join.store import Store
-from springline.spark_jobs.streaming.unitlog.letters import arrow_bytes
-from springline.spark_jobs.streaming.unitlog.step import Message
+from springline.spark_jobs.streaming.join.unit.migration import parts_of, taken_in
+from springline.spark_jobs.streaming.join.unit.migration_select import Cut
+from springline.spark_jobs.streaming.join.unit.runs import merged, sorted_run
+from springline.spark_jobs.streaming.join.unit.store import Store
+from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, Piece, Side, Switch
+from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
+from springline.spark_jobs.streaming.runtime.step import Message
 
 SOURCE = np.random.default_rng(3)
 

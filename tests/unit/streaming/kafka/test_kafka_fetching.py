@@ -7,7 +7,7 @@ import pytest
 from springline.spark_jobs.streaming.errors import LogUnavailable, MessagesGone
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.reading import Readers
-from springline.spark_jobs.streaming.unitlog.rounds import Extent
+from springline.spark_jobs.streaming.runtime.rounds import Extent
 
 
 class Silent:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from springline.spark_jobs.streaming.tracker import asks as module
-from springline.spark_jobs.streaming.tracker.asks import SCHEMA, Asks
+from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
+from springline.spark_jobs.streaming.tracker import wire as module
+from springline.spark_jobs.streaming.tracker.wire import SCHEMA, Asks
 from springline.spark_jobs.streaming.tracking.errors import BadUpdate
-from springline.spark_jobs.streaming.tracking.naming import NO_ROOT
-from springline.spark_jobs.streaming.unitlog.letters import arrow_bytes
+from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT
 
 ROWS = [(0, 1, True, 5), (NO_ROOT - 1, 63, False, (1 << 64) - 1)]
 

@@ -11,10 +11,10 @@ import pytest
 
 from springline.spark_jobs.streaming.errors import LogUnavailable, NoTopic
 from springline.spark_jobs.streaming.tracker import client as module
-from springline.spark_jobs.streaming.tracker.asks import Asks
 from springline.spark_jobs.streaming.tracker.client import Tracker
+from springline.spark_jobs.streaming.tracker.wire import Asks
 from springline.spark_jobs.streaming.tracking.errors import BadRoot, BadUpdate
-from springline.spark_jobs.streaming.tracking.naming import NO_ROOT
+from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT
 from tests.support.memory_log import MemoryLog
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.errors import BadJob, StreamError
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import is_tracked, read_jobs, tracked_job_of, tracked_jobs
-from springline.spark_jobs.streaming.tracking.oversight import Oversight
-from springline.spark_jobs.streaming.unitlog.report import Report
+from springline.spark_jobs.streaming.runtime.report import Report
+from springline.spark_jobs.streaming.tracking.monitor import Oversight
 from tests.support.commands import invoke
 from tests.support.declarations import written
 
@@ -93,7 +93,7 @@ def test_time_stands_still_for_a_foreign_topology_while_its_acks_are_not_read(
     folder = JobFolder(tmp_path)
     job.prepare(folder)
     parts = job.parts(2, tmp_path / "state")
-    monkeypatch.setattr("springline.spark_jobs.streaming.tracking.oversight.time.time", lambda: 100.0)
+    monkeypatch.setattr("springline.spark_jobs.streaming.tracking.monitor.time.time", lambda: 100.0)
     gauges = dict.fromkeys(("in_flight", "completed", "again", "retried", "forwarded", "adopted", "gone"), 0)
     for part in parts:
         for unit in range(part.units):

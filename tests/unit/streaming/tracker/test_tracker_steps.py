@@ -9,18 +9,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes, results_of
+from springline.spark_jobs.streaming.runtime.stage import Stage
+from springline.spark_jobs.streaming.runtime.stamps import Stamp
+from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, Round, State
 from springline.spark_jobs.streaming.tracker import intake as module
-from springline.spark_jobs.streaming.tracker.asks import Asks
 from springline.spark_jobs.streaming.tracker.client import Tracker
 from springline.spark_jobs.streaming.tracker.intake import Intake
 from springline.spark_jobs.streaming.tracker.outcome import Outcome
-from springline.spark_jobs.streaming.tracking.acker import Acker
-from springline.spark_jobs.streaming.tracking.forms import Kind, Telling, Told
-from springline.spark_jobs.streaming.tracking.items import items
-from springline.spark_jobs.streaming.unitlog.letters import arrow_bytes, results_of
-from springline.spark_jobs.streaming.unitlog.stage import Stage
-from springline.spark_jobs.streaming.unitlog.stamps import Stamp
-from springline.spark_jobs.streaming.unitlog.step import Input, Message, Output, Round, State
+from springline.spark_jobs.streaming.tracker.wire import Asks
+from springline.spark_jobs.streaming.tracking.acker.acker import Acker
+from springline.spark_jobs.streaming.tracking.records import items
+from springline.spark_jobs.streaming.tracking.wire import Kind, Telling, Told
 from tests.support.memory_log import MemoryLog
 
 RING = {"room": 2, "epochs": {"1": [0]}}

@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from springline.spark_jobs.streaming.tracking import acker as module
-from springline.spark_jobs.streaming.tracking.acker import Acker
+from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
+from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, Round, State
+from springline.spark_jobs.streaming.tracking.acker import acker as module
+from springline.spark_jobs.streaming.tracking.acker.acker import Acker
 from springline.spark_jobs.streaming.tracking.errors import BadUpdate
-from springline.spark_jobs.streaming.tracking.forms import Kind, Telling, Told
-from springline.spark_jobs.streaming.tracking.naming import name_of, root_id
-from springline.spark_jobs.streaming.unitlog.letters import arrow_bytes
-from springline.spark_jobs.streaming.unitlog.step import Input, Message, Output, Round, State
+from springline.spark_jobs.streaming.tracking.root_id import name_of, root_id
+from springline.spark_jobs.streaming.tracking.wire import Kind, Telling, Told
 
 TIMEOUT = 8.0
 TELLING = Telling(1, [0])

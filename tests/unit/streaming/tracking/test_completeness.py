@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.runtime.stage import Stage
+from springline.spark_jobs.streaming.runtime.step import Step
 from springline.spark_jobs.streaming.tracking.completeness import completeness_of
-from springline.spark_jobs.streaming.tracking.failures import failures_within
-from springline.spark_jobs.streaming.tracking.tracked import Tracked
-from springline.spark_jobs.streaming.unitlog.log import Letter
-from springline.spark_jobs.streaming.unitlog.stage import Stage
-from springline.spark_jobs.streaming.unitlog.step import Step
+from springline.spark_jobs.streaming.tracking.config import Tracked
+from springline.spark_jobs.streaming.tracking.replay.failures import failures_within
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 from tests.support.leaky_stages import Leaks, Leaky
 from tests.support.memory_log import MemoryLog

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from springline.spark_jobs.streaming.backpressure.pacing import Planned
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.backpressure.rate_limit import Planned
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import tracked_job_of
-from springline.spark_jobs.streaming.tracking.oversight import Oversight, lows_of, stands_still, under_way
-from springline.spark_jobs.streaming.unitlog.report import Report
+from springline.spark_jobs.streaming.runtime.report import Report
+from springline.spark_jobs.streaming.tracking.monitor import Oversight, lows_of, stands_still, under_way
 from tests.support.declarations import written
 
 
@@ -105,12 +105,12 @@ def test_time_stands_still_while_a_source_s_round_takes_long() -> None:
 
 def test_oversight_looks_at_the_rounds_of_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As planners have noted them."""
-    monkeypatch.setattr("springline.spark_jobs.streaming.tracking.oversight.time.time", lambda: 100.0)
+    monkeypatch.setattr("springline.spark_jobs.streaming.tracking.monitor.time.time", lambda: 100.0)
     job = tracked_job_of(written(tmp_path, '[words]\nkind = "wordcount"\ntopic = "t"\n'), "words")
     job.prepare(JobFolder(tmp_path))
     parts = job.parts(1, tmp_path / "state")
     oversight = Oversight(job.tracked, JobFolder(tmp_path), parts)
-    monkeypatch.setattr("springline.spark_jobs.streaming.tracking.oversight.time.time", lambda: 110.0)
+    monkeypatch.setattr("springline.spark_jobs.streaming.tracking.monitor.time.time", lambda: 110.0)
     for part in parts:
         for unit in range(part.units):
             part.stage.folder(unit).mkdir(parents=True)

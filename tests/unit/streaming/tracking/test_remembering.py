@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from springline.spark_jobs.streaming.tracking.naming import root_id
-from springline.spark_jobs.streaming.tracking.remembering import Remembered, marks_of
+from springline.spark_jobs.streaming.tracking.dedup import Remembered, marks_of
+from springline.spark_jobs.streaming.tracking.root_id import root_id
 
 
 def ids(*numbers: int) -> np.ndarray:

@@ -9,12 +9,12 @@ import pytest
 
 from springline.spark_jobs.streaming.commands import tracking
 from springline.spark_jobs.streaming.errors import LogUnavailable
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import tracked_job_of
+from springline.spark_jobs.streaming.runtime.message_log import Letter
 from springline.spark_jobs.streaming.tracking.errors import NoFailure, NotToBeSent
-from springline.spark_jobs.streaming.tracking.failures import newest_failures
-from springline.spark_jobs.streaming.tracking.resending import resent, send_again, trouble_with
-from springline.spark_jobs.streaming.unitlog.log import Letter
+from springline.spark_jobs.streaming.tracking.replay.failures import newest_failures
+from springline.spark_jobs.streaming.tracking.replay.manual_replay import resent, send_again, trouble_with
 from tests.support.commands import invoke
 from tests.support.declarations import written
 from tests.support.memory_log import MemoryLog

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from springline.spark_jobs.streaming.tracking import sending
-from springline.spark_jobs.streaming.tracking.forms import Told
+from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
+from springline.spark_jobs.streaming.tracking import ack_output
+from springline.spark_jobs.streaming.tracking.ack_output import Ackers, roots_of
+from springline.spark_jobs.streaming.tracking.acker.table import Table
 from springline.spark_jobs.streaming.tracking.ring import Epochs
-from springline.spark_jobs.streaming.tracking.sending import Ackers, roots_of
-from springline.spark_jobs.streaming.tracking.table import Table
-from springline.spark_jobs.streaming.unitlog.letters import arrow_bytes
+from springline.spark_jobs.streaming.tracking.wire import Told
 
 
 def test_many_roots_are_registered_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each tells that all before the next one's first message is registered, the last one how far the source is."""
-    monkeypatch.setattr(sending, "_ROOTS", 10)
+    monkeypatch.setattr(ack_output, "_ROOTS", 10)
     offsets, rows = np.array([3, 4, 7, 8, 9]), np.array([4, 0, 8, 9, 1])
     values = np.arange(1, 23, dtype=np.uint64)
     found = Ackers(Epochs.of([0, 1, 2], 3).as_json()).registrations(5, offsets, rows, values, 12)

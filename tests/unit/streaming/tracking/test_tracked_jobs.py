@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.errors import BadJob, UnknownJob
-from springline.spark_jobs.streaming.folder import JobFolder
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_jobs, tracked_job_of, windows_job_of
-from springline.spark_jobs.streaming.json_files import read_json
-from springline.spark_jobs.streaming.tracking.tracked import LOW, RING, Delivery
+from springline.spark_jobs.streaming.runtime.atomic_files import read_json
+from springline.spark_jobs.streaming.tracking.config import LOW, RING, Delivery
 from tests.support.declarations import written
 
 WORDS = '[words]\nkind = "wordcount"\ntopic = "lines"\n'

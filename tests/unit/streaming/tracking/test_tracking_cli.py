@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from springline.spark_jobs.streaming.folder import JobFolder
-from springline.spark_jobs.streaming.json_files import write_json
-from springline.spark_jobs.streaming.tracking.tracked import LOW
+from springline.spark_jobs.streaming.job_folder import JobFolder
+from springline.spark_jobs.streaming.runtime.atomic_files import write_json
+from springline.spark_jobs.streaming.tracking.config import LOW
 from tests.support.commands import invoke, printed
 
 TRACKING = {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.tracking.errors import BadRoot
 from springline.spark_jobs.streaming.tracking.ids import child, children, root_edge, root_edges
-from springline.spark_jobs.streaming.tracking.naming import NO_ROOT, Root, name_of, root_id
+from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT, Root, name_of, root_id
 
 names = st.tuples(st.integers(0, 2**12 - 1), st.integers(0, 2**36 - 2), st.integers(0, 2**16 - 1))
 words = st.integers(0, 2**64 - 1)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.tracking.errors import BadRing
-from springline.spark_jobs.streaming.tracking.naming import root_id
 from springline.spark_jobs.streaming.tracking.ring import ARCS, STRIDE, Circle, Epochs, PaperRing, newest, one_at_a_time
+from springline.spark_jobs.streaming.tracking.root_id import root_id
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from springline.spark_jobs.streaming.tracking.acker.growable_array import Growing
+from springline.spark_jobs.streaming.tracking.acker.slots import Slots
 from springline.spark_jobs.streaming.tracking.errors import BadUpdate
-from springline.spark_jobs.streaming.tracking.items import items
-from springline.spark_jobs.streaming.tracking.memory import Growing
-from springline.spark_jobs.streaming.tracking.slots import Slots
+from springline.spark_jobs.streaming.tracking.records import items
 
 
 def held(slots: Slots) -> list[tuple[int, ...]]:

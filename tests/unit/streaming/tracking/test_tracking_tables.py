@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from springline.spark_jobs.streaming.tracking.acker.root_ranges import Run
+from springline.spark_jobs.streaming.tracking.acker.table import Layout, Table
 from springline.spark_jobs.streaming.tracking.errors import BadRoot, BadUpdate
 from springline.spark_jobs.streaming.tracking.ids import root_edges
-from springline.spark_jobs.streaming.tracking.naming import root_id
 from springline.spark_jobs.streaming.tracking.ring import Circle
-from springline.spark_jobs.streaming.tracking.runs import Run
-from springline.spark_jobs.streaming.tracking.table import Layout, Table
+from springline.spark_jobs.streaming.tracking.root_id import root_id
 
 THREE = Circle.of(range(3))
 RANGES = ((3, 1000, 400, 1), (3, 2000, 1, 700), (4, 0, 3, 5000), (4, 7, 1, 1), (5, 9, 9000, 1))

@@ -2,8 +2,8 @@
 
 import pytest
 
+from springline.spark_jobs.streaming.sql.errors import BadQuery
 from springline.spark_jobs.streaming.windows.adhoc import AdHoc, Answer, answer
-from springline.spark_jobs.streaming.windows.errors import BadQuery
 from tests.support.windows_job import Job, csv, registry, stream
 
 T = 1_700_000_040  # 2023-11-14 22:14:00

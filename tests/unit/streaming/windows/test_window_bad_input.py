@@ -5,12 +5,12 @@ import json
 import pyarrow as pa
 import pytest
 
-from springline.spark_jobs.streaming.windows import held
+from springline.spark_jobs.streaming.sources.schema import Stream
+from springline.spark_jobs.streaming.windows.aggregation.grouping import Grouping
 from springline.spark_jobs.streaming.windows.errors import QueryFailed
-from springline.spark_jobs.streaming.windows.grouping import Grouping
 from springline.spark_jobs.streaming.windows.query import Query
-from springline.spark_jobs.streaming.windows.results import finished
-from springline.spark_jobs.streaming.windows.stream import Stream
+from springline.spark_jobs.streaming.windows.state import reducer_state
+from springline.spark_jobs.streaming.windows.state.result_rows import finished
 from tests.support.windows_job import Job, csv, ipc, registry, stream
 
 T = 1_700_000_040
@@ -310,7 +310,7 @@ def test_a_group_that_a_query_fails_for_is_a_dead_letter_and_the_others_are_told
             raise OverflowError("too much")
         return finished(query, groups, keys, begin, end)
 
-    monkeypatch.setattr(held, "finished", told)
+    monkeypatch.setattr(reducer_state, "finished", told)
     job = run(csv(GOOD, (T, "y", "a", 1, 1), (T, "y", "b", 1, 1), (T, "z", "a", 1, 1)))
     assert sorted(row["sip"] for row in job.rows("q")) == ["x", "z"]
     (letter,) = job.dead

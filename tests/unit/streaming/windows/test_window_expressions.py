@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 from sqlglot import parse_one
 
-from springline.spark_jobs.streaming.join.condition import Condition
+from springline.spark_jobs.streaming.join.condition.condition import Condition
+from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.errors import BadCondition
-from springline.spark_jobs.streaming.join.forms import Side
-from springline.spark_jobs.streaming.join.predicate import Relation
-from springline.spark_jobs.streaming.windows.errors import BadQuery
-from springline.spark_jobs.streaming.windows.expressions import Expression, checked
-from springline.spark_jobs.streaming.windows.operations import Scope
+from springline.spark_jobs.streaming.join.wire import Side
+from springline.spark_jobs.streaming.sources.schema import Field
+from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.sql.expressions import Expression, checked
+from springline.spark_jobs.streaming.sql.operations import Scope
 from springline.spark_jobs.streaming.windows.query import read
-from springline.spark_jobs.streaming.windows.stream import Field
 from tests.support.join_units import rows_of
 from tests.support.windows_job import FIELDS, Job, registry, stream
 

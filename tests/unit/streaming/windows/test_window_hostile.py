@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from springline.spark_jobs.streaming.windows.errors import BadQuery
-from springline.spark_jobs.streaming.windows.nesting import CHAIN, LEVELS
+from springline.spark_jobs.streaming.sql.depth import CHAIN, LEVELS
+from springline.spark_jobs.streaming.sql.errors import BadQuery
 from springline.spark_jobs.streaming.windows.query import read
 from tests.support.windows_job import Job, csv, registry, stream
 

@@ -4,8 +4,8 @@ import json
 
 import pyarrow as pa
 
-from springline.spark_jobs.streaming.inputs import flights, flows
-from springline.spark_jobs.streaming.inputs.flows import BLOCK, Flows
+from springline.spark_jobs.streaming.examples import flights, netflow
+from springline.spark_jobs.streaming.examples.netflow import BLOCK, Flows
 from springline.spark_jobs.streaming.windows.registry import Registry
 from tests.support.windows_job import Job
 
@@ -60,7 +60,7 @@ def test_every_form_gives_the_same_counts() -> None:
     found = []
     for form in ("csv", "arrow", "json"):
         sql = "SELECT sip, type, timestamp, count(*) AS n, sum(bytes) AS b FROM flows GROUP BY sip, type, timestamp"
-        job = Job(Registry.of([flows.declared(form)]).register("q", f"{sql} WINDOWING 60 s"), stream_name="flows")
+        job = Job(Registry.of([netflow.declared(form)]).register("q", f"{sql} WINDOWING 60 s"), stream_name="flows")
         job.clock = CLOCK
         job.round(list(Flows(3_000).messages(form, size=500)))
         job.finish()
@@ -90,6 +90,6 @@ def test_flights_come_in_the_order_of_their_times_at_the_speed_that_was_asked_fo
 def test_json_rows_are_objects_of_all_fields() -> None:
     """One a line."""
     (message,) = Flows(3).messages("json")
-    assert [list(json.loads(line)) for line in message.splitlines()] == 3 * [[field.name for field in flows.FIELDS]]
+    assert [list(json.loads(line)) for line in message.splitlines()] == 3 * [[field.name for field in netflow.FIELDS]]
     (stream,) = Flows(3).messages("arrow")
     assert pa.ipc.open_stream(stream).read_all().equals(Flows(3).table(0, 3))

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from springline.spark_jobs.streaming.windows import partials
-from springline.spark_jobs.streaming.windows.partials import merge
-from springline.spark_jobs.streaming.windows.runs import between, pushed, slices_in
-from springline.spark_jobs.streaming.windows.sketches import estimate, sketches_of, union
-from springline.spark_jobs.streaming.windows.tables import NumberTable, TextTable
+from springline.spark_jobs.streaming.kernels.hash_tables import NumberTable, TextTable
+from springline.spark_jobs.streaming.windows.aggregation import partials
+from springline.spark_jobs.streaming.windows.aggregation.partials import merge
+from springline.spark_jobs.streaming.windows.aggregation.sketches import estimate, sketches_of, union
+from springline.spark_jobs.streaming.windows.state.slices import between, pushed, slices_in
 from tests.support.windows_job import Job, csv, registry
 
 T = 1_700_000_040
@@ -57,7 +57,7 @@ def test_a_whole_job_tells_groups_of_one_hash_apart(monkeypatch: pytest.MonkeyPa
     """With a hash that is the same for all."""
     monkeypatch.setattr(partials, "hash_parts", lambda hashes, parts: hashes.fill(1))
     monkeypatch.setattr(
-        "springline.spark_jobs.streaming.windows.grouping.hashes_of", lambda n, parts: np.ones(n, np.uint64)
+        "springline.spark_jobs.streaming.windows.aggregation.grouping.hashes_of", lambda n, parts: np.ones(n, np.uint64)
     )
     job = Job(registry({"q": "SELECT sip, kind, sum(bytes) AS n FROM S GROUP BY sip, kind WINDOWING 60 s"}), reducers=2)
     for _ in range(3):

@@ -4,12 +4,13 @@ import pyarrow as pa
 import pytest
 from sqlglot import parse_one
 
-from springline.spark_jobs.streaming.windows.clause import Hop, Landmark, Rows
-from springline.spark_jobs.streaming.windows.errors import BadQuery, BadStream
-from springline.spark_jobs.streaming.windows.expressions import checked
-from springline.spark_jobs.streaming.windows.operations import Scope
+from springline.spark_jobs.streaming.sources.errors import BadStream
+from springline.spark_jobs.streaming.sources.schema import Field, Stream
+from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.sql.expressions import checked
+from springline.spark_jobs.streaming.sql.operations import Scope
+from springline.spark_jobs.streaming.sql.windowing import Hop, Landmark, Rows
 from springline.spark_jobs.streaming.windows.query import read
-from springline.spark_jobs.streaming.windows.stream import Field, Stream
 from tests.support.windows_job import stream
 
 S = {"S": stream(lateness=2.0)}

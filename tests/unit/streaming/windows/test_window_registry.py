@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from springline.spark_jobs.streaming.windows.errors import BadQuery, BadStream, QueryExists, UnknownQuery
+from springline.spark_jobs.streaming.sources.errors import BadStream
+from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.windows.errors import QueryExists, UnknownQuery
 from springline.spark_jobs.streaming.windows.registry import Registry
 from tests.support.windows_job import stream
 

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from springline.spark_jobs.streaming.unitlog.step import Input, Message, Round, State
-from springline.spark_jobs.streaming.windows.clause import Hop, Landmark, Rows
-from springline.spark_jobs.streaming.windows.emission import Bounds, due, floor_of, landmark_begin, needed_from
+from springline.spark_jobs.streaming.runtime.step import Input, Message, Round, State
+from springline.spark_jobs.streaming.sql.windowing import Hop, Landmark, Rows
 from springline.spark_jobs.streaming.windows.errors import BadPartial
-from springline.spark_jobs.streaming.windows.reduce import Reducer
-from springline.spark_jobs.streaming.windows.watermarks import EventTime
+from springline.spark_jobs.streaming.windows.reducer import Reducer
+from springline.spark_jobs.streaming.windows.state.triggers import Bounds, due, floor_of, landmark_begin, needed_from
+from springline.spark_jobs.streaming.windows.state.watermarks import EventTime
 from tests.support.windows_job import Job, csv, registry, stream
 
 T = 1_700_000_040  # a whole minute

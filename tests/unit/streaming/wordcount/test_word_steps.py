@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from springline.spark_jobs.streaming.unitlog.letters import arrow_bytes, results_of
-from springline.spark_jobs.streaming.unitlog.stage import Stage
-from springline.spark_jobs.streaming.unitlog.step import Input, Message, Output, Round, State
+from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes, results_of
+from springline.spark_jobs.streaming.runtime.stage import Stage
+from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, Round, State
 from springline.spark_jobs.streaming.wordcount.count import Count
 from springline.spark_jobs.streaming.wordcount.split import Split, again
 

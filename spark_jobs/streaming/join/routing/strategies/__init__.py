@@ -8,8 +8,8 @@ from springline.spark_jobs.streaming.join.routing.errors import BadRouting
 from springline.spark_jobs.streaming.join.routing.loads import Strategy
 from springline.spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
 from springline.spark_jobs.streaming.join.routing.strategies.djb import DJB
-from springline.spark_jobs.streaming.join.routing.strategies.fixed import Hash, Subgroups, TwoSides
 from springline.spark_jobs.streaming.join.routing.strategies.heavy_split import HeavySplit
+from springline.spark_jobs.streaming.join.routing.strategies.static import Hash, Subgroups, TwoSides
 
 THETA = 0.05
 PAIR, TRIED = 0.25, 0.05  # the work of a result of two columns, and of a pair that is tried, beside a tuple's

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from springline.spark_jobs.streaming.join.routing.loads import Loads, Plan
+from springline.spark_jobs.streaming.join.routing.strategies.bucket_packing import gathering
 from springline.spark_jobs.streaming.join.routing.strategies.costs import Costs
-from springline.spark_jobs.streaming.join.routing.strategies.fixed import TwoSides, checked, units_of
-from springline.spark_jobs.streaming.join.routing.strategies.gathering import gathering
-from springline.spark_jobs.streaming.join.routing.strategies.migrating import Migrating
+from springline.spark_jobs.streaming.join.routing.strategies.migration_plan import Migrating
+from springline.spark_jobs.streaming.join.routing.strategies.static import TwoSides, checked, units_of
 from springline.spark_jobs.streaming.join.routing.table import SIDES, Draft, Table
 
 _FEW = 1e-9

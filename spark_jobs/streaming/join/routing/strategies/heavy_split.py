@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from springline.spark_jobs.streaming.join.forms import Side
 from springline.spark_jobs.streaming.join.routing.loads import Floats, Loads, Plan
-from springline.spark_jobs.streaming.join.routing.strategies.ahead import Ahead
+from springline.spark_jobs.streaming.join.routing.strategies.bucket_packing import easing, gathering
 from springline.spark_jobs.streaming.join.routing.strategies.costs import Costs
-from springline.spark_jobs.streaming.join.routing.strategies.filling import (
+from springline.spark_jobs.streaming.join.routing.strategies.projection import Ahead
+from springline.spark_jobs.streaming.join.routing.strategies.static import Hash, checked
+from springline.spark_jobs.streaming.join.routing.strategies.water_filling import (
     Item,
     filled,
     kept,
@@ -26,9 +27,8 @@ from springline.spark_jobs.streaming.join.routing.strategies.filling import (
     shares,
     units_for,
 )
-from springline.spark_jobs.streaming.join.routing.strategies.fixed import Hash, checked
-from springline.spark_jobs.streaming.join.routing.strategies.gathering import easing, gathering
 from springline.spark_jobs.streaming.join.routing.table import SIDES, Draft, Place, Table
+from springline.spark_jobs.streaming.join.wire import Side
 
 MARGIN = 0.1  # of the bound, kept free when planning
 _MORE = 3  # units that a split key is given more before it is placed anew

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from springline.spark_jobs.streaming.join import router as routing
-from springline.spark_jobs.streaming.join.forms import ROWS, Act, Reach, Sent, Side, first_seq
-from springline.spark_jobs.streaming.join.predicate import Relation
-from springline.spark_jobs.streaming.join.reading import Source, read
+from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.router import TABLE, Router
 from springline.spark_jobs.streaming.join.routing.strategies import strategy_of
 from springline.spark_jobs.streaming.join.routing.table import Table
-from springline.spark_jobs.streaming.unitlog.step import Input, Message, Output, Round, State
+from springline.spark_jobs.streaming.join.source_reader import Source, read
+from springline.spark_jobs.streaming.join.wire import ROWS, Act, Reach, Sent, Side, first_seq
+from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, Round, State
 
 FIELDS = {"key": "int", "price": "float", "name": "text"}
 

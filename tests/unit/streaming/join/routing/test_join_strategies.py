@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.join.buckets import bucket_of
-from springline.spark_jobs.streaming.join.forms import Side
 from springline.spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
 from springline.spark_jobs.streaming.join.routing.errors import BadRouting
 from springline.spark_jobs.streaming.join.routing.explain import explain
@@ -19,8 +18,9 @@ from springline.spark_jobs.streaming.join.routing.loads import Heavy, Loads, Mov
 from springline.spark_jobs.streaming.join.routing.sketch import Sketch
 from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES, strategy_of
 from springline.spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
-from springline.spark_jobs.streaming.join.routing.strategies.filling import paired
+from springline.spark_jobs.streaming.join.routing.strategies.water_filling import paired
 from springline.spark_jobs.streaming.join.routing.table import SIDES, Draft, Place, Table
+from springline.spark_jobs.streaming.join.wire import Side
 
 LEFT, RIGHT = SIDES
 Keys = dict[tuple[Side, int], dict[int, int]]

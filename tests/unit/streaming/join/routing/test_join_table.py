@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_of, part_of
-from springline.spark_jobs.streaming.join.forms import GREATEST, LEAST, PARTS, Orders, Piece, Reach, Side, Switch
 from springline.spark_jobs.streaming.join.routing.errors import BadRouting
 from springline.spark_jobs.streaming.join.routing.routes import Routes
 from springline.spark_jobs.streaming.join.routing.sketch import COUNTERS, Sketch, merged
 from springline.spark_jobs.streaming.join.routing.strategies import strategy_of
 from springline.spark_jobs.streaming.join.routing.table import SIDES, Draft, Place, Table, block_for
+from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, PARTS, Orders, Piece, Reach, Side, Switch
 from tests.support.join_pieces import chosen
 
 LEFT, RIGHT = SIDES

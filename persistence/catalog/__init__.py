@@ -1,0 +1,1 @@
+"""The catalog: what is known of every generation, who claims it, who reads it, kept in a database."""

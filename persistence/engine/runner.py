@@ -1,0 +1,60 @@
+"""The seam to whatever runs operations: this package decides what is run again and starts nothing itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Protocol, runtime_checkable
+
+from springline.persistence.errors import Misuse, OperationFailed
+from springline.persistence.model.dataset import Call, Operation, Written
+
+
+class Runner(Protocol):
+    """Runs registered operations; `springline.spark_jobs.runner` is one."""
+
+    def operations(self) -> Mapping[str, Operation]:
+        """The registered operations at the version whose code is here, by name."""
+
+    def run(self, call: Call, sources: Sequence[str], output: str) -> Written:
+        """Run `call` on the source URIs, in the order of the recorded sources, into the URI `output`.
+
+        `output` is a folder that does not exist yet. Raises `OperationFailed`, also when the
+        registered version is not `call.version`.
+        """
+
+
+@runtime_checkable
+class Interruptible(Protocol):
+    """What a runner also is whose run can be ended by another thread; a proof by another one is run to its end."""
+
+    def interrupt(self) -> None:
+        """Have the operation that is being run end soon, with `OperationFailed`; does nothing if none is."""
+
+
+class NoRunner:
+    """Stands where no runner was given: nothing can be recomputed, so data is always sent."""
+
+    def operations(self) -> Mapping[str, Operation]:
+        return {}
+
+    def run(self, call: Call, sources: Sequence[str], output: str) -> Written:
+        raise OperationFailed(f"{call.name}: no runner is set; give one with SPRINGLINE_RUNNER=module:factory")
+
+
+def load_runner(spec: str) -> Runner:
+    """Make the runner that `module:factory` names; an empty `spec` gives `NoRunner`.
+
+    Raises `PersistenceError` if nothing has that name.
+    """
+    if not spec:
+        return NoRunner()
+    module, _, factory = spec.partition(":")
+    try:
+        found = import_module(module)
+    except (ImportError, TypeError, ValueError) as error:
+        raise Misuse(f"SPRINGLINE_RUNNER={spec!r}, as module:factory, cannot be imported: {error}") from error
+    make = getattr(found, factory, None)
+    if not callable(make):
+        raise Misuse(f"SPRINGLINE_RUNNER={spec!r}, as module:factory: {module} has no such factory")
+    return make()  # type: ignore[no-any-return]

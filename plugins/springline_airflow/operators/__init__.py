@@ -1,0 +1,1 @@
+"""Airflow operators: datasets, streams, the persister, recovery, maintenance."""

@@ -1,0 +1,41 @@
+"""Makes the tasks and edges of a DAG from the registry of operations, so that the two cannot disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk import TaskGroup
+
+from springline.airflow.operators.dataset import DatasetOperator
+from springline.spark_jobs.operations import RegisteredOperation, Registry
+
+
+def dataset_tasks(registry: Registry, prefix: str, **common: Any) -> dict[str, DatasetOperator]:
+    """A task for every operation whose name begins with `prefix`, by the operation's name, with their edges.
+
+    Tasks stand in one group a stage. `common` is given to each of them.
+    """
+    chosen = [operation for operation in registry.in_order() if operation.name.startswith(prefix)]
+    groups: dict[str, TaskGroup] = {}
+    tasks: dict[str, DatasetOperator] = {}
+    for operation in chosen:
+        stage = stage_of(operation)
+        if stage not in groups:
+            groups[stage] = TaskGroup(stage, prefix_group_id=False)
+        task_id = operation.name.removeprefix(prefix)
+        tasks[operation.name] = DatasetOperator.of(operation, task_id=task_id, task_group=groups[stage], **common)
+    for name, makers in edges_of(registry, tasks).items():
+        for maker in makers:
+            tasks[maker] >> tasks[name]
+    return tasks
+
+
+def edges_of(registry: Registry, tasks: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """By operation, the operations among `tasks` that make its sources."""
+    return {name: tuple(maker for maker in registry.edges[name] if maker in tasks) for name in tasks}
+
+
+def stage_of(operation: RegisteredOperation) -> str:
+    """The part of the workflow that an operation belongs to: the file that declares it."""
+    return operation.function.__module__.rpartition(".")[2]

@@ -1,0 +1,1 @@
+"""What servers need from package registries: jars, Java, Chromium."""

@@ -1,0 +1,1 @@
+"""Processes of servers: groups, ports, and the record of what runs."""

@@ -1,0 +1,73 @@
+"""What is remembered of a running server, in one JSON file each under `run/`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from springline.persistence.private_files import private_folder
+from springline.services.errors import BadRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """One process that was started: its id is also its session's and its first group's."""
+
+    name: str
+    pid: int
+    started: float  # as the operating system tells it, seconds since 1970
+    log: str
+    stop: int = 15  # the signal that asks it to end
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One started server. `token` stands in the environment of all that it starts."""
+
+    server: str
+    token: str
+    folder: str
+    address: str
+    ports: Mapping[str, int]
+    processes: tuple[Started, ...]
+
+
+class Records:
+    """The folder of records."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, server: str) -> Path:
+        """The file of one server's record."""
+        return self.folder / f"{server}.json"
+
+    def names(self) -> tuple[str, ...]:
+        """The servers that have a record, running or not."""
+        return tuple(sorted(path.stem for path in self.folder.glob("*.json")))
+
+    def load(self, server: str) -> Record | None:
+        """The record of `server`, if it has one; raises `BadRecord`."""
+        try:
+            found = json.loads(self.path(server).read_text())
+            found["processes"] = tuple(Started(**each) for each in found["processes"])
+            return Record(**found)
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadRecord(
+                f"{self.path(server)} is damaged ({error}): end {server} if it runs, and remove that file"
+            ) from error
+
+    def save(self, record: Record) -> None:
+        """Write the record whole or not at all."""
+        private_folder(self.folder)
+        half = self.path(record.server).with_suffix(".half")
+        half.write_text(json.dumps(asdict(record), indent=2) + "\n")
+        half.replace(self.path(record.server))
+
+    def forget(self, server: str) -> None:
+        """Remove the record of `server`."""
+        self.path(server).unlink(missing_ok=True)

@@ -1,0 +1,142 @@
+"""Admission as the planner of a stage carries it out: rates that hold for a lease, turned into messages of rounds.
+
+STATE/rates.json            bytes a second that each stage may admit, and until when
+STATE/STAGE/planned.json    the newest round of a stage, since when it is under way, how much it admits
+
+Both lie where the states of units do, so planners in other applications of the job see them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from springline.spark_jobs.streaming.backpressure.admission import Allowance
+from springline.spark_jobs.streaming.backpressure.signals import RECOVERY_SECONDS
+from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
+from springline.spark_jobs.streaming.runtime.rounds import Plan
+from springline.spark_jobs.streaming.runtime.stage import Stage
+
+FASTEST = 1e10  # bytes a second: as good as without bound
+_LEAST_SECONDS = 0.04  # of its rate, less than which is not worth a round
+_BURST, _LONGEST_BURST = 0.15, 1.0  # seconds of its rate that a round may admit: what passed in the one before, too
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Bytes a second that a stage may admit, and the mean bytes of an offset of its log."""
+
+    rate: float
+    size: float
+
+
+def grant(state: Path, rates: Mapping[str, Rate], until: float) -> None:
+    """Let stages admit so much until then, seconds since 1970, and ever more after; one that is not named is free."""
+    state.mkdir(parents=True, exist_ok=True)
+    write_json(state / "rates.json", {"until": until, "stages": {name: asdict(rate) for name, rate in rates.items()}})
+
+
+class Rates:
+    """Looks at the rates, and reads them again when they were replaced."""
+
+    def __init__(self, state: Path) -> None:
+        self._path = state / "rates.json"
+        self._known: tuple[int, int] | None = None
+        self._told: Mapping[str, Any] = {}
+
+    def of(self, stage: str, now: float) -> Rate | None:
+        """What a stage may admit; None where it is not throttled.
+
+        Once the lease has ended the rate doubles every second: whoever granted it may be dead, or late for a moment.
+        """
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return None
+        known = (status.st_ino, status.st_mtime_ns)
+        if known != self._known:
+            self._told, self._known = read_json(self._path) or {}, known
+        if stage not in self._told.get("stages", {}):
+            return None
+        granted = Rate(**self._told["stages"][stage])
+        overdue = max(now - self._told["until"], 0.0)
+        rate = granted.rate * 2 ** min(overdue / RECOVERY_SECONDS, 60)
+        return replace(granted, rate=rate) if rate < FASTEST else None
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The newest round of a stage with messages: its number, when it was planned, how many offsets it admits."""
+
+    number: int
+    at: float
+    messages: int
+
+    @staticmethod
+    def read(stage: Stage) -> Planned | None:
+        """None before the first one."""
+        told = read_json(_planned_file(stage))
+        return None if told is None else Planned(**told)
+
+    def write(self, stage: Stage) -> None:
+        """In place of the one before."""
+        path = _planned_file(stage)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, asdict(self))
+
+
+def spread(messages: float, waiting: Mapping[int, int]) -> dict[int, int]:
+    """About so many messages, at least one, over units in proportion to what waits for them."""
+    total = sum(waiting.values())
+    if messages >= total:
+        return dict(waiting)
+    shares = {unit: messages * many / total for unit, many in waiting.items()}
+    found = {unit: int(share) for unit, share in shares.items()}
+    missing = max(int(messages), 1) - sum(found.values())
+    for unit in sorted(shares, key=lambda unit: (found[unit] - shares[unit], unit))[:missing]:
+        found[unit] += 1
+    return found
+
+
+class Pacing:
+    """Bounds the rounds of a stage by its rate; without one, by the stage's `admitted` messages of each unit."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._rates = Rates(Path(stage.state))
+        self._allowance: Allowance | None = None
+        self._size = 0.0
+
+    def admitted(self, waiting: Mapping[int, int], now: float) -> dict[int, int]:
+        """See `Admitting`."""
+        most = dict.fromkeys(waiting, self._stage.admitted)
+        rate = self._rates.of(self._stage.name, now)
+        if rate is None or rate.size <= 0:
+            self._allowance = None
+            return most
+        self._size = rate.size
+        if self._allowance is None:
+            self._allowance = Allowance(at=now - _BURST)
+        elapsed = now - (self._allowance.at or now)
+        self._allowance.burst = min(max(elapsed, _BURST), _LONGEST_BURST)
+        allowed = self._allowance.bytes(rate.rate, now)
+        wanted = {unit: min(many, most[unit]) for unit, many in waiting.items()}
+        if allowed < min(rate.rate * _LEAST_SECONDS, sum(wanted.values()) * rate.size) or allowed <= 0:
+            return dict.fromkeys(waiting, 0)
+        return spread(allowed / rate.size, wanted)
+
+    def planned(self, plan: Plan, now: float) -> None:
+        """See `Admitting`."""
+        if not plan.messages:
+            return
+        if self._allowance is not None:
+            self._allowance.spend(plan.messages * self._size)
+        with suppress(OSError):  # what is told is for measuring alone: a round goes on without
+            Planned(plan.number, now, plan.messages).write(self._stage)
+
+
+def _planned_file(stage: Stage) -> Path:
+    return Path(stage.state) / stage.name / "planned.json"

@@ -1,0 +1,53 @@
+"""The commands that send rows to a topic: some to try things on, or the lines of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from springline.persistence.text.formatting import counted
+from springline.persistence.text.terminal import print
+from springline.spark_jobs.streaming.commands.arguments import opened_log
+from springline.spark_jobs.streaming.examples.datagen import Source, lines_of, messages_of
+from springline.spark_jobs.streaming.examples.datagen import send as send_when_due
+from springline.spark_jobs.streaming.examples.flights import Due
+
+Size = Annotated[int, typer.Option(min=1, help="Rows in a message")]
+Units = Annotated[int, typer.Option(min=1, help="Units of the topic, where it is made now")]
+
+
+def generate(
+    source: Annotated[
+        Source,
+        typer.Argument(help="flights: those of 2013; drawn at random: flows, net-flow rows; lines; orders, items"),
+    ],
+    topic: Annotated[str, typer.Option(help="Where to; default: the source's name")] = "",
+    rows: Annotated[int | None, typer.Option(min=1, help="So many; default: all flights, or a million")] = None,
+    size: Size = 100,
+    units: Units = 2,
+    speed: Annotated[
+        float, typer.Option(help="Flights: seconds of 2013 a second. Others: rows a second. 0: at once")
+    ] = 0,
+) -> None:
+    """Send rows to a topic, to try things on."""
+    _send(topic or source.value, units, messages_of(source, rows=rows, size=size, speed=speed))
+
+
+def send(
+    topic: Annotated[str, typer.Argument(help="Where to")],
+    file: Annotated[Path, typer.Argument(help="Of lines, each a row in the form that the job declares", exists=True)],
+    size: Size = 100,
+    units: Units = 2,
+) -> None:
+    """Send the lines of a file to a topic."""
+    _send(topic, units, lines_of(file, size=size))
+
+
+def _send(topic: str, units: int, messages: Iterable[Due]) -> None:
+    with opened_log() as log:
+        log.create({topic: units})
+        sent = send_when_due(log, topic, messages)
+    print(f"{counted(sent, 'message')} sent to {topic}")

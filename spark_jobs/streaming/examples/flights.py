@@ -1,0 +1,65 @@
+"""The flights of 2013 as a stream: every departure at its scheduled time, replayed at a chosen speed."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+
+from springline.spark_jobs.nycflights import opened
+from springline.spark_jobs.streaming.sources.schema import Field, Stream
+
+_TEXTS = ("carrier", "tailnum", "origin", "dest")
+_NUMBERS = ("flight", "dep_delay", "arr_delay", "air_time", "distance")
+FIELDS = (
+    Field("time", "text"),
+    *(Field(name, "text") for name in _TEXTS),
+    Field("flight", "int"),
+    *(Field(name, "float") for name in _NUMBERS[1:]),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A message, and how many seconds after the first one it is to be sent."""
+
+    seconds: float
+    value: bytes
+
+
+def declared(**settings: object) -> Stream:
+    """The stream `flights`, as CSV; its times are those of the airports' clocks, taken as they are."""
+    return Stream("flights", FIELDS, "time", "iso", **settings)  # type: ignore[arg-type]
+
+
+def messages(*, size: int = 1, speed: float = 3600.0, rows: int | None = None) -> Iterator[Due]:
+    """Messages of `size` flights in the order of their times, `speed` seconds of 2013 a second.
+
+    `rows` ends the stream after so many flights.
+    """
+    lines = _lines()[:rows]
+    first = _seconds(lines[0]) if lines else 0.0
+    left = iter(lines)
+    while batch := list(islice(left, size)):
+        yield Due((_seconds(batch[-1]) - first) / speed, ("\n".join(batch) + "\n").encode())
+
+
+def _lines() -> list[str]:
+    """All flights as CSV, by time; those of one time in the order of the file."""
+    found = []
+    with opened("flights.csv") as file:
+        for row in csv.DictReader(file):
+            scheduled = int(row["sched_dep_time"])
+            time = (
+                f"{row['year']}-{int(row['month']):02}-{int(row['day']):02} {scheduled // 100:02}:{scheduled % 100:02}"
+            )
+            values = [row[name] if row[name] != "NA" else "" for name in (*_TEXTS, *_NUMBERS)]
+            found.append(",".join([time, *values]))
+    found.sort(key=lambda line: line[:16])
+    return found
+
+
+def _seconds(line: str) -> float:
+    return datetime.fromisoformat(line[:16]).replace(tzinfo=UTC).timestamp()

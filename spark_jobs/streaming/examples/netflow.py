@@ -1,0 +1,140 @@
+"""Net-flow rows as in the paper: 25 fields, some 150 bytes of CSV or 90 of Arrow, the same for the same seed.
+
+Rows come in blocks that are drawn by themselves, so any part of a long stream can be made without the rest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv
+
+from springline.spark_jobs.streaming.sources.layout import Form
+from springline.spark_jobs.streaming.sources.schema import Field, Stream
+
+BLOCK = 50_000  # rows that are drawn together
+_BY_LINE = 100  # rows in a message, below which lines are written together and cut apart
+_NUMBERS = {  # values up to, not including
+    "sport": 65_535, "dport": 1_024, "bytes": 1_500, "packets": 50, "protocol": 256, "flags": 64, "tos": 256,
+    "in_port": 10_000, "out_port": 10_000, "source_as": 65_536, "destination_as": 65_536, "source_mask": 33,
+    "destination_mask": 33, "next_hop": 1_000_000_000, "duration": 10_000_000, "vlan": 4_096, "label": 1_048_576,
+    "ttl": 256, "sensor": 10_000_000, "engine": 100_000_000, "location": 10_000,
+}  # fmt: skip
+FIELDS = (
+    Field("timestamp", "float"),
+    Field("sip", "text"),
+    Field("type", "text"),
+    Field("dip", "text"),
+    *(Field(name, "int") for name in _NUMBERS),
+)
+
+
+@dataclass(frozen=True)
+class Flows:
+    """A stream of `rows` rows, `rate` of them a second of event time from `start` on.
+
+    Keys are drawn from `sips` × `types` values, evenly or by Zipf's law with the exponent `skew`. A source is an
+    address, or, where `general`, a text of any length. A share of `disorder` rows is up to `delay` seconds behind.
+    """
+
+    rows: int
+    seed: int = 1
+    sips: int = 1_000
+    types: int = 10
+    skew: float = 0.0
+    general: bool = False
+    rate: float = 100_000.0
+    start: float = 1_700_000_040.0
+    disorder: float = 0.0
+    delay: float = 5.0
+
+    def table(self, first: int, last: int) -> pa.Table:
+        """The rows from `first` to before `last`."""
+        blocks = range(first // BLOCK, -(-last // BLOCK)) if last > first else range(0)
+        drawn = [self._block(block) for block in blocks]
+        if not drawn:
+            return self._block(0).slice(0, 0)
+        return pa.concat_tables(drawn).slice(first - blocks[0] * BLOCK, last - first).combine_chunks()
+
+    def messages(self, form: Form = "csv", *, size: int = 5_000, of: int = 1, mine: int = 0) -> Iterator[bytes]:
+        """All rows as messages of `size` rows; with `of` units, those of unit `mine`, in turn."""
+        begin, held, lines = 0, self.table(0, 0), list[bytes]()
+        by_line = form != "arrow" and size < _BY_LINE
+        for number, first in enumerate(range(0, self.rows, size)):
+            last = min(first + size, self.rows)
+            if number % of != mine:
+                continue
+            if last > begin + held.num_rows:
+                begin, held = first, self.table(first, max(last, (first // BLOCK + 1) * BLOCK))
+                lines = encoded(held, form).splitlines(keepends=True) if by_line else []
+            if by_line:
+                yield b"".join(lines[first - begin : last - begin])
+            else:
+                yield encoded(held.slice(first - begin, last - first), form)
+
+    def _block(self, block: int) -> pa.Table:
+        drawn = np.random.default_rng([self.seed, block])
+        times = self.start + (block * BLOCK + np.arange(BLOCK)) / self.rate
+        behind = drawn.random(BLOCK) < self.disorder
+        times = np.round(times - behind * drawn.random(BLOCK) * self.delay, 3)
+        columns: dict[str, Any] = {
+            "timestamp": times,
+            "sip": self._sources.take(pa.array(self._ranks(drawn, self.sips))),
+            "type": pa.array([f"t{i}" for i in range(self.types)]).take(pa.array(self._ranks(drawn, self.types))),
+            "dip": self._destinations.take(pa.array(drawn.integers(0, 65_536, BLOCK))),
+        }
+        for name, limit in _NUMBERS.items():
+            columns[name] = drawn.integers(0, limit, BLOCK).astype(np.min_scalar_type(limit - 1))
+        return pa.table(columns)
+
+    def _ranks(self, drawn: np.random.Generator, values: int) -> npt.NDArray[np.int64]:
+        if not self.skew:
+            found: npt.NDArray[np.int64] = drawn.integers(0, values, BLOCK)
+            return found
+        weights = np.cumsum(1.0 / np.arange(1, values + 1) ** self.skew)
+        return np.asarray(np.searchsorted(weights, drawn.random(BLOCK) * weights[-1]))
+
+    @cached_property
+    def _destinations(self) -> pa.Array:
+        return _addresses(192, np.arange(65_536))
+
+    @cached_property
+    def _sources(self) -> pa.Array:
+        if not self.general:
+            return _addresses(10, np.arange(self.sips))
+        lengths = np.random.default_rng(self.seed).integers(4, 30, self.sips)
+        return pa.array([(f"{i:x}." + "host-" * 6)[: max(int(length), 9)] for i, length in enumerate(lengths)])
+
+
+def declared(form: Form = "csv", **settings: Any) -> Stream:
+    """The stream `flows`, with other settings than the default ones where given."""
+    return Stream("flows", FIELDS, "timestamp", "s", form, **settings)
+
+
+def encoded(table: pa.Table, form: Form) -> bytes:
+    """A table as one message."""
+    sink = pa.BufferOutputStream()
+    if form == "csv":
+        options = pa.csv.WriteOptions(include_header=False, quoting_style="none")
+        pa.csv.write_csv(table, sink, options)
+    elif form == "arrow":
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+    else:
+        return "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in table.to_pylist()).encode()
+    return bytes(sink.getvalue())
+
+
+def _addresses(first: int, hosts: npt.NDArray[np.int64]) -> pa.Array:
+    parts = [(hosts >> shift & 255).astype("U3") for shift in (16, 8, 0)]
+    dotted = np.char.add(f"{first}.", parts[0])
+    for part in parts[1:]:
+        dotted = np.char.add(np.char.add(dotted, "."), part)
+    return pa.array(dotted)

@@ -1,0 +1,1 @@
+"""A unit of a join: the tuples that it stores, probes and hands over."""

@@ -1,0 +1,54 @@
+"""Files that appear as a whole, among them small ones of JSON: written under another name, and renamed."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from springline.spark_jobs.streaming.errors import NoRoom
+
+_HALF = re.compile(r"\.[0-9a-f]{32}")
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def half_in(folder: Path) -> Iterator[Path]:
+    """A name for a file that is written, and renamed, while inside; else nothing is left of it. Raises `NoRoom`."""
+    half = folder / f".{uuid.uuid4().hex}"
+    try:
+        yield half
+    except OSError as error:
+        if error.errno in _FULL:
+            raise NoRoom(f"{folder}: {os.strerror(error.errno)}") from error
+        raise
+    finally:
+        half.unlink(missing_ok=True)
+
+
+def remove_halves(folder: Path) -> None:
+    """Remove what was being written in a folder, or below it, by a process that was killed; nobody may write there."""
+    for path in folder.rglob(".*"):
+        if _HALF.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+
+
+def write_json(path: Path, told: Any) -> None:
+    """Replace a file as a whole, so that nobody reads half of it; raises `NoRoom`."""
+    with half_in(path.parent) as half:
+        half.write_text(json.dumps(told))
+        half.replace(path)
+
+
+def read_json(path: Path) -> Any:
+    """What a file says; None if there is none."""
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None

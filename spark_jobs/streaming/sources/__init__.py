@@ -1,0 +1,1 @@
+"""Decoders of what topics hold: CSV, JSON and Arrow, against a declared schema."""

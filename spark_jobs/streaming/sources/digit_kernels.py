@@ -1,0 +1,156 @@
+"""Numbers and times from their digits."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from springline.spark_jobs.streaming.kernels.bit_intrinsics import load_8
+
+_ONE = np.uint64(1)
+_ZEROS = np.uint64(0x3030303030303030)
+_ABOVE_NINE = np.uint64(0x4646464646464646)
+_TOP_BITS = np.uint64(0x8080808080808080)
+_POWERS = 10.0 ** np.arange(17)  # each is exact
+_WHOLE_POWERS = 10 ** np.arange(17, dtype=np.int64)
+_LIMITS = 9_007_199_254_740_992 // _WHOLE_POWERS
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _eight(data, start, end):  # type: ignore[no-untyped-def]
+    """A number of 1 to 8 digits that ends at 8 or later, and whether it is one; all digits at once."""
+    padding = np.uint64(8 * (8 - (end - start)))
+    low = (_ONE << padding) - _ONE
+    word = (load_8(data, end - 8) & ~low) | (_ZEROS & low)
+    good = ((word + _ABOVE_NINE) | (word - _ZEROS)) & _TOP_BITS == 0
+    word = ((word & np.uint64(0x0F0F0F0F0F0F0F0F)) * np.uint64(2561)) >> np.uint64(8)
+    word = ((word & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(6553601)) >> np.uint64(16)
+    word = ((word & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(42949672960001)) >> np.uint64(32)
+    return np.int64(word), good
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _digits(data, start, end):  # type: ignore[no-untyped-def]
+    """A number of up to 18 digits, and whether it is one."""
+    length = end - start
+    if start >= 8 and 1 <= length <= 16:
+        if length <= 8:
+            return _eight(data, start, end)
+        upper, fits = _eight(data, start, end - 8)
+        lower, also = _eight(data, end - 8, end)
+        return upper * 100_000_000 + lower, fits and also
+    value = np.int64(0)
+    good = 1 <= length <= 18
+    i = start
+    while i < end and good:
+        digit = np.int64(data[i]) - 48
+        good = 0 <= digit <= 9
+        value = value * 10 + digit
+        i += 1
+    return value, good
+
+
+@njit(cache=True, nogil=True, inline="always")
+def whole(data, start, end):  # type: ignore[no-untyped-def]
+    """A whole number with its sign, and whether it is one."""
+    negative = data[start] == 45
+    value, good = _digits(data, start + (negative or data[start] == 43), end)
+    return -value if negative else value, good
+
+
+@njit(cache=True, nogil=True)
+def whole_exactly(data, start, end):  # type: ignore[no-untyped-def]
+    """A whole number of 64 bits with its sign, and whether it is one; slower, and for any digits and blanks around."""
+    while start < end and (data[start] == 32 or data[start] == 9):
+        start += 1
+    while start < end and (data[end - 1] == 32 or data[end - 1] == 9):
+        end -= 1
+    negative = start < end and data[start] == 45
+    if start < end and (negative or data[start] == 43):
+        start += 1
+    good = start < end
+    value = np.uint64(0)
+    digits = 0
+    while start < end and good:
+        digit = np.int64(data[start]) - 48
+        digits += digits > 0 or digit != 0
+        good = 0 <= digit <= 9 and digits <= 19
+        value = value * np.uint64(10) + np.uint64(digit)
+        start += 1
+    good = good and value <= np.uint64(0x7FFFFFFFFFFFFFFF) + np.uint64(negative)
+    return np.int64(np.uint64(0) - value) if negative else np.int64(value), good
+
+
+@njit(cache=True, nogil=True, inline="always")
+def decimal(data, start, end):  # type: ignore[no-untyped-def]
+    """A number with a point, and whether it is one that can be told exactly here: at most 2^53, at most 16 places."""
+    negative = data[start] == 45
+    begin = start + (negative or data[start] == 43)
+    point = end - 1
+    while point >= begin and data[point] != 46 and end - point <= 17:
+        point -= 1
+    if point < begin or data[point] != 46:
+        value, good = _digits(data, begin, end)
+        places = 0
+    else:
+        places = end - 1 - point
+        value, good = _digits(data, begin, point)
+        if places > 0 and good:
+            rest, good = _digits(data, point + 1, end)
+            good = good and places <= 16 and value < _LIMITS[min(places, 16)]
+            value = value * _WHOLE_POWERS[min(places, 16)] + rest
+    good = good and value <= 9_007_199_254_740_992
+    result = np.float64(value) / _POWERS[places] if good else np.nan
+    return -result if negative else result, good
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _fixed(data, start, count):  # type: ignore[no-untyped-def]
+    """A number of exactly that many digits; negative if it is none."""
+    value = np.int64(0)
+    for i in range(start, start + count):
+        digit = np.int64(data[i]) - 48
+        if digit < 0 or digit > 9:
+            return np.int64(-1)
+        value = value * 10 + digit
+    return value
+
+
+@njit(cache=True, nogil=True)
+def read_times(data, starts, lengths, times, good):  # type: ignore[no-untyped-def]
+    """Microseconds since 1970 of `2013-01-31`, `2013-01-31 23:59`, `2013-01-31T23:59:59.123456Z`."""
+    for i in range(starts.size):
+        good[i] = False
+        times[i] = 0
+        start = starts[i]
+        length = lengths[i]
+        if length > 10 and data[start + length - 1] == 90:  # Z
+            length -= 1
+        if length < 10 or length in (11, 12, 13, 14, 15, 17, 18, 20) or length > 26:
+            continue
+        year, month, day = _fixed(data, start, 4), _fixed(data, start + 5, 2), _fixed(data, start + 8, 2)
+        hour = minute = second = fraction = np.int64(0)
+        fits = data[start + 4] == 45 and data[start + 7] == 45
+        if length > 10:
+            hour, minute = _fixed(data, start + 11, 2), _fixed(data, start + 14, 2)
+            fits &= (data[start + 10] == 32 or data[start + 10] == 84) and data[start + 13] == 58
+        if length > 16:
+            second = _fixed(data, start + 17, 2)
+            fits &= data[start + 16] == 58
+        if length > 19:
+            fraction = _fixed(data, start + 20, length - 20)
+            fits &= data[start + 19] == 46 and fraction >= 0
+            for _ in range(26 - length):
+                fraction *= 10
+        leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+        longest = 30 + ((month + month // 8) & 1) if month != 2 else 28 + leap
+        fits &= year >= 1 and 1 <= month <= 12 and 1 <= day <= longest
+        fits &= 0 <= hour <= 23 and 0 <= minute <= 59 and 0 <= second <= 59
+        if fits:
+            y = year - (month <= 2)  # days of the civil calendar since 1970, years beginning in March
+            era = y // 400
+            of_era = y - era * 400
+            of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
+            days = era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
+            times[i] = ((days * 24 + hour) * 60 + minute) * 60_000_000 + second * 1_000_000 + fraction
+            good[i] = True

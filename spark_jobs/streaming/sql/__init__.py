@@ -1,0 +1,1 @@
+"""The SQL of streams: expressions, the WINDOWING clause, how they are evaluated."""

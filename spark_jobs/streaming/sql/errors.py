@@ -1,0 +1,17 @@
+"""What can go wrong with the SQL of streams."""
+
+from __future__ import annotations
+
+from springline.spark_jobs.errors import Misuse
+from springline.spark_jobs.streaming.errors import StreamError
+
+
+class BadQuery(Misuse, StreamError):
+    """A query that cannot be answered: `line` and `column` (from 1) say where in its text, if that can be told."""
+
+    def __init__(self, name: str, message: str, *, line: int | None = None, column: int | None = None) -> None:
+        where = f", line {line}, column {column}" if line is not None else ""
+        super().__init__(f"query {name!r}{where}: {message}")
+        self.name = name
+        self.line = line
+        self.column = column

@@ -1,0 +1,224 @@
+"""Operations of SQL: which are known, what types they take and give; `values` works them out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlglot import exp
+
+from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.sql.evaluation import COMPARISONS, is_int, is_least, parts_of
+from springline.spark_jobs.streaming.sql.windowing import instant, position
+
+_MOST = (1 << 63) - 1
+_DIGITS = len(str(_MOST))
+_ROUNDED = 18  # digits behind the point
+_PATTERN = 1_000  # characters of a pattern of LIKE
+Type = Literal["int", "float", "text", "bool", "time", "null"]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What an expression may name: columns and their types; `query` and `lines` are for errors."""
+
+    query: str
+    lines: tuple[str, ...]
+    types: Mapping[str, Type]
+    of: str = "the stream"
+
+    def bad(self, node: exp.Expr, message: str) -> BadQuery:
+        """An error at the place of `node`, or of the first part of it whose place is known."""
+        starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+        if not starts:
+            return BadQuery(self.query, message)
+        line, column = position(min(starts), list(self.lines))
+        return BadQuery(self.query, message, line=line, column=column)
+
+
+def type_of(node: exp.Expr, scope: Scope) -> Type:
+    """The type of an expression in its normal form; raises `BadQuery` for what is not known or does not fit."""
+    if isinstance(node, exp.Column):
+        if node.table or node.name not in scope.types:
+            known = ", ".join(sorted(name for name in scope.types if not name.startswith("$")))
+            raise scope.bad(node, f"{scope.of} has no column {node.sql()!r}; it has {known}")
+        return scope.types[node.name]
+    if isinstance(node, exp.Literal):
+        return _type_of_literal(node, scope)
+    if isinstance(node, exp.Null | exp.Boolean):
+        return "null" if isinstance(node, exp.Null) else "bool"
+    if is_least(node):
+        return "int"
+    if isinstance(node, exp.Case):
+        _all_of_it(node, scope)
+        return _type_of_case(node, scope)
+    if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
+        _all_of_it(node, scope)
+        return _type_of_cast(node, scope)
+    for kinds, rule in _RULES:
+        if isinstance(node, kinds):
+            _all_of_it(node, scope)
+            return rule(node, [type_of(part, scope) for part in parts_of(node)], scope)
+    raise scope.bad(node, f"{node.sql(dialect='duckdb')!r} is not known here; {_KNOWN}")
+
+
+def _all_of_it(node: exp.Expr, scope: Scope) -> None:
+    """Refuse an operation of which a part is missing, as in `n IN`, and what one says besides what is worked out."""
+    needs = ("expressions",) if isinstance(node, exp.In) else (n for n, must in node.arg_types.items() if must)
+    missing = any(not node.args.get(name) for name in needs)
+    more = [name for name, content in node.args.items() if content and name not in _PARTS.get(type(node), _ALL)]
+    if (more or missing) and type(node) in _SAYS:
+        raise scope.bad(node, _SAYS[type(node)])
+    if missing:
+        raise scope.bad(node, f"{node.sql(dialect='duckdb')!r}: something is missing")
+    if more:
+        raise scope.bad(node, f"{node.sql(dialect='duckdb')!r}: {more[0].upper()} is not known here")
+
+
+def _type_of_literal(node: exp.Literal, scope: Scope) -> Type:
+    if node.is_string:
+        return "text"
+    if not is_int(node.this):
+        if math.isinf(float(node.this)):
+            raise scope.bad(node, f"{node.this[:40]} is larger than any double; the largest is 1.7976931348623157e308")
+        return "float"
+    if len(node.this) > _DIGITS or int(node.this) > _MOST:
+        raise scope.bad(node, f"{node.this[:40]} does not fit 64 bits; write it with a decimal point")
+    return "int"
+
+
+def _numbers(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
+    if wrong := sorted({kind for kind in types if kind not in ("int", "float", "null")}):
+        raise scope.bad(node, f"{node.sql(dialect='duckdb')!r} needs numbers, and has {', '.join(wrong)}")
+    return "float" if "float" in types else "int"
+
+
+def _quotient(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
+    _numbers(node, types, scope)
+    return "float"
+
+
+def _rounded(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
+    if len(types) > 1:
+        digits = node.args.get("decimals")
+        if not (isinstance(digits, exp.Literal) and is_int(digits.this)) or int(digits.this) > _ROUNDED:
+            raise scope.bad(node, f"round() takes the number of digits as it is, {_ROUNDED} at most")
+    return _numbers(node, types, scope)
+
+
+def _texts(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
+    if wrong := sorted({kind for kind in types if kind not in ("text", "null")}):
+        raise scope.bad(node, f"{node.sql(dialect='duckdb')!r} needs texts, and has {', '.join(wrong)}")
+    return "text"
+
+
+def _length(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
+    _texts(node, types, scope)
+    return "int"
+
+
+def _pattern(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
+    _texts(node, types, scope)
+    if not isinstance(node.expression, exp.Literal):
+        raise scope.bad(node, "LIKE takes its pattern as it is")
+    if len(node.expression.this) > _PATTERN:
+        raise scope.bad(node, f"LIKE: its pattern is too long; {_PATTERN:,} characters at most")
+    return "bool"
+
+
+def _truth(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
+    if wrong := sorted({kind for kind in types if kind not in ("bool", "null")}):
+        raise scope.bad(node, f"{node.sql(dialect='duckdb')!r} needs conditions, and has {', '.join(wrong)}")
+    return "bool"
+
+
+def _is(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
+    if isinstance(node.expression, exp.Null):
+        return "bool"
+    if not isinstance(node.expression, exp.Boolean):
+        raise scope.bad(node, f"{node.sql(dialect='duckdb')!r}: IS takes NULL, TRUE or FALSE")
+    return _truth(node, types, scope)
+
+
+def _comparable(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
+    _common(node, types, scope)
+    return "bool"
+
+
+def _common(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
+    """The one type that all have: int widens to float; a text that is written out beside a time must be one."""
+    kinds = {kind for kind in types if kind != "null"}
+    if kinds == {"time", "text"}:
+        for part, kind in zip(parts_of(node), types, strict=True):
+            if kind == "text":
+                _time_of(part, scope)
+        return "time"
+    if kinds <= {"int", "float"}:
+        return "float" if "float" in kinds else "int" if kinds else "null"
+    if len(kinds) > 1:
+        raise scope.bad(node, f"{node.sql(dialect='duckdb')!r} compares {' with '.join(sorted(kinds))}")
+    return kinds.pop()
+
+
+def _time_of(node: exp.Expr, scope: Scope) -> None:
+    text = node.unnest()
+    try:
+        instant(text.this if isinstance(text, exp.Literal) else "")
+    except ValueError:
+        raise scope.bad(node, f"{node.sql()} is no date and time, such as '2013-01-31 12:00:00'") from None
+
+
+def _type_of_case(node: exp.Case, scope: Scope) -> Type:
+    subject = node.this
+    for branch in node.args["ifs"]:
+        when = exp.EQ(this=subject.copy(), expression=branch.this.copy()) if subject is not None else branch.this
+        if type_of(when, scope) not in ("bool", "null"):
+            raise scope.bad(when, f"{when.sql(dialect='duckdb')!r} is no condition")
+    results = [branch.args["true"] for branch in node.args["ifs"]]
+    results += [node.args["default"]] if node.args.get("default") is not None else []
+    return _common(node, [type_of(result, scope) for result in results], scope)
+
+
+_CASTS: Mapping[Any, Type] = {
+    exp.DataType.Type.INT: "int", exp.DataType.Type.BIGINT: "int", exp.DataType.Type.DOUBLE: "float",
+    exp.DataType.Type.FLOAT: "float", exp.DataType.Type.TEXT: "text", exp.DataType.Type.VARCHAR: "text",
+}  # fmt: skip
+
+
+def _type_of_cast(node: exp.Cast, scope: Scope) -> Type:
+    given, wanted = type_of(node.this, scope), _CASTS.get(node.to.this)
+    fits = {("int", "int"), ("int", "float"), ("float", "int"), ("float", "float"), ("int", "text"), ("text", "text")}
+    if wanted is None or (given != "null" and (given, wanted) not in fits):
+        raise scope.bad(
+            node, f"{node.sql(dialect='duckdb')!r}: {given} cannot be cast so; declare the field with the type it has"
+        )
+    return wanted
+
+
+_Rule = Callable[[exp.Expr, Sequence[Type], Scope], Type]
+_RULES: Sequence[tuple[tuple[type[exp.Expr], ...], _Rule]] = (
+    ((exp.Paren,), lambda node, types, scope: types[0]),
+    ((exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.IntDiv, exp.Neg, exp.Abs, exp.Floor, exp.Ceil), _numbers),
+    ((exp.Div,), _quotient),
+    ((exp.Round,), _rounded),
+    ((exp.Lower, exp.Upper, exp.DPipe), _texts),
+    ((exp.Length,), _length),
+    ((exp.Like,), _pattern),
+    ((exp.And, exp.Or, exp.Not), _truth),
+    ((exp.Is,), _is),
+    ((*COMPARISONS, exp.In, exp.Between), _comparable),
+    ((exp.Coalesce,), _common),
+)
+_ALL = frozenset({"this", "expression", "expressions", "typed", "safe", "is_nvl", "is_null"})
+_PARTS: Mapping[type[exp.Expr], frozenset[str]] = {
+    exp.Case: frozenset({"this", "ifs", "default"}), exp.Cast: frozenset({"this", "to"}),
+    exp.Between: frozenset({"this", "low", "high"}),
+    exp.Round: frozenset({"this", "decimals", "casts_non_integer_decimals"}),
+}  # fmt: skip
+_SAYS: Mapping[type[exp.Expr], str] = {exp.In: "IN takes a list in brackets, such as IN (1, 2)"}
+_KNOWN = (
+    "known are + - * / // % ||, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL, CASE, CAST, abs, round, floor, "
+    "ceil, lower, upper, length and coalesce; and count, sum, min, max, avg where rows are aggregated"
+)

@@ -1,0 +1,251 @@
+"""The WINDOWING clause: which rows belong to one result.
+
+    WINDOWING 60 s                      tumbling: disjoint windows of 60 s whose union is the stream (the paper's form)
+    WINDOWING TUMBLE(60 s)              the same
+    WINDOWING HOP(60 s, 10 s)           sliding by time: the last 60 s, every 10 s
+    WINDOWING LANDMARK('2013-01-01', 60 s)   from a fixed time (UTC) up to now; every 60 s the groups that changed
+    WINDOWING ROWS(1000, 100)           sliding by count: the last 1,000 rows, every 100 rows (ROWS(1000): every 1,000)
+
+`LATE 5 s` may follow: how long a slice stays open after its end. A duration is a number and a unit: us, ms, s, min,
+h, d (or a longer word: seconds). Windows by time begin at multiples of the slide since 1970, landmarks at theirs.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import gcd
+
+from sqlglot import tokenize
+from sqlglot.errors import TokenError
+from sqlglot.tokens import Token  # type: ignore[attr-defined]
+
+from springline.spark_jobs.streaming.sources.schema import MICROS
+from springline.spark_jobs.streaming.sql.depth import too_deep, word_of
+from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.sql.text import uncommented, unfit
+
+_UNITS = {
+    "us": 1, "microsecond": 1, "ms": 1_000, "millisecond": 1_000, "s": MICROS, "sec": MICROS, "second": MICROS,
+    "min": 60 * MICROS, "minute": 60 * MICROS, "h": 3600 * MICROS, "hour": 3600 * MICROS, "d": 86400 * MICROS,
+    "day": 86400 * MICROS,
+}  # fmt: skip
+_LONGEST = 100 * 366 * 86400 * MICROS
+_DIGITS = 15  # of a number of rows
+_FORMS = "write WINDOWING 60 s, TUMBLE(size), HOP(size, slide), LANDMARK('since', every) or ROWS(size, slide)"
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """Windows of `size` every `slide`, in microseconds; tumbling where they are equal."""
+
+    size: int
+    slide: int
+
+    @property
+    def width(self) -> int:
+        """The slice: the longest time of which every window is a whole number."""
+        return gcd(self.size, self.slide)
+
+    @property
+    def phase(self) -> int:
+        """Where slices begin, modulo their width."""
+        return 0
+
+    @property
+    def shift(self) -> int:
+        """Where windows begin, modulo their slide."""
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Landmark:
+    """From `since` (microseconds since 1970) up to now, every `width`."""
+
+    since: int
+    width: int
+
+    @property
+    def phase(self) -> int:
+        """Where slices begin, modulo their width."""
+        return self.since % self.width
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The last `size` rows, every `slide` rows.
+
+    Rows are in the order of their times, those of one time by their unit and their place in its log, and are counted
+    after WHERE, over all groups, from the registration of the query on.
+    """
+
+    size: int
+    slide: int
+
+    @property
+    def pane(self) -> int:
+        """The most rows of which every window is a whole number."""
+        return gcd(self.size, self.slide)
+
+    @property
+    def shift(self) -> int:
+        """Where windows begin, modulo their slide: they end at its multiples."""
+        return -self.size % self.slide
+
+
+Window = Hop | Landmark | Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """What the clause says, and the query's text with the clause blanked out; `late` is None if it says nothing."""
+
+    sql: str
+    window: Window | None
+    late: int | None
+
+
+def split(name: str, sql: str) -> Clause:
+    """Part the clause from the query `name`; positions in the rest stay as they are. Raises `BadQuery`."""
+    if odd := unfit(sql):
+        raise BadQuery(name, odd)
+    sql = uncommented(sql)
+    try:
+        tokens = tokenize(sql, read="duckdb")
+    except TokenError as error:
+        raise BadQuery(name, f"cannot be read: {str(error).splitlines()[0]}") from error
+    if deep := too_deep(tokens):
+        raise BadQuery(name, deep)
+    depth = 0
+    for index, token in enumerate(tokens):
+        depth += {"(": 1, ")": -1}.get(word_of(token), 0)
+        if depth == 0 and word_of(token) == "WINDOWING":
+            reader = _Reader(name, sql, tokens[index + 1 :], token)
+            window, late = reader.window(), reader.late()
+            reader.end()
+            return Clause(sql[: token.start] + " " * (len(sql) - token.start), window, late)
+    return Clause(sql, None, None)
+
+
+def instant(text: str) -> int:
+    """Microseconds since 1970 of an ISO date and time, UTC unless it has an offset; raises ValueError."""
+    moment = datetime.fromisoformat(text)
+    try:
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{text} is beyond the years 1 to 9999 in UTC") from error
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86400 + since.seconds) * MICROS + since.microseconds
+
+
+class _Reader:
+    """Reads the clause token by token; raises `BadQuery` at the token that does not fit."""
+
+    def __init__(self, name: str, sql: str, tokens: list[Token], before: Token) -> None:
+        self.name = name
+        self.lines = sql.split("\n")
+        self.tokens = [token for token in tokens if token.text != ";"]
+        self.last = before
+
+    def window(self) -> Window:
+        kind = self._peek().upper()
+        if kind not in ("TUMBLE", "HOP", "LANDMARK", "ROWS"):
+            size = self.duration()
+            return Hop(size, size)
+        self._take()
+        self._expect("(")
+        window: Window
+        if kind == "TUMBLE":
+            size = self.duration()
+            window = Hop(size, size)
+        elif kind == "HOP":
+            size = self.duration()
+            self._expect(",")
+            window = Hop(size, self.duration())
+            if window.slide > size:
+                raise self._bad("windows that slide further than their size leave rows out")
+        elif kind == "LANDMARK":
+            since = self._instant()
+            self._expect(",")
+            window = Landmark(since, self.duration())
+        else:
+            size = self._count()
+            window = Rows(size, self._count() if self._optional(",") else size)
+        self._expect(")")
+        return window
+
+    def late(self) -> int | None:
+        return self.duration(zero=True) if self._optional("LATE") else None
+
+    def end(self) -> None:
+        if self.tokens:
+            self._take()
+            raise self._bad(f"{self.last.text!r} after the WINDOWING clause, which comes last")
+
+    def duration(self, *, zero: bool = False) -> int:
+        """`60 s`, `60s`, `'60 s'`, `INTERVAL 60 SECONDS`."""
+        self._optional("INTERVAL")
+        text = self._take()
+        if re.fullmatch(r"[\d.]+", text) and self.tokens and self._peek().isalpha():
+            text += self._take()
+        found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-zA-Z]+)", text.strip())
+        unit = found[2].lower() if found else ""
+        unit = unit if unit in _UNITS else unit.removesuffix("s")
+        if found is None or unit not in _UNITS:
+            raise self._bad(f"{text!r} is no duration: write a number and one of us, ms, s, min, h, d")
+        length = float(found[1]) * _UNITS[unit]
+        if not length <= _LONGEST:
+            raise self._bad(f"a duration of {text[:40]!r} is too long; 100 years at most")
+        micros = round(length)
+        if micros <= 0 and not zero:
+            raise self._bad("a duration must be positive")
+        return micros
+
+    def _instant(self) -> int:
+        if self._peek().upper() == "TIMESTAMP":
+            self._take()
+        text = self._take()
+        try:
+            return instant(text)
+        except ValueError as error:
+            raise self._bad(f"{text!r} is no date and time, such as '2013-01-31 12:00:00'") from error
+
+    def _count(self) -> int:
+        text = self._take()
+        if not text.isdecimal() or len(text) > _DIGITS or int(text) < 1:
+            raise self._bad(f"{text[:40]!r} is no number of rows, which has {_DIGITS} digits at most")
+        return int(text)
+
+    def _peek(self) -> str:
+        return self.tokens[0].text if self.tokens else ""
+
+    def _take(self) -> str:
+        if not self.tokens:
+            raise self._bad(f"the WINDOWING clause ends too soon; {_FORMS}")
+        self.last = self.tokens.pop(0)
+        return self.last.text
+
+    def _optional(self, word: str) -> bool:
+        if self._peek().upper() != word:
+            return False
+        self._take()
+        return True
+
+    def _expect(self, word: str) -> None:
+        if not self._optional(word):
+            self._take()
+            raise self._bad(f"expected {word!r} before {self.last.text!r}; {_FORMS}")
+
+    def _bad(self, message: str) -> BadQuery:
+        line, column = position(self.last.start, self.lines)
+        return BadQuery(self.name, message, line=line, column=column)
+
+
+def position(start: int, lines: list[str]) -> tuple[int, int]:
+    """Line and column, from 1, of the character `start`."""
+    for number, line in enumerate(lines, 1):
+        if start <= len(line):
+            return number, start + 1
+        start -= len(line) + 1
+    return len(lines), len(lines[-1]) + 1

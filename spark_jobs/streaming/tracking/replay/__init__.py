@@ -1,0 +1,1 @@
+"""Roots that are sent again: by the timeout, or by a person; and those that failed."""

@@ -1,0 +1,1 @@
+"""Grouping and partial aggregates of windowed statistics."""

@@ -1,0 +1,231 @@
+"""Partial results: what groups have in a slice, as Arrow record batches; how they are ordered and added up.
+
+    slice   int64        its beginning, in microseconds
+    hash    uint64       of the group's keys: its unit, and its place among the groups of its slice
+    k0, …                the keys
+    rows(), sum(x), …    the measures
+
+A batch is in the order of (slice, hash). Two groups of one hash, which are 2 in 10^13 pairs at random, are told apart
+by their keys, more slowly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from springline.spark_jobs.streaming.kernels.hash_tables import EVERYWHERE, Codes, Ints, NumberTable, Words
+from springline.spark_jobs.streaming.kernels.hashing import hash_parts, same_texts
+from springline.spark_jobs.streaming.kernels.sums import (
+    add_sums,
+    add_sums_in_pairs,
+    add_wholes_in_pairs,
+    keep_greatest,
+    keep_least,
+)
+from springline.spark_jobs.streaming.sql.expressions import ARROW, Expression
+from springline.spark_jobs.streaming.windows.aggregation.accumulators import neutral
+from springline.spark_jobs.streaming.windows.aggregation.sketches import EMPTY, unions
+from springline.spark_jobs.streaming.windows.measures import Measure, rest
+
+_SEED = np.uint64(0x2545F4914F6CDD1D)
+
+
+def schema_of(keys: Sequence[Expression], measures: Sequence[Measure]) -> pa.Schema:
+    """The columns of the partials of a cube."""
+    fields = [pa.field("slice", pa.int64()), pa.field("hash", pa.uint64())]
+    fields += [pa.field(f"k{index}", ARROW[key.type]) for index, key in enumerate(keys)]
+    return pa.schema(fields + [field for measure in measures for field in measure.fields])
+
+
+def hashes_of(count: int, parts: Sequence[Words]) -> Words:
+    """The hash of each of `count` groups from those of its keys."""
+    hashes = np.full(count, _SEED, np.uint64)
+    for part in parts:
+        hash_parts(hashes, part)
+    return hashes
+
+
+def units_of(hashes: Words, units: int) -> Ints:
+    """The unit downstream that each group belongs to."""
+    return ((hashes >> np.uint64(32)) % np.uint64(units)).view(np.int64)
+
+
+def in_order(slices: Ints, hashes: Words, units: int = 1) -> Ints:
+    """The order by unit downstream, slice and hash; of those that agree in all three, as they are."""
+    table = NumberTable()
+    codes = table.codes(slices)
+    ranks = np.argsort(np.argsort(table.numbers()[1:]))
+    major = ranks[codes - 1] + (len(table) * units_of(hashes, units) if units > 1 else 0)
+    major = major.astype(np.uint16 if len(table) * units < 1 << 16 else np.int64)  # the narrow ones are sorted quickly
+    for kind in ("quicksort", "stable"):
+        order = np.argsort(hashes, kind=kind)  # type: ignore[call-overload]
+        if len(table) * units > 1:
+            order = order[np.argsort(major[order], kind="stable")]
+        same = (hashes[order][1:] == hashes[order][:-1]) & (major[order][1:] == major[order][:-1])
+        if not same.any():
+            break
+    return np.asarray(order)
+
+
+def column(batch: pa.RecordBatch | pa.Table, name: str) -> npt.NDArray[Any]:
+    """A column of numbers without nulls."""
+    array = batch.column(name)
+    return np.asarray(array.to_numpy() if isinstance(array, pa.ChunkedArray) else array.to_numpy(zero_copy_only=False))
+
+
+def merge(batches: Sequence[pa.RecordBatch], into: int | None = None) -> pa.RecordBatch | None:
+    """Add up batches of partials of one cube; all into the slice `into`, if it is given. None if there are none.
+
+    A measure that only some of the batches hold is what it is of no value in the others.
+    """
+    batches = [batch for batch in batches if batch.num_rows]
+    if not batches:
+        return None
+    if len(batches) == 1 and into is None:
+        return batches[0]
+    table = pa.Table.from_batches(_alike(batches)).combine_chunks()
+    if into is not None:
+        table = table.set_column(0, "slice", pa.array(np.full(table.num_rows, into)))
+    return added_up(table)
+
+
+def added_up(table: pa.Table) -> pa.RecordBatch:
+    """The partials of one cube, in any order, with those of one group and slice as one."""
+    slices, hashes = column(table, "slice"), column(table, "hash")
+    order = in_order(slices, hashes)
+    fresh = _changes(slices[order]) | _changes(hashes[order])
+    keys = [name for name in table.column_names if _is_key(name)]
+    if not fresh.all() and not _same_keys(table, keys, order, fresh):
+        order, fresh = _by_keys(table, keys)
+    begins = np.flatnonzero(fresh)
+    firsts = pa.array(order[begins])
+    groups = None
+    if not fresh.all():
+        groups = np.empty(order.size, np.int32)
+        groups[order] = np.cumsum(fresh)
+    arrays: dict[str, Any] = {name: table.column(name).take(firsts) for name in ("slice", "hash", *keys)}
+    measured = [name for name in table.column_names if name not in arrays]
+    if groups is None:
+        arrays |= {name: table.column(name).take(firsts) for name in measured}
+    else:
+        arrays |= add_up({name: table.column(name) for name in measured}, groups, begins.size, (order, begins))
+    columns = [_single(arrays[name]) for name in table.column_names]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema([f.with_metadata(None) for f in table.schema]))
+
+
+def add_up(
+    given: Mapping[str, Any], groups: Codes, count: int, order: tuple[Ints, Ints] | None = None
+) -> dict[str, Any]:
+    """The measures of `count` groups, numbered from 1, of which each row is a part; a negative number is left out.
+
+    `order` (rows by group, and where each group begins in it) is worked out if it is needed and not given.
+    """
+    found: dict[str, Any] = {}
+    for name, values in given.items():
+        if name.startswith("distinct("):
+            rows, begins = order or _by_group(groups)
+            held = values.take(pa.array(rows)).to_pylist() if hasattr(values, "take") else [values[r] for r in rows]
+            found[name] = unions(held, begins)
+            continue
+        if name in found:  # the rest of a sum, done with it
+            continue
+        array = np.asarray(values)
+        into = np.full(count + 1, neutral(name, array.dtype), array.dtype)
+        if name.startswith("min("):
+            keep_least(groups, array, EVERYWHERE, into)
+        elif name.startswith("max("):
+            keep_greatest(groups, array, EVERYWHERE, into)
+        elif rest(name) in given:
+            rests = np.zeros(count + 1, array.dtype)
+            add_pairs = add_wholes_in_pairs if array.dtype == np.int64 else add_sums_in_pairs
+            add_pairs(groups, array, EVERYWHERE, into, rests)
+            add_sums(groups, np.asarray(given[rest(name)]), EVERYWHERE, rests)
+            found[rest(name)] = rests[1:]
+        else:
+            add_sums(groups, array, EVERYWHERE, into)
+        found[name] = into[1:]
+    return found
+
+
+def _by_group(groups: Codes) -> tuple[Ints, Ints]:
+    order = np.argsort(groups, kind="stable")
+    order = order[np.searchsorted(groups[order], 0) :]
+    return order, np.flatnonzero(_changes(groups[order]))
+
+
+def _is_key(name: str) -> bool:
+    return name[0] == "k" and name[1:].isdecimal()
+
+
+def _changes(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Where a value differs from the one before."""
+    return np.concatenate([[True], values[1:] != values[:-1]])
+
+
+def _same_keys(table: pa.Table, keys: Sequence[str], order: Ints, fresh: npt.NDArray[np.bool_]) -> bool:
+    """Whether rows of one slice and hash have the same keys."""
+    begins = np.flatnonzero(fresh)
+    again = np.flatnonzero(~fresh)
+    first = order[begins[np.cumsum(fresh)[again] - 1]]
+    return all(_same(table.column(name), order[again], first) for name in keys)
+
+
+def _same(column: pa.ChunkedArray, rows: Ints, others: Ints) -> bool:
+    """Whether each of some rows has the same key as another row."""
+    array = _single(column)
+    if pa.types.is_string(array.type) and not array.null_count and array.buffers()[2] is not None:
+        ends = np.frombuffer(array.buffers()[1], np.int32)[array.offset :]
+        return bool(same_texts(np.frombuffer(array.buffers()[2], np.uint8), ends, rows, others))
+    one, other = array.take(pa.array(rows)), array.take(pa.array(others))
+    same = pc.fill_null(pc.equal(one, other), False)
+    return bool(pc.all(pc.or_(same, pc.and_(pc.is_null(one), pc.is_null(other)))).as_py() is not False)
+
+
+def _by_keys(table: pa.Table, keys: Sequence[str]) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """The order by slice, hash and keys, and where groups begin in it."""
+    by = [(name, "ascending") for name in ("slice", "hash", *keys)]
+    order = pc.sort_indices(table, sort_keys=by).to_numpy()
+    fresh = np.zeros(order.size, np.bool_)
+    for name in ("slice", "hash", *keys):
+        coded = pc.dictionary_encode(table.column(name).combine_chunks(), null_encoding="encode")
+        codes = coded.chunk(0).indices if isinstance(coded, pa.ChunkedArray) else coded.indices
+        fresh |= _changes(np.asarray(codes)[order])
+    return order, fresh
+
+
+def _alike(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """With the same columns in the same order."""
+    plain = [batch.replace_schema_metadata(None) for batch in batches]
+    fields: dict[str, pa.Field] = {field.name: field for batch in reversed(plain) for field in batch.schema}
+    if all(batch.schema.names == plain[0].schema.names for batch in plain):
+        return plain
+    fixed = [name for name in fields if name in ("slice", "hash") or _is_key(name)]
+    names = sorted(fixed, key=lambda n: (n != "slice", n != "hash", len(n), n))
+    names += sorted((name for name in fields if name not in names), key=lambda name: (name != "rows()", name))
+    schema = pa.schema([fields[name] for name in names])
+    return [
+        pa.RecordBatch.from_arrays(
+            [batch.column(f.name) if f.name in batch.schema.names else _nothing(f, batch.num_rows) for f in schema],
+            schema=schema,
+        )
+        for batch in plain
+    ]
+
+
+def _nothing(field: pa.Field, rows: int) -> pa.Array:
+    if pa.types.is_binary(field.type):
+        return pa.array([EMPTY] * rows, pa.binary())
+    kind = np.int64 if field.type == pa.int64() else np.float64
+    return pa.array(np.full(rows, neutral(field.name, kind), kind))
+
+
+def _single(values: Any) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
+    return pa.array(values, pa.binary()) if isinstance(values, list) else pa.array(values)

@@ -1,0 +1,1 @@
+"""The reducer's state: slices, watermarks, and when windows fire."""

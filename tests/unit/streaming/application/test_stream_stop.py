@@ -1,0 +1,115 @@
+"""Jobs are stopped together; one that does not come to rest is ended by force, with all that it started, alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from springline.spark_jobs.streaming.application import stop
+from springline.spark_jobs.streaming.application.process_family import is_alive
+from springline.spark_jobs.streaming.application.stop import end_by_force, living, stop_all
+from springline.spark_jobs.streaming.job_folder import JobFolder
+from tests.support.plain_application import start_application
+
+Started = Callable[[str, str], tuple[JobFolder, list[psutil.Process]]]
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Started]:
+    """Starts the application of a job that obeys the request to stop, SIGTERM alone, or nothing; with its processes."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(job: str, obeys: str) -> tuple[JobFolder, list[psutil.Process]]:
+        process, processes = start_application(folder := JobFolder(tmp_path / job), obeys)
+        running.append(process)
+        return folder, processes
+
+    yield start
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+def test_a_job_that_is_slow_to_stop_does_not_keep_the_others(started: Started) -> None:
+    """All are asked at once, and told as each has come to rest; what lives when the patience is over is left."""
+    (slow, (application, _)), (quick, _) = started("a-slow", "nothing"), started("b-quick", "the request")
+    said: list[str] = []
+
+    def say(line: str) -> None:
+        said.append(line)
+        application.kill()
+
+    assert stop_all([slow], 0.0, said.append) == [slow] == living([slow]) and said == []
+    assert stop_all([slow, quick], 600.0, say) == []
+    assert said == ["b-quick: stopped", "a-slow: ended, dead"]
+
+
+@pytest.mark.parametrize(("obeys", "signals"), [("SIGTERM", ["SIGTERM"]), ("nothing", ["SIGTERM", "SIGKILL"])])
+def test_a_job_that_does_not_come_to_rest_is_ended_with_all_that_it_started(
+    started: Started, obeys: str, signals: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By SIGTERM, then SIGKILL, each with a line; workers have a group of their own, and the scratch folder goes."""
+    monkeypatch.setattr(stop, "TERMINATE_SECONDS", 0.5 if obeys == "nothing" else 60.0)
+    folder, processes = started("stubborn", obeys)
+    said: list[str] = []
+    assert end_by_force([folder], said.append) == []
+    assert [line.split("; ")[1].split()[0] for line in said] == signals
+    assert all(f"stubborn: does not end; {name} to process group {processes[0].pid}" in line
+               for name, line in zip(signals, said, strict=True))  # fmt: skip
+    assert not any(is_alive(process) for process in processes) and not folder.scratch.exists()
+
+
+def test_an_application_that_loads_its_code_is_stopped_too(tmp_path: Path) -> None:
+    """It holds no lock yet, and would have begun to run after all else had ended."""
+    folder = JobFolder(tmp_path / "coming")
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    try:
+        folder.note_launch(process.pid)
+        assert stop_all([folder], 0.0, print) == [folder]
+        assert end_by_force([folder], print) == []
+        assert process.wait(10) == -signal.SIGTERM
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_who_shares_a_group_with_an_application_lives_on(tmp_path: Path) -> None:
+    """One that a script has started in its own group: the script, and this test, are not it."""
+    folder = JobFolder(tmp_path / "shared")
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    try:
+        assert os.getpgid(process.pid) == os.getpgid(0)
+        folder.note_launch(process.pid)
+        assert end_by_force([folder], print) == []
+        assert process.wait(10) == -signal.SIGTERM
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_process_that_has_the_id_of_an_application_by_now_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the heartbeat of the one before names has begun later."""
+    monkeypatch.setattr(stop, "TERMINATE_SECONDS", 0.0)
+    monkeypatch.setattr(stop, "KILLED_SECONDS", 0.0)
+    folder = JobFolder(tmp_path / "job")
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    try:
+        began = psutil.Process(stranger.pid).create_time() - 100
+        beat = {"state": "running", "error": "", "at": time.time(), "began": began, "pid": stranger.pid, "stages": {}}
+        with folder.held():
+            folder.beat(beat)
+            assert end_by_force([folder], print) == [folder]
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()

@@ -1,0 +1,256 @@
+"""When a job is waited for, started, started again, and given up; and that there is one application of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from springline.spark_jobs.streaming.application.application import Beats, end_if_abandoned
+from springline.spark_jobs.streaming.application.status import SILENT_SECONDS, Seen, look
+from springline.spark_jobs.streaming.application.supervision import (
+    LEASE,
+    Limits,
+    Verdict,
+    abandoned,
+    decide,
+    end,
+    note_start,
+    renew,
+    starts_of,
+)
+from springline.spark_jobs.streaming.errors import AlreadyRuns, StreamError
+from springline.spark_jobs.streaming.job_folder import JobFolder
+
+LIMITS = Limits(restarts=2, within=100.0, silent=30.0)
+
+
+def verdict(state: str, *, starts: tuple[float, ...] = (), now: float = 1000.0, **seen: object) -> Verdict:
+    """What is decided about a job in that state."""
+    return decide(Seen("job", state, **seen), starts, now, LIMITS).verdict  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("state", ["never started", "failed", "dead"])
+def test_a_job_that_does_not_live_is_started(state: str) -> None:
+    """Whatever it ended of."""
+    assert verdict(state) is Verdict.START
+
+
+def test_a_stopped_job_is_started_by_a_new_run_and_done_in_the_run_that_had_it_started() -> None:
+    """Who asks for a stop ends the run."""
+    assert verdict("stopped") is Verdict.START
+    assert verdict("stopped", starts=(990.0,)) is Verdict.DONE
+
+
+def test_a_job_whose_lease_ran_out_is_started_again_by_the_run_that_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow's triggers were away for long, and nobody asked for a stop."""
+    monkeypatch.setenv(LEASE, "60")
+    folder = JobFolder(tmp_path / "job")
+    folder.path.mkdir()
+    renew(folder)
+    os.utime(folder.lease_file, (100.0, 100.0))
+    beats = Beats("job", folder)
+    end_if_abandoned(beats, 159.0)
+    assert not folder.stop_file.exists()
+    end_if_abandoned(beats, 161.0)
+    assert folder.stop_file.exists()
+    beats.beat("stopped", beats.lapsed)
+    found = decide(look("job", folder, 170.0), (90.0,), 170.0, LIMITS)
+    assert (found.verdict, found.why) == (Verdict.START, "nobody has renewed its lease")
+    with pytest.raises(StreamError, match="do not come to rest"):
+        end_if_abandoned(beats, 100.0 + 60.0 + 61.0)
+
+
+def test_a_job_that_was_asked_to_stop_is_done_though_its_lease_runs_out_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asked first is heard."""
+    monkeypatch.setenv(LEASE, "60")
+    folder = JobFolder(tmp_path / "job")
+    folder.ask_to_stop()
+    renew(folder)
+    os.utime(folder.lease_file, (100.0, 100.0))
+    beats = Beats("job", folder)
+    end_if_abandoned(beats, 161.0)
+    beats.beat("stopped", beats.lapsed)
+    assert decide(look("job", folder, 170.0), (90.0,), 170.0, LIMITS).verdict is Verdict.DONE
+
+
+def test_a_job_that_lives_and_moves_is_waited_for() -> None:
+    """Also while it starts."""
+    assert verdict("starting", began=990.0) is Verdict.WAIT
+    assert verdict("starting", began=900.0, beaten=990.0) is Verdict.WAIT, "it brings states back"
+    assert verdict("running", began=0.0, beaten=999.0, stages={"map": {"at": 999.0}}) is Verdict.WAIT
+    held = {"map": {"at": 0.0, "held": True}, "reduce": {"at": 999.0, "held": False}}
+    assert verdict("running", began=0.0, beaten=999.0, stages=held) is Verdict.WAIT, "it is to do nothing"
+
+
+def test_a_job_of_which_no_round_ends_is_ended_and_started_again() -> None:
+    """A heartbeat alone is no sign of health, and one stage none of another's."""
+    stages = {"map": {"at": 969.0}, "reduce": {"at": 999.0}}
+    found = decide(Seen("job", "running", began=0.0, beaten=999.0, stages=stages), (), 1000.0, LIMITS)
+    assert found.verdict is Verdict.RESTART and found.why == "map has ended no round for 31 s"
+    assert verdict("silent", began=0.0, beaten=960.0, stages={"map": {"at": 999.0}}) is Verdict.RESTART
+    assert verdict("starting", began=960.0) is Verdict.RESTART
+
+
+@pytest.mark.parametrize(
+    ("starts", "patience"), [((), 30.0), ((950.0,), 30.0), ((920.0, 950.0), 60.0), ((10.0, 950.0), 30.0)]
+)
+def test_one_that_was_started_again_lately_gets_more_time(starts: tuple[float, ...], patience: float) -> None:
+    """On a machine that is too busy, ever more starts would be all that it does."""
+    stages = {"map": {"at": 0.0}}
+    for longer, wanted in ((-1.0, Verdict.WAIT), (1.0, Verdict.RESTART)):
+        began = 1000.0 - patience - longer
+        assert verdict("running", starts=starts, began=began, beaten=999.0, stages=stages) is wanted
+
+
+def test_a_job_is_given_up_after_too_many_starts_in_a_while() -> None:
+    """Starts of long ago do not count."""
+    assert verdict("dead", starts=(10.0, 20.0, 905.0, 910.0)) is Verdict.START
+    assert verdict("dead", starts=(901.0, 905.0, 910.0)) is Verdict.GIVE_UP
+
+
+def test_starts_are_counted_for_each_run(tmp_path: Path) -> None:
+    """Another run begins anew."""
+    folder = JobFolder(tmp_path / "job")
+    note_start(folder, "a", 1.0)
+    note_start(folder, "a", 2.0)
+    assert starts_of(folder, "a") == [1.0, 2.0] and starts_of(folder, "b") == []
+
+
+def test_one_application_holds_a_job(tmp_path: Path) -> None:
+    """A second one is refused, and who looks disturbs neither."""
+    folder = JobFolder(tmp_path / "job")
+    assert not folder.runs()
+    with folder.held():
+        assert JobFolder(tmp_path / "job").runs()
+        with pytest.raises(AlreadyRuns, match="job"), JobFolder(tmp_path / "job").held():
+            pass
+    assert not folder.runs()
+
+
+def test_an_application_that_loads_its_code_is_starting_and_can_be_ended(tmp_path: Path) -> None:
+    """It holds no lock yet, and has told nothing: what the one before has told says nothing of it."""
+    folder = JobFolder(tmp_path / "job")
+    with folder.held():
+        told = {"state": "running", "error": "", "at": 10.0, "began": 5.0, "pid": 1, "stages": {"map": {"at": 9.0}}}
+        folder.beat(told)
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    try:
+        folder.note_launch(process.pid)
+        now = time.time()
+        seen = look("job", folder, now)
+        assert (seen.state, seen.pid) == ("starting", process.pid) and abs((seen.began or 0.0) - now) < 60
+        assert decide(seen, (), now, LIMITS).verdict is Verdict.WAIT
+        assert decide(seen, (), now + 100, LIMITS).verdict is Verdict.RESTART
+        folder.beat({**told, "began": now + 1})
+        assert look("job", folder, now).state == "dead"
+        folder.beat(told)
+        end(seen, folder)
+        assert process.wait(timeout=10) < 0
+        assert look("job", folder, now).state == "dead"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_another_process_with_the_same_id_is_not_the_one_that_was_started(tmp_path: Path) -> None:
+    """Ids come again, after a restart of the machine above all."""
+    folder = JobFolder(tmp_path / "job")
+    folder.note_launch(os.getpid())
+    assert folder.coming() is not None
+    told = json.loads((folder.path / "launched.json").read_text())
+    (folder.path / "launched.json").write_text(json.dumps({**told, "at": told["at"] - 1}))
+    assert folder.coming() is None and look("job", folder, 0.0).state == "never started"
+
+
+def test_what_a_job_said_last_counts_only_while_it_lives(tmp_path: Path) -> None:
+    """A heartbeat of a process that was killed is no life."""
+    folder = JobFolder(tmp_path / "job")
+    assert look("job", folder, 0.0).state == "never started"
+    with folder.held():
+        folder.beat({"state": "running", "error": "", "at": 10.0, "began": 5.0, "pid": 1, "stages": {}})
+        assert look("job", folder, 11.0).state == "running"
+        assert look("job", folder, 11.0 + SILENT_SECONDS).state == "silent"
+    assert look("job", folder, 11.0).state == "dead"
+
+
+def test_an_application_is_abandoned_when_nobody_has_renewed_its_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that nobody supervises has none, and lives on."""
+    folder = JobFolder(tmp_path / "job")
+    folder.path.mkdir()
+    renew(folder)
+    os.utime(folder.lease_file, (100.0, 100.0))
+    assert not abandoned(folder, 10_000.0)
+    monkeypatch.setenv(LEASE, "60")
+    assert not abandoned(folder, 159.0) and abandoned(folder, 161.0)
+    folder.lease_file.unlink()
+    assert abandoned(folder, 159.0), "its home was removed"
+
+
+def test_the_log_of_one_that_hangs_tells_where(tmp_path: Path) -> None:
+    """Of every process of it, those that know nothing of that too; then it is killed."""
+    folder = JobFolder(tmp_path / "job")
+    code = """
+import subprocess, sys, time
+from springline.spark_jobs.streaming.runtime.thread_dump import tell_stacks_when_asked
+def hangs_here(): time.sleep(600)
+tell_stacks_when_asked()
+if sys.argv[1:] != ["below"]:
+    subprocess.Popen([sys.executable, __file__, "below"])
+    subprocess.Popen(["sleep", "600"])
+print("begun", flush=True)
+hangs_here()
+"""
+    (tmp_path / "hanging.py").write_text(code)
+    with (tmp_path / "log").open("a") as log:
+        process = subprocess.Popen(
+            [sys.executable, tmp_path / "hanging.py"], start_new_session=True, stdout=log, stderr=log,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )  # fmt: skip
+    try:
+        folder.note_launch(process.pid)
+        deadline = time.monotonic() + 60
+        while (tmp_path / "log").read_text().count("begun") < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        end(look("job", folder, time.time()), folder)
+        assert process.wait(timeout=10) == -signal.SIGKILL
+        assert (tmp_path / "log").read_text().count("in hangs_here") == 2
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_an_application_ends_in_time_though_what_it_closes_hangs(ends: bool) -> None:
+    """With all that it has started; one that ends is let go."""
+    code = f"""
+import subprocess, sys, time
+from springline.spark_jobs.streaming.application.deadline import Deadline
+with Deadline(0.5) as deadline:
+    with deadline.after():
+        below = subprocess.Popen(["sleep", "600"])
+        print(below.pid, flush=True)
+        time.sleep(1)
+    {"below.kill()" if ends else "time.sleep(600)"}
+time.sleep(1)
+"""
+    process = subprocess.run(
+        [sys.executable, "-c", code], start_new_session=True, capture_output=True, text=True, timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert process.returncode == (0 if ends else -signal.SIGKILL)
+    assert not psutil.pid_exists(int(process.stdout)) or psutil.Process(int(process.stdout)).status() == "zombie"

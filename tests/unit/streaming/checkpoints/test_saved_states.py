@@ -1,0 +1,140 @@
+"""States of units as datasets: saved once a version, persisted at once, put back not later than was asked for."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from springline.persistence.platform import Platform
+from springline.spark_jobs.streaming.checkpoints.checkpointer import Upkeep
+from springline.spark_jobs.streaming.checkpoints.store import SavedStates
+from springline.spark_jobs.streaming.job_folder import JobFolder
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.runtime.history import CONTENTS_EVERY, cut_before
+from springline.spark_jobs.streaming.runtime.rounds import Plan
+from springline.spark_jobs.streaming.runtime.stage import Part, Stage
+from springline.spark_jobs.streaming.runtime.state_store import Versions
+from springline.spark_jobs.streaming.runtime.step import Message, State
+from tests.support.memory_log import MemoryLog
+from tests.support.states import wipe_cache
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    """A stage whose states lie in a folder of the test's."""
+    return Stage("job", "reduce", "windows.reduce", "job.partials", str(tmp_path / "states"), stamped=True)
+
+
+def run_to(stage: Stage, last: int) -> None:
+    """Let unit 0 have run rounds up to `last`; each adds a run of one row, and its log goes on by ten offsets."""
+    versions = Versions(stage.folder(0))
+    order = versions.newest() or (1, 0)
+    version = versions.load(*order)
+    for number in range(order[1] + 1, last + 1):
+        runs = (*version.state.runs.get("rows", ()), pa.RecordBatch.from_pydict({"n": [number]}))
+        version = versions.save(version, State({"seen": number}, {"rows": runs}), (1, number), {"offset": number * 10})
+
+
+def test_a_state_is_a_dataset_and_comes_back_as_it_was(platform: Platform, stage: Stage) -> None:
+    """Also from the under-store, when the cache and the states are gone."""
+    states = SavedStates(platform)
+    run_to(stage, 3)
+    saved = states.save(stage, 0)
+    assert saved is not None and saved.ref.path == "streams/job/reduce/0" and saved.rows == 3
+    before = Versions(stage.folder(0)).load(1, 3)
+    wipe_cache(platform)
+    shutil.rmtree(stage.folder(0))
+    assert states.fetch(stage, 0, (1, 5)) == (1, 3)
+    after = Versions(stage.folder(0)).load(1, 3)
+    assert after.state.scalars == before.state.scalars and after.runs == before.runs
+
+
+def test_a_state_is_saved_once(platform: Platform, stage: Stage) -> None:
+    """Nothing new: nothing saved; and before the first round there is nothing."""
+    states = SavedStates(platform)
+    assert states.save(stage, 0) is None
+    run_to(stage, 1)
+    assert states.save(stage, 0) is not None
+    assert states.save(stage, 0) is None
+
+
+def test_a_later_state_than_was_asked_for_is_not_put_back(platform: Platform, stage: Stage) -> None:
+    """What ran after it is not known to have arrived."""
+    states = SavedStates(platform)
+    run_to(stage, 2)
+    states.save(stage, 0)
+    run_to(stage, 4)
+    states.save(stage, 0)
+    shutil.rmtree(stage.folder(0))
+    assert states.fetch(stage, 0, (1, 3)) == (1, 2)
+    assert states.fetch(stage, 0, (1, 1)) is None
+
+
+def test_a_log_is_needed_from_the_newest_saved_state_on(platform: Platform, stage: Stage) -> None:
+    """It is in the under-store by then."""
+    states = SavedStates(platform)
+    assert states.needed_from(stage, [0]) == {}
+    run_to(stage, 2)
+    states.save(stage, 0)
+    run_to(stage, 5)
+    assert states.needed_from(stage, [0])[0].offset == 20
+
+
+@pytest.mark.parametrize(("written", "cut"), [("stamped", True), ("own", True), ("asked", True), ("", False)])
+def test_a_log_that_is_the_job_s_own_is_cut_and_one_that_is_others_is_not(
+    platform: Platform, tmp_path: Path, written: str, cut: bool
+) -> None:
+    """Up to what the persisted state needs; what clients have asked is nobody else's either."""
+    given = {written: True} if written else {}
+    stage = Stage("job", "intake", "tracker.intake", "job.asks", str(tmp_path / "states"), **given)  # type: ignore[arg-type]
+    run_to(stage, 3)
+    deleted: dict[str, Mapping[int, int]] = {}
+
+    class Log(MemoryLog):
+        def delete(self, topic: str, before: Mapping[int, int]) -> None:
+            deleted[topic] = before
+
+    upkeep = Upkeep(JobFolder(tmp_path), [Part(stage, 1)], platform, Cluster("nowhere"), 1.0)
+    upkeep._log = Log({stage.rounds: 1})  # type: ignore[assignment]
+    upkeep._save()
+    assert deleted == ({"job.asks": {0: 30}} if cut else {})
+
+
+def test_what_is_told_is_cut_where_the_persisted_states_of_all_units_are_done_with_it(
+    platform: Platform, tmp_path: Path
+) -> None:
+    """A state that says nothing of a unit may need all of it; nothing is cut before all units are persisted."""
+    stage = Stage("job", "join", "join.unit", "job.tuples", str(tmp_path / "states"), stamped=True, told="job.copies")
+    deleted: dict[str, Mapping[int, int]] = {}
+
+    class Log(MemoryLog):
+        def delete(self, topic: str, before: Mapping[int, int]) -> None:
+            deleted[topic] = before
+
+    upkeep = Upkeep(JobFolder(tmp_path), [Part(stage, 2)], platform, Cluster("nowhere"), 1.0)
+    upkeep._log = Log({stage.rounds: 1})  # type: ignore[assignment]
+    for unit, needs in ((0, {"0": 7, "1": 4, "2": 9}), (1, {"0": 5, "1": 6})):
+        versions = stage.versions(unit)
+        versions.save(versions.load(1, 0), State(), (1, 1), {"offset": 10, "needs": needs})
+        assert deleted == {}
+        upkeep._save()
+    assert deleted["job.copies"] == {0: 5, 1: 4, 2: 0}
+
+
+def test_a_rounds_log_is_cut_where_all_contents_were_written_again() -> None:
+    """So that what follows is whole without what was before."""
+    lines: list[bytes] = []
+    for number in range(2 * CONTENTS_EVERY + 2):
+        if number % CONTENTS_EVERY == 0 and number:
+            lines += [json.dumps({"hash": name, "content": name}).encode() for name in "ab"]
+        lines.append(Plan(1, number, 0.0, {0: (0, 0)}).encode())
+    log = [Message(offset, line) for offset, line in enumerate(lines)]
+    assert cut_before(log, (1, CONTENTS_EVERY - 1)) is None
+    assert cut_before(log, (1, CONTENTS_EVERY)) == CONTENTS_EVERY
+    assert cut_before(log, (1, 2 * CONTENTS_EVERY - 1)) == CONTENTS_EVERY
+    assert cut_before(log, (1, 2 * CONTENTS_EVERY + 1)) == 2 * CONTENTS_EVERY + 2

@@ -1,0 +1,53 @@
+"""When the stages of a job are level, where one of them reads what another one tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from springline.spark_jobs.streaming.runtime.driver.drain import level
+from springline.spark_jobs.streaming.runtime.driver.planner import Planner
+from springline.spark_jobs.streaming.runtime.rounds import Extent
+from springline.spark_jobs.streaming.runtime.stage import Stage, register_step
+from springline.spark_jobs.streaming.runtime.step import Input, Output, State
+from springline.spark_jobs.streaming.runtime.worker.unit import Units
+from tests.support.memory_log import MemoryLog
+
+
+def reading(state: State, given: Input) -> Output:
+    """Reads its messages."""
+    return Output(State({"seen": state.scalars.get("seen", 0) + sum(1 for _ in given.messages)}))
+
+
+register_step("reading what is told", lambda: reading)
+
+
+class Telling(MemoryLog):
+    """A log in which something is told when the rounds of `teller` are looked at, as if it had just ended one."""
+
+    teller = ""
+
+    def extents(self, topic: str) -> dict[int, Extent]:
+        if topic == self.teller:
+            self.put("told", 0, b"again")
+        return super().extents(topic)
+
+
+def test_a_stage_that_reads_what_another_tells_is_level_when_it_has_read_what_that_one_s_round_told(
+    tmp_path: Path,
+) -> None:
+    """It is looked at again once that round is known; a savepoint would leave out what was told in between."""
+    step = "reading what is told"
+    stages = [
+        Stage("job", "again", step, "told", str(tmp_path), own=True),
+        Stage("job", "acker", step, "numbers", str(tmp_path), told="told"),
+    ]
+    log = Telling({"told": 1, "numbers": 1, **{stage.rounds: 1 for stage in stages}})
+    for stage in stages:
+        planner = Planner(stage, log, lambda: 5.0, dict)
+        plan = planner.after(planner.begin())
+        assert plan is not None
+        Units(stage, log).run(plan, {}, 0)
+    found = level(stages, log)
+    assert found is not None and {name: plan.number for name, plan in found.items()} == {"again": 1, "acker": 1}
+    log.teller = stages[1].rounds
+    assert level(stages, log) is None

@@ -1,0 +1,162 @@
+"""States whose log is not there any more: Kafka was emptied, or its topics were made anew."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from springline.spark_jobs.streaming.errors import LogLost, MessagesGone
+from springline.spark_jobs.streaming.runtime.driver.planner import Planner
+from springline.spark_jobs.streaming.runtime.driver.recovery import check_known, recover
+from springline.spark_jobs.streaming.runtime.stage import Stage, register_step
+from springline.spark_jobs.streaming.runtime.step import Input, Output, State
+from springline.spark_jobs.streaming.runtime.worker.unit import Units
+from tests.support.memory_log import MemoryLog
+
+UNITS = 2
+
+
+def counting(state: State, given: Input) -> Output:
+    """Counts its messages."""
+    return Output(State({"seen": state.scalars.get("seen", 0) + sum(1 for _ in given.messages)}))
+
+
+register_step("counting what comes", lambda: counting)
+
+
+class World:
+    """A stage of two units, and a Kafka that can be emptied."""
+
+    def __init__(self, folder: Path) -> None:
+        self.stage = Stage("job", "count", "counting what comes", "numbers", str(folder), admitted=2)
+        self.clock = 0.0
+        self.empty()
+
+    def empty(self, messages: int = 12) -> None:
+        """All topics are made anew; the input gets so many messages a unit."""
+        self.log = MemoryLog({"numbers": UNITS, self.stage.rounds: 1})
+        for number in range(messages * UNITS):
+            self.log.put("numbers", number % UNITS, str(number).encode())
+
+    def time(self) -> float:
+        """Goes on with every look."""
+        self.clock += 2.0
+        return self.clock
+
+    def planner(self) -> Planner:
+        """As a driver without memory has it."""
+        return Planner(self.stage, self.log, self.time, dict)
+
+    def run(self, rounds: int, *, units: int = UNITS) -> None:
+        """Run so many rounds, the last of them in so many units."""
+        planner, runs = self.planner(), Units(self.stage, self.log)
+        plan = planner.begin()
+        for number in range(rounds):
+            found = planner.after(plan)
+            assert found is not None
+            plan = found
+            for unit in range(units if number == rounds - 1 else UNITS):
+                runs.run(plan, {}, unit)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """Nothing has run."""
+    return World(tmp_path)
+
+
+def test_a_job_that_never_ran_and_one_that_was_killed_in_a_round_are_as_they_should_be(world: World) -> None:
+    """No state is newer than what is planned."""
+    check_known(world.stage, UNITS, world.log)
+    world.run(3, units=1)
+    check_known(world.stage, UNITS, world.log)
+    assert recover(world.stage, world.log, lambda stage, unit, until: None) == []
+    check_known(world.stage, UNITS, world.log)
+
+
+@pytest.mark.parametrize(
+    ("persisted", "told"), [((1, 5), ["5+0", "5+0"]), ((1, 4), ["4+0", "4+0"]), ((1, 2), ["2+2"] * 2)]
+)
+def test_each_state_that_was_lost_is_told(world: World, persisted: tuple[int, int], told: list[str]) -> None:
+    """Also where the persisted one is so new that no round is run again."""
+    world.run(5)
+    kept = [world.stage.versions(unit).packed(*persisted) for unit in range(UNITS)]
+    for unit in range(UNITS):
+        shutil.rmtree(world.stage.versions(unit).folder)
+
+    def fetch(stage: Stage, unit: int, until: tuple[int, int]) -> tuple[int, int]:
+        stage.versions(unit).unpack(*persisted, kept[unit])
+        return persisted
+
+    found = recover(world.stage, world.log, fetch)
+    assert [f"{each.base[1]}+{each.rounds}" for each in found] == told
+
+
+def test_states_of_a_kafka_that_was_emptied_are_an_error_that_says_what_helps(world: World) -> None:
+    """Otherwise no round would ever be run: those that are planned come before those of the states."""
+    world.run(5)
+    world.empty()
+    expected = (
+        r"job\.count\.rounds is empty, and there is a state after round 5 of incarnation 1, of numbers\[0\]: "
+        r"Kafka was emptied.*`springline stream reset job`"
+    )
+    with pytest.raises(LogLost, match=expected):
+        check_known(world.stage, UNITS, world.log)
+    assert world.planner().begin().number == 0
+
+
+def test_so_are_states_that_are_newer_than_a_rounds_log_that_was_begun_anew(world: World) -> None:
+    """Also where they were only saved."""
+    world.run(2)
+    with pytest.raises(LogLost, match=r"ends with round 2 of incarnation 1, and .* after round 7 .* of numbers\[1\]"):
+        check_known(world.stage, UNITS, world.log, lambda stage, unit: (1, 7) if unit else None)
+    check_known(world.stage, UNITS, world.log, lambda stage, unit: (1, 2))
+
+
+def test_a_round_that_was_still_being_committed_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By opening the rounds log: the log of a broker that was just started may end before it."""
+    world.run(2)
+    whole, opened = world.log.extents, world.log.appender
+
+    def short(topic: str) -> object:
+        return whole(topic) if topic != world.stage.rounds else {0: type(whole(topic)[0])(0, 1)}
+
+    def opening(writer: str, topic: str) -> object:
+        monkeypatch.setattr(world.log, "extents", whole)
+        return opened(writer, topic)
+
+    monkeypatch.setattr(world.log, "extents", short)
+    monkeypatch.setattr(world.log, "appender", opening)
+    check_known(world.stage, UNITS, world.log)
+    assert world.log.extents == whole
+
+
+def test_an_input_that_was_made_anew_is_an_error_that_says_what_helps(world: World) -> None:
+    """Its rounds log is still there, and goes on behind the end of the topic."""
+    world.run(4)
+    rounds = world.log.topics[world.stage.rounds]
+    ends = world.log.extents(world.stage.rounds)
+    before = world.log.extents("numbers")[0].high
+    world.empty(messages=3)
+    world.log.topics[world.stage.rounds] = rounds
+    world.log._next[world.stage.rounds, 0] = ends[0].high
+    high = world.log.extents("numbers")[0].high
+    assert high < before
+    check_known(world.stage, UNITS, world.log)
+    planner = world.planner()
+    expected = (
+        rf"numbers\[0\]: round 5 goes on at offset \d+, and the log holds 0 to {high}; "
+        r"`springline stream rewind job` .*`springline stream reset job`"
+    )
+    with pytest.raises(MessagesGone, match=expected):
+        planner.after(planner.begin())
+
+
+def test_a_round_whose_messages_are_gone_says_what_helps_too(world: World) -> None:
+    """Where it is run again after the job was killed."""
+    world.run(4, units=1)
+    world.log.cut("numbers")
+    with pytest.raises(MessagesGone, match=r"numbers\[1\]: the messages .* not there any more; .*reset job"):
+        recover(world.stage, world.log, lambda stage, unit, until: None)

@@ -1,0 +1,304 @@
+"""Rounds that fail again and again: the messages that they fail with are put aside, and the rounds go on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from springline.spark_jobs.streaming.errors import LogUnavailable, NotForItsMessages, RoundFailed
+from springline.spark_jobs.streaming.runtime.driver.planner import Planner
+from springline.spark_jobs.streaming.runtime.driver.recovery import recover
+from springline.spark_jobs.streaming.runtime.history import read_history, read_line
+from springline.spark_jobs.streaming.runtime.rounds import Aside, Plan
+from springline.spark_jobs.streaming.runtime.stage import Stage, register_step
+from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State
+from springline.spark_jobs.streaming.runtime.worker import poison
+from springline.spark_jobs.streaming.runtime.worker.attempts import decide, decided
+from springline.spark_jobs.streaming.runtime.worker.poison import apart, poison_in
+from springline.spark_jobs.streaming.runtime.worker.unit import Units
+from tests.support.memory_log import Killed, MemoryLog
+
+BAD, DEADLY = b"bad", b"deadly"
+calls = [0]  # of the step
+works = [False]  # whether it gets over what is bad
+
+
+def summing(state: State, given: Input) -> Output:
+    """Adds up its messages, of which it does not get over some."""
+    calls[0] += 1
+    total = state.scalars.get("sum", 0)
+    for message in given.messages:
+        value = bytes(message.value)
+        if value == DEADLY:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if value == BAD and works[0]:
+            continue
+        total += int(value)
+    return Output(State({"sum": total}), counts={"rows": 1})
+
+
+register_step("summing up", lambda: summing)
+
+
+class World:
+    """A stage of one unit that reads all in one round, and attempts at it by workers without memory."""
+
+    def __init__(self, folder: Path, *values: bytes, tries: int = 3) -> None:
+        self.stage = Stage("job", "sum", "summing up", "numbers", str(folder), dead="dead", tries=tries)
+        self.log = MemoryLog({"numbers": 1, "dead": 1, self.stage.rounds: 1})
+        for value in values:
+            self.log.put("numbers", 0, value)
+        self.planner = Planner(self.stage, self.log, lambda: 5.0, dict)
+        plan = self.planner.after(self.planner.begin())
+        assert plan is not None
+        self.plan: Plan = plan
+        calls[0], works[0] = 0, False
+
+    def attempt(self, plan: Plan | None = None) -> None:
+        """Run the round in a new worker."""
+        Units(self.stage, self.log).run(plan or self.plan, {}, 0)
+
+    def fail(self, times: int, match: str = "numbers") -> None:
+        """So many attempts that fail."""
+        for _ in range(times):
+            with pytest.raises(RoundFailed, match=match):
+                self.attempt()
+
+    @property
+    def sum(self) -> int:
+        """What the round came to."""
+        return int(self.stage.versions(0).load(*self.plan.order).state.scalars["sum"])
+
+    @property
+    def letters(self) -> list[tuple[bytes, int, str]]:
+        """The dead letters: what came, its offset, why."""
+        told = self.log.topics["dead"][0]
+        return [(bytes(m.value), int(m.headers["offset"]), m.headers["reason"].decode()) for m in told]
+
+
+def offset_of(world: World, value: bytes) -> int:
+    """Where a message is."""
+    return next(m.offset for m in world.log.topics["numbers"][0] if bytes(m.value) == value)
+
+
+# ---- which messages they are
+
+
+@given(st.integers(1, 60), st.sets(st.integers(0, 59), max_size=8), st.none() | st.tuples(st.integers(0, 59)))
+def test_exactly_the_messages_that_fail_are_found(many: int, bad: set[int], pair: tuple[int] | None) -> None:
+    """Also one that fails only after another one."""
+    bad = {number for number in bad if number < many}
+    second = pair[0] if pair and 0 < pair[0] < many and not {0, pair[0]} & bad else None
+
+    def trial(some: Sequence[Message]) -> str | None:
+        offsets = {message.offset for message in some}
+        if second is not None and {0, second} <= offsets:
+            return "both"
+        return f"bad {min(offsets & bad)}" if offsets & bad else None
+
+    messages = [Message(number, b"") for number in range(many)]
+    found = poison_in(messages, trial)
+    assert found == {**{number: f"bad {number}" for number in bad}, **({} if second is None else {second: "both"})}
+
+
+def test_one_among_a_thousand_is_found_in_some_twenty_trials() -> None:
+    """By halves."""
+    tried = []
+
+    def trial(some: Sequence[Message]) -> str | None:
+        tried.append(len(some))
+        return "bad" if any(message.offset == 777 for message in some) else None
+
+    assert poison_in([Message(number, b"") for number in range(1_000)], trial) == {777: "bad"}
+    assert len(tried) <= 25
+
+
+# ---- what becomes of a round
+
+
+def test_an_error_names_topic_unit_and_offsets(tmp_path: Path) -> None:
+    """From the first attempt on."""
+    world = World(tmp_path, b"1", BAD)
+    to = world.plan.ranges[0][1] - 1
+    world.fail(1, rf"numbers\[0\], offsets 0 to {to}: ValueError: invalid literal for int\(\) .*bad")
+
+
+def test_a_round_that_has_failed_three_times_goes_on_without_the_message_that_it_fails_with(tmp_path: Path) -> None:
+    """Which is a dead letter, with its offset and the error; it is counted."""
+    world = World(tmp_path, b"1", b"2", BAD, b"4")
+    world.fail(3)
+    assert world.letters == []
+    world.attempt()
+    assert world.sum == 7
+    ((value, offset, reason),) = world.letters
+    assert (value, offset) == (BAD, offset_of(world, BAD))
+    assert reason.startswith("round 1 fails with it: ValueError: invalid literal")
+    notes = world.stage.versions(0).notes(*world.plan.order)
+    assert notes is not None and notes["counts"] == {"aside": 1, "dead": 1, "rows": 1}
+
+
+def test_a_replay_leaves_out_the_same_though_the_step_gets_over_it_by_then(tmp_path: Path) -> None:
+    """What was decided is in the rounds log: who took what was sent would not fit to another state."""
+    world = World(tmp_path, b"1", BAD, b"4")
+    world.fail(3)
+    world.attempt()
+    works[0] = True
+    shutil.rmtree(world.stage.state)
+    recover(world.stage, world.log, lambda stage, unit, until: None)
+    assert world.sum == 5
+    plan = read_history(world.stage, world.log).last
+    assert plan is not None and list(plan.aside) == [0] and Plan.from_json(plan.as_json()) == plan
+    again = Planner(world.stage, world.log, lambda: 9.0, dict)
+    assert again.after(again.begin()) is not None
+    assert len(world.letters) == 1
+
+
+@pytest.mark.parametrize("after", range(1, 12))
+def test_whoever_goes_on_after_a_death_does_what_was_decided(tmp_path: Path, after: int) -> None:
+    """At any call of the log: what was decided before is not decided anew, and the letter is there once."""
+    world = World(tmp_path, b"1", BAD, b"4")
+    world.fail(3)
+    world.log.dies_in = after
+    try:
+        world.attempt()
+    except Killed:
+        world.log.dies_in = None
+        # Who has decided is dead, and the step gets over it now.
+        works[0] = any(isinstance(read_line(line), Aside) for line in world.log.topics[world.stage.rounds][0])
+        world.attempt()
+    assert len(world.letters) == 1 and world.sum == 5
+
+
+def test_who_decides_later_does_what_was_decided_first(tmp_path: Path) -> None:
+    """An attempt that was stopped for a while has found something else meanwhile."""
+    world = World(tmp_path, b"1", BAD, b"4")
+    first = decide(world.stage, world.log, world.plan.order, 0, {2: "first"})
+    assert first == decide(world.stage, world.log, world.plan.order, 0, {0: "second"}) == {2: "first"}
+    assert decided(world.stage, world.log, (1, 2), 0) is None
+
+
+def test_attempts_that_fail_for_different_causes_do_not_add_up(tmp_path: Path) -> None:
+    """Something around them is wrong, and may heal."""
+    world = World(tmp_path, b"1", BAD)
+    for cause in (BAD, b"worse", BAD, b"worse", BAD):
+        world.log.topics["numbers"][0][-1] = replace(world.log.topics["numbers"][0][-1], value=cause)
+        world.fail(1)
+    assert world.letters == []
+
+
+def test_numbers_in_an_error_make_no_other_cause(tmp_path: Path) -> None:
+    """Such as sizes and addresses."""
+    world = World(tmp_path, b"1", b"0x12 bad")
+    for value in (b"0x12 bad", b"0x99 bad", b"0x7 bad"):
+        world.log.topics["numbers"][0][-1] = replace(world.log.topics["numbers"][0][-1], value=value)
+        world.fail(1)
+    world.attempt()
+    assert world.sum == 1
+
+
+def test_a_log_that_does_not_answer_says_nothing_of_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often."""
+    world = World(tmp_path, b"1")
+
+    def fetch(*_: object) -> None:
+        raise LogUnavailable("the broker is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.log, "fetch", fetch)
+        for _ in range(6):
+            with pytest.raises(LogUnavailable):
+                world.attempt()
+    world.attempt()
+    assert world.sum == 1 and calls[0] == 7 and world.letters == []
+
+
+def test_a_round_that_fails_with_most_of_its_messages_stays_an_error(tmp_path: Path) -> None:
+    """It is not they that are wrong: the error says how many, and with what."""
+    world = World(tmp_path, *[BAD] * 20, b"1")
+    world.fail(3)
+    for _ in range(2):
+        with pytest.raises(NotForItsMessages, match="with more than half of its 21 messages; at offset 0: ValueError"):
+            world.attempt()
+    assert world.letters == []
+
+
+def test_a_few_messages_may_all_be_put_aside(tmp_path: Path) -> None:
+    """One comes now and then, and each is bad: they are counted, and the stream goes on."""
+    world = World(tmp_path, BAD, BAD)
+    world.fail(3)
+    world.attempt()
+    assert world.sum == 0 and len(world.letters) == 2
+
+
+def test_a_round_that_fails_without_messages_too_stays_an_error(tmp_path: Path) -> None:
+    """Nothing can be put aside for it."""
+    world = World(tmp_path, b"1")
+    failing = lambda state, given: 1 / 0  # noqa: E731
+    register_step("failing", lambda: failing)
+    world.stage = replace(world.stage, step="failing")
+    world.fail(3, "ZeroDivisionError")
+    with pytest.raises(NotForItsMessages, match="without any of its messages too: ZeroDivisionError"):
+        world.attempt()
+
+
+@pytest.mark.parametrize("changed", [{"tries": 0}, {"dead": ""}, {"own": True}])
+def test_where_nothing_is_put_aside_a_round_is_tried_for_ever(tmp_path: Path, changed: dict[str, object]) -> None:
+    """Because that is wanted, there is no place for it, or only this job writes there."""
+    world = World(tmp_path, b"1", BAD)
+    world.stage = replace(world.stage, **changed)  # type: ignore[arg-type]
+    world.fail(6)
+
+
+# ---- a step that takes its process with it
+
+
+def attempt_in_a_worker(world: World) -> int:
+    """The signal that ended a worker in an attempt."""
+    child = os.fork()
+    if child == 0:
+        world.attempt()
+        os._exit(0)
+    return os.WTERMSIG(os.waitpid(child, 0)[1])
+
+
+def test_a_message_that_kills_workers_is_put_aside_too(tmp_path: Path) -> None:
+    """It is tried in processes of their own, after it has killed three."""
+    world = World(tmp_path, b"1", DEADLY, b"4", BAD)
+    assert [attempt_in_a_worker(world) for _ in range(3)] == [signal.SIGKILL] * 3
+    world.attempt()
+    assert world.sum == 5
+    assert {value: reason.partition(": ")[2] for value, _, reason in world.letters} == {
+        DEADLY: "its process died: SIGKILL",
+        BAD: "ValueError: invalid literal for int() with base 10: b'bad'",
+    }
+
+
+def test_workers_that_were_killed_by_others_put_nothing_aside(tmp_path: Path) -> None:
+    """The round works when it is tried."""
+    world = World(tmp_path, b"1", b"4")
+    for _ in range(3):
+        child = os.fork()
+        if child == 0:
+            register_step("summing up", lambda: lambda state, given: os.kill(os.getpid(), signal.SIGKILL))
+            world.attempt()
+        os.waitpid(child, 0)
+    world.attempt()
+    assert world.sum == 5 and world.letters == []
+
+
+def test_a_trial_that_does_not_end_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After some seconds; and what nobody foresaw is no finding."""
+    monkeypatch.setattr(poison, "_PATIENCE", 0.1)
+    assert apart(lambda some: signal.pause())(()) == "it did not end within 0.1 s"  # type: ignore[func-returns-value]
+    assert apart(lambda some: None)(()) is None
+    assert apart(lambda some: "bad")(()) == "bad"
+    with pytest.raises(NotForItsMessages, match="ZeroDivisionError"):
+        apart(lambda some: str(1 / 0))(())

@@ -1,0 +1,97 @@
+"""Rounds: what is planned, in which form it is kept, and what stops the planner."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from springline.spark_jobs.streaming.errors import MessagesGone
+from springline.spark_jobs.streaming.runtime.rounds import TICK_SECONDS, Extent, Plan, beginning, next_round, starts_of
+
+V = {"queries": "q1"}
+offsets = st.integers(0, 10**6)
+ranges = st.dictionaries(st.integers(0, 20), st.tuples(offsets, offsets))
+
+
+@given(st.builds(Plan, st.integers(1, 9), offsets, st.floats(0, 1e10), ranges, st.just(V)))
+def test_a_plan_comes_back_as_it_was_written(plan: Plan) -> None:
+    """And the same plan is always the same text: Spark compares offsets as texts."""
+    again = Plan.from_json(json.loads(plan.encode()))
+    assert again == plan and again.encode() == plan.encode()
+
+
+@given(st.data())
+def test_rounds_cover_every_unit_without_gap_or_overlap(data: st.DataObject) -> None:
+    """Whatever arrives, whatever is admitted, units that join included; the clock never goes back."""
+    high = {0: 5}
+    plan = beginning(starts_of({0: Extent(2, 5)}))
+    assert plan.ranges == {0: (2, 2)}
+    for _ in range(data.draw(st.integers(1, 8))):
+        if data.draw(st.booleans()):
+            high[len(high)] = 0
+        high = {unit: at + data.draw(st.integers(0, 4)) for unit, at in high.items()}
+        low = {unit: 2 if unit == 0 else 0 for unit in high}
+        extents = {unit: Extent(low[unit], at) for unit, at in high.items()}
+        admitted = {unit: data.draw(st.integers(0, 3)) for unit in high if data.draw(st.booleans())}
+        after = next_round(plan, extents, admitted, data.draw(st.floats(0, 100)), V, log="log")
+        if after is None:
+            continue
+        assert after.number == plan.number + 1 and after.clock >= plan.clock and set(after.ranges) == set(high)
+        for unit, (start, to) in after.ranges.items():
+            assert start == (plan.ranges[unit][1] if unit in plan.ranges else low[unit])
+            assert start <= to <= high[unit] and to - start <= admitted.get(unit, 10**9)
+        plan = after
+
+
+def test_an_idle_stage_has_a_round_a_tick() -> None:
+    """Windows close and roots time out though nothing arrives."""
+    extents = {0: Extent(0, 3)}
+    plan = next_round(beginning({0: 0}), extents, {}, 50.0, V, log="log")
+    assert plan is not None and plan.messages == 3
+    assert next_round(plan, extents, {}, 50.0 + TICK_SECONDS / 2, V, log="log") is None
+    tick = next_round(plan, extents, {}, 50.0 + TICK_SECONDS, V, log="log")
+    assert tick is not None and tick.messages == 0 and tick.ranges == {0: (3, 3)}
+
+
+def test_a_changed_version_makes_a_round_at_once() -> None:
+    """A query that is registered while nothing arrives is known from the next round on."""
+    extents = {0: Extent(0, 0)}
+    plan = next_round(beginning({0: 0}), extents, {}, 1.0, V, log="log")
+    assert plan is not None and next_round(plan, extents, {}, 1.0, V, log="log") is None
+    changed = next_round(plan, extents, {}, 1.0, {"queries": "q2"}, log="log")
+    assert changed is not None and changed.versions == {"queries": "q2"}
+
+
+def test_a_unit_that_is_held_does_not_hold_the_others() -> None:
+    """Back-pressure on one of them admits nothing to it."""
+    extents = {0: Extent(0, 9), 1: Extent(0, 9)}
+    plan = next_round(beginning({0: 0, 1: 0}), extents, {0: 0}, 1.0, V, log="log")
+    assert plan is not None and plan.ranges == {0: (0, 0), 1: (0, 9)}
+
+
+@pytest.mark.parametrize("extent", [Extent(6, 9), Extent(0, 4)])
+def test_messages_that_are_gone_are_an_error(extent: Extent) -> None:
+    """Deleted before they were read, or truncated after: the error names the log, the offset, and what is there."""
+    last = Plan(1, 3, 0.0, {0: (2, 5)})
+    with pytest.raises(
+        MessagesGone, match=rf"netflow\[0\]: round 4 goes on at offset 5.*{extent.low} to {extent.high}"
+    ):
+        next_round(last, {0: extent}, {}, 1.0, V, log="netflow")
+
+
+def test_a_unit_that_is_not_there_any_more_is_an_error() -> None:
+    """Its topic was made anew with fewer partitions."""
+    with pytest.raises(MessagesGone, match=r"units \[1\]"):
+        next_round(Plan(1, 3, 0.0, {0: (0, 5), 1: (0, 5)}), {0: Extent(0, 5)}, {}, 1.0, V, log="netflow")
+
+
+def test_a_round_tells_which_units_have_more_than_it_admits() -> None:
+    """One with nothing left is not among them, though others are."""
+    extents = {0: Extent(0, 5), 1: Extent(0, 2), 2: Extent(0, 0)}
+    plan = next_round(beginning(starts_of(extents)), extents, {0: 3, 1: 2, 2: 9}, 1.0, V, log="log")
+    assert plan is not None
+    assert (plan.left, plan.behind) == ((0,), 2)
+    assert Plan.from_json(plan.as_json()) == plan

@@ -1,0 +1,378 @@
+"""Shifts: many rounds in one task, planned while it runs; the states are those of rounds that are run one by one."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from springline.persistence.monitoring.logs import JsonLines
+from springline.spark_jobs.streaming.errors import MissingVersion, NoTopic, RoundFailed
+from springline.spark_jobs.streaming.runtime.driver import shifts
+from springline.spark_jobs.streaming.runtime.driver.planner import Planner
+from springline.spark_jobs.streaming.runtime.driver.shifts import Shifts
+from springline.spark_jobs.streaming.runtime.history import Content, ShiftEnd, read_line
+from springline.spark_jobs.streaming.runtime.rounds import Extent, Plan
+from springline.spark_jobs.streaming.runtime.stage import Stage, register_step
+from springline.spark_jobs.streaming.runtime.state_store import Versions
+from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State
+from springline.spark_jobs.streaming.runtime.worker import task_loop
+from springline.spark_jobs.streaming.runtime.worker.task_loop import Shift, work
+from springline.spark_jobs.streaming.runtime.worker.unit import Units
+from tests.support.memory_log import Killed, MemoryLog
+
+MESSAGES = 12  # of each of two units, of which a round admits two
+
+
+def adding(state: State, given: Input) -> Output:
+    """Adds up its messages, each times the factor of the round."""
+    factor = given.round.versions["settings"]["factor"]
+    total = state.scalars.get("total", 0) + sum(int(bytes(message.value)) for message in given.messages) * factor
+    return Output(State({"total": total}))
+
+
+register_step("adding", lambda: adding)
+
+
+class World:
+    """A stage of two units, its log, and its planner."""
+
+    def __init__(self, folder: Path) -> None:
+        self.stage = Stage("job", "add", "adding", "numbers", str(folder), admitted=2, pace=0.0)
+        self.log = MemoryLog({"numbers": 2, self.stage.rounds: 1})
+        self.factor = 1
+        for number, unit in itertools.product(range(MESSAGES), (0, 1)):
+            self.log.put("numbers", unit, str(10 * number + unit).encode())
+        self.clock = 0.0
+        self.planner = Planner(self.stage, self.log, self.time, self.contents)
+
+    def time(self) -> float:
+        """Goes on with every look."""
+        self.clock += 2.0
+        return self.clock
+
+    def contents(self) -> dict[str, Content]:
+        """What rounds name."""
+        if self.factor == 0:
+            raise NoTopic("nobody knows the factor")
+        return {"settings": Content.of({"factor": self.factor})}
+
+    def units(self) -> Units:
+        """As a worker without memory has them."""
+        return Units(self.stage, self.log)
+
+    def totals(self) -> list[int]:
+        """Of each unit, after the newest round."""
+        versions = [Versions(self.stage.folder(unit)) for unit in (0, 1)]
+        return [each.load(*(each.newest() or (1, 0))).state.scalars.get("total", 0) for each in versions]
+
+    def planned(self, rounds: int) -> Shift:
+        """A shift whose rounds are all planned, and whose end is."""
+        plan = first = self.next(self.planner.begin())
+        named = self.planner.contents_of(first)
+        follows = self.planner.next_offset()
+        for _ in range(rounds - 1):
+            plan = self.next(plan)
+        self.planner.end_shift()
+        return Shift(first, {first.versions[name]: content for name, content in named.items()}, follows)
+
+    def next(self, plan: Plan) -> Plan:
+        """The round after another."""
+        found = self.planner.after(plan)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """Nothing has run."""
+    return World(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits long."""
+    monkeypatch.setattr(task_loop, "_ALONE_SECONDS", 0.2)
+    monkeypatch.setattr(shifts, "_STALLED_SECONDS", 0.1)
+
+
+SUMS = [sum(10 * number + unit for number in range(MESSAGES)) for unit in (0, 1)]
+
+
+def test_a_task_runs_all_rounds_of_a_shift(world: World) -> None:
+    """In the units that it was given."""
+    shift = world.planned(20)
+    assert work(world.units(), world.log, shift, [0]) == 20
+    assert world.totals() == [SUMS[0], 0]
+    assert work(world.units(), world.log, shift, [1]) == 20
+    assert world.totals() == SUMS
+
+
+@pytest.mark.parametrize("value", [b"", b"hello", b"\xff", b"7", b'{"round":1}', b'{"of":[1]}', b"{}", b"[" * 100_000])
+def test_what_somebody_else_writes_to_the_rounds_log_is_passed_over(world: World, value: bytes) -> None:
+    """By the tasks of a shift, and by the next driver, which goes on with the round after the last."""
+    world.log.put(world.stage.rounds, 0, value)
+    plan = world.next(world.planner.begin())
+    world.log.put(world.stage.rounds, 0, value)
+    shift = world.planned(20)
+    world.log.put(world.stage.rounds, 0, value)
+    assert shift.first.order == plan.order
+    assert work(world.units(), world.log, shift, [0, 1]) == 20
+    assert world.totals() == SUMS
+    assert Planner(world.stage, world.log, world.time, world.contents).begin().number == 20
+
+
+def test_a_shift_of_one_round_ends_with_it(world: World) -> None:
+    """Whatever the log says."""
+    shift = world.planned(3)
+    assert work(world.units(), world.log, Shift(shift.first, shift.contents, None), [0, 1]) == 1
+
+
+@pytest.mark.parametrize("calls", range(2, 60, 3))
+def test_an_attempt_after_another_goes_on_where_that_died(world: World, calls: int) -> None:
+    """At any call of the log."""
+    shift = world.planned(20)
+    world.log.dies_in = calls
+    with suppress(Killed):
+        work(world.units(), world.log, shift, [0, 1])
+    world.log.dies_in = None
+    work(world.units(), world.log, shift, [0, 1])
+    assert world.totals() == SUMS
+
+
+def test_a_shift_follows_after_its_first_round_though_the_log_tells_of_it_late(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who would read that round once more would think that it was given up, and end."""
+    extents = world.log.extents
+
+    def late(topic: str) -> dict[int, Extent]:
+        return {unit: Extent(each.low, max(each.high - 4, each.low)) for unit, each in extents(topic).items()}
+
+    first = world.next(world.planner.begin())
+    monkeypatch.setattr(world.log, "extents", late)
+    follows = world.planner.next_offset()
+    monkeypatch.undo()
+    plan = first
+    for _ in range(19):
+        plan = world.next(plan)
+    world.planner.end_shift()
+    named = world.planner.contents_of(first)
+    contents = {digest: named[name] for name, digest in first.versions.items()}
+    shift = Shift(first, contents, follows)
+    assert work(world.units(), world.log, shift, [0, 1]) == 20
+
+
+def test_who_was_given_up_ends_when_it_wakes(world: World) -> None:
+    """It was stopped after its first round; another attempt has gone on, and has more to do."""
+    shift = world.planned(20)
+    follow, others = world.log.follow, 0
+
+    def some(topic: str, unit: int, start: int, seconds: float) -> list[Message]:
+        lines = follow(topic, unit, start, seconds)
+        return [*lines[:5], lines[-1]]
+
+    def stopped(topic: str, unit: int, start: int, seconds: float) -> list[Message]:
+        nonlocal others
+        others = others or work(world.units(), SimpleNamespace(follow=some), shift, [0, 1])  # type: ignore[arg-type]
+        return follow(topic, unit, start, seconds)
+
+    assert work(world.units(), SimpleNamespace(follow=stopped), shift, [0, 1]) == 1  # type: ignore[arg-type]
+    assert others == 5
+    assert Versions(world.stage.folder(0)).newest() == (1, 6)
+
+
+def test_what_rounds_name_may_change_within_a_shift(world: World) -> None:
+    """The log tells the new content before the first round that names it."""
+    plan = first = world.next(world.planner.begin())
+    contents = {first.versions["settings"]: {"factor": 1}}
+    follows = world.planner.next_offset()
+    world.factor = 100
+    world.next(plan)
+    world.planner.end_shift()
+    work(world.units(), world.log, Shift(first, contents, follows), [0, 1])
+    assert world.totals()[0] > 0 and world.totals()[0] % 100 == 0  # the first round had only a 0
+
+
+def test_what_rounds_named_long_ago_may_be_named_again_within_a_shift(world: World) -> None:
+    """Who runs the shift has never heard of it: it is told once more."""
+    plan = world.next(world.planner.begin())
+    world.factor = 3
+    plan = first = world.next(plan)
+    named = world.planner.contents_of(first)
+    shift = Shift(
+        first, {digest: named[name] for name, digest in first.versions.items()}, world.planner.next_offset()
+    )  # fmt: skip
+    world.factor = 1
+    world.next(plan)
+    world.planner.end_shift()
+    lines = [read_line(message) for message in world.log.fetch(world.stage.rounds, 0, shift.follows or 0, 1 << 40)]
+    assert [line.value for line in lines if isinstance(line, Content)] == [{"factor": 1}]
+
+
+@pytest.mark.parametrize(("seconds", "reached"), [(1_000, 4_100.0), (8_000, 8_110.0)])
+@pytest.mark.parametrize("messages", [0, 1])
+def test_a_clock_that_was_ahead_for_a_moment_goes_on_slower_until_it_is_right(
+    tmp_path: Path, messages: int, seconds: int, reached: float
+) -> None:
+    """It never goes back, and a stage goes on having rounds, whether there are messages or not."""
+    stage = Stage("job", "add", "adding", "numbers", str(tmp_path))
+    log = MemoryLog({"numbers": 1, stage.rounds: 1})
+    times = [100.0, 110.0, 3_600.0, 3_600.5, *(111.0 + second for second in range(seconds))]
+    now = iter(times)
+    planner = Planner(stage, log, lambda: next(now), dict)
+    plan, clocks = planner.begin(), []
+    for _ in times:
+        for _ in range(messages):
+            log.put("numbers", 0, b"1")
+        if (found := planner.after(plan)) is not None:
+            plan = found
+            clocks.append(plan.clock)
+    assert clocks[:3] == [100.0, 110.0, 3_600.0] and clocks == sorted(clocks)
+    assert all(later - earlier <= 2.0 for earlier, later in itertools.pairwise(clocks[2:]))
+    assert plan.clock == pytest.approx(reached, abs=2.0)
+
+
+def test_a_planner_remembers_no_more_than_what_its_last_two_rounds_name(world: World) -> None:
+    """Otherwise it would hold every version of a content that changes all the time."""
+    plans = [world.planner.begin()]
+    for world.factor in range(1, 6):
+        plans.append(world.next(plans[-1]))
+    told = [world.planner.contents_of(plan)["settings"] for plan in plans[-2:]]
+    assert told == [{"factor": 4}, {"factor": 5}]
+    with pytest.raises(MissingVersion):
+        world.planner.contents_of(plans[-3])
+
+
+def test_a_shift_goes_on_over_rounds_that_were_cut_from_the_log(world: World) -> None:
+    """They are cut when no unit needs them: their states are persisted."""
+    shift = world.planned(6)
+    work(world.units(), world.log, shift, [0, 1])
+    before = world.totals()
+    world.log.cut(world.stage.rounds)
+    last = world.planner.begin()
+    world.next(last)
+    world.planner.end_shift()
+    assert work(world.units(), world.log, shift, [0, 1]) == 1
+    assert world.totals() != before
+
+
+def test_nobody_follows_for_ever_when_who_plans_is_gone(world: World) -> None:
+    """A round is planned every second, so silence says so."""
+    first = world.next(world.planner.begin())
+    contents = {first.versions["settings"]: {"factor": 1}}
+    assert work(world.units(), world.log, Shift(first, contents, world.planner.next_offset()), [0, 1]) == 1
+
+
+def test_another_driver_ends_the_shift_of_the_one_before(world: World) -> None:
+    """Its tasks end, though nobody who planned for them lives."""
+    first = world.next(world.planner.begin())
+    shift = Shift(first, {first.versions["settings"]: {"factor": 1}}, world.planner.next_offset())
+    other = Planner(world.stage, world.log, world.time, world.contents)
+    other.after(other.begin())
+    assert work(world.units(), world.log, shift, [0, 1]) == 1
+
+
+# ---- planning meanwhile
+
+
+@pytest.fixture
+def held() -> list[bool]:
+    """Whether nothing is to be planned."""
+    return [False]
+
+
+@pytest.fixture
+def planning(world: World, held: list[bool]) -> Iterator[Shifts]:
+    """Shifts of a minute."""
+    found = Shifts(world.planner, lambda: held[0], 60.0)
+    yield found
+    held[0] = True
+    found.first(0)
+
+
+def test_rounds_are_planned_while_tasks_run(world: World, planning: Shifts, held: list[bool]) -> None:
+    """Each when all units have done the one before; the shift ends when nothing is to be planned any more."""
+    first = planning.first(1.0)
+    assert first is not None
+    shift = planning.begin(first)
+    assert planning.begin(first) is shift  # asked again
+    units, log = world.units(), world.log
+    follow = log.follow
+
+    def ending(*where: object) -> list[object]:
+        held[0] = world.totals() == SUMS
+        return list(follow(*where))  # type: ignore[arg-type]
+
+    assert work(units, SimpleNamespace(follow=ending), shift, [0, 1]) >= MESSAGES // 2  # type: ignore[arg-type]
+    assert world.totals() == SUMS
+    held[0] = False
+    again = planning.first(1.0)
+    assert again is not None and again.order > first.order
+
+
+def test_a_shift_in_which_a_task_did_not_come_to_run_is_followed_by_short_ones(world: World, planning: Shifts) -> None:
+    """With too few places for all tasks at once they take turns."""
+    first = planning.first(1.0)
+    assert first is not None
+    shift = planning.begin(first)
+    work(world.units(), world.log, shift, [0])  # until the planner says that it is over
+    assert planning.first(1.0) == first
+    assert planning.begin(first).follows is None
+
+
+def test_a_shift_ends_at_once_when_states_are_lost(
+    world: World, planning: Shifts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tasks that live are let go, and what is missing is said: no round is run again from the beginning."""
+    monkeypatch.setattr(shifts, "_STALLED_SECONDS", 60.0)
+    work(world.units(), world.log, world.planned(3), [0, 1])
+    first = planning.first(1.0)
+    assert first is not None
+    shift = planning.begin(first)
+
+    def losing(*where: object) -> list[Message]:
+        shutil.rmtree(world.stage.state)
+        raise Killed
+
+    with suppress(Killed):
+        work(world.units(), SimpleNamespace(follow=losing), shift, [0, 1])  # type: ignore[arg-type]
+    until = time.monotonic() + 10
+    while read_line(world.log.topics[world.stage.rounds][0][-1]) != ShiftEnd():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    with pytest.raises(MissingVersion, match="is not there in every unit any more"):
+        planning.first(1.0)
+
+
+def test_what_goes_wrong_while_planning_is_raised_at_the_next_shift(world: World, planning: Shifts) -> None:
+    """The tasks are let go before."""
+    first = planning.first(1.0)
+    assert first is not None
+    shift = planning.begin(first)
+    world.factor = 0
+    assert work(world.units(), world.log, shift, [0, 1]) == 1
+    with pytest.raises(NoTopic, match="nobody knows"):
+        planning.first(1.0)
+
+
+def test_a_round_that_fails_is_logged_with_unit_and_round(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """And raised, as Spark tries it again."""
+    world.log.put("numbers", 0, b"no number")
+    shift = world.planned(20)
+    formatted = JsonLines()
+    told: list[dict[str, object]] = []
+    caplog.handler.addFilter(lambda record: told.append(json.loads(formatted.format(record))) or True)
+    with caplog.at_level(logging.ERROR, "springline.unit"), pytest.raises(RoundFailed, match="no number"):
+        work(world.units(), world.log, shift, [0])
+    (line,) = told
+    assert (line["job"], line["stage"], line["unit"], line["level"]) == ("job", "add", 0, "error")
+    assert str(line["message"]).startswith(f"job.add[0]: round {line['round']} failed: ")

@@ -1,0 +1,126 @@
+"""Versions of a unit's state on disk: written once, shared between rounds, never taken for something else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from springline.spark_jobs.streaming.errors import Damaged, MissingVersion, NotDeterministic
+from springline.spark_jobs.streaming.runtime.state_store import Version, Versions
+from springline.spark_jobs.streaming.runtime.step import State
+
+
+def batch(*values: int) -> pa.RecordBatch:
+    """A run of whole numbers."""
+    return pa.record_batch({"n": pa.array(values, pa.int64())})
+
+
+@pytest.fixture
+def versions(tmp_path: Path) -> Versions:
+    """An empty folder of versions."""
+    return Versions(tmp_path / "unit")
+
+
+def grown(versions: Versions, rounds: int) -> Version:
+    """A version after some rounds; each adds a run of one number, and keeps those before."""
+    version = versions.load(1, 0)
+    for number in range(1, rounds + 1):
+        runs = (*version.state.runs.get("rows", ()), batch(number))
+        version = versions.save(version, State({"seen": number}, {"rows": runs}), (1, number))
+    return version
+
+
+def test_a_state_comes_back_as_it_was_saved(versions: Versions) -> None:
+    """Scalars, runs, and their order."""
+    saved = grown(versions, 3)
+    loaded = versions.load(1, 3)
+    assert loaded.state.scalars == {"seen": 3} and loaded.runs == saved.runs
+    assert [run.to_pydict()["n"] for run in loaded.state.runs["rows"]] == [[1], [2], [3]]
+
+
+def test_before_its_first_round_a_unit_remembers_nothing(versions: Versions) -> None:
+    """Round 0 is there without a file."""
+    assert versions.load(4, 0).state == State() and not versions.folder.exists()
+
+
+def test_a_run_that_is_kept_is_not_written_again(versions: Versions) -> None:
+    """Neither when it was just made, nor when it was loaded."""
+    grown(versions, 2)
+    loaded = versions.load(1, 2)
+    after = versions.save(loaded, State({}, {"rows": (*loaded.state.runs["rows"], batch(9))}), (1, 3))
+    assert after.runs["rows"][:2] == loaded.runs["rows"]
+    assert len(list((versions.folder / "runs").iterdir())) == 3
+
+
+def test_the_same_round_run_twice_is_one_version(versions: Versions) -> None:
+    """A retry or a zombie writes the same bytes under the same names."""
+    first = grown(versions, 2)
+    before = {path: path.read_bytes() for path in versions.folder.rglob("*.*")}
+    assert grown(versions, 2).runs == first.runs
+    assert {path: path.read_bytes() for path in versions.folder.rglob("*.*")} == before
+
+
+def test_a_round_that_comes_out_otherwise_is_an_error_and_the_first_stands(versions: Versions) -> None:
+    """Its step looked at a clock, or at the order of a set."""
+    grown(versions, 1)
+    with pytest.raises(NotDeterministic, match=r"1\.json: round 1 was run before"):
+        versions.save(versions.load(1, 0), State({"seen": "later"}), (1, 1))
+    assert versions.load(1, 1).state.scalars == {"seen": 1}
+
+
+def test_a_version_that_is_not_there_is_never_an_empty_state(versions: Versions) -> None:
+    """Manifest or run: the error names the file."""
+    with pytest.raises(MissingVersion, match=r"7\.json"):
+        versions.load(1, 7)
+    saved = grown(versions, 1)
+    (file,) = saved.files
+    (versions.folder / "runs" / file).unlink()
+    with pytest.raises(MissingVersion, match=file):
+        versions.load(1, 1)
+
+
+@pytest.mark.parametrize("keep_length", [True, False])
+def test_a_damaged_file_is_named(versions: Versions, keep_length: bool) -> None:
+    """A run that was cut, one that holds something else, a manifest that is none."""
+    saved = grown(versions, 1)
+    (file,) = saved.files
+    path = versions.folder / "runs" / file
+    path.write_bytes(b"x" * (path.stat().st_size if keep_length else 10))
+    with pytest.raises(Damaged, match=file):
+        versions.load(1, 1)
+    (versions.folder / "1" / "1.json").write_bytes(b'{"runs": ')
+    with pytest.raises(Damaged, match=r"1\.json: not a manifest"):
+        versions.load(1, 1)
+
+
+def test_old_versions_go_and_what_newer_ones_name_stays(versions: Versions) -> None:
+    """Runs are shared; one that is kept by name stays whole, and one that is being written is left alone."""
+    version = grown(versions, 4)
+    version = versions.save(version, State({}, {"rows": (batch(1, 2, 3, 4),)}), (1, 5))
+    (versions.folder / "runs" / "6-rows-half.arrow").write_bytes(b"")
+    assert versions.prune({(1, 2)}, before=(1, 5)) == 3
+    assert versions.rounds(1) == (2, 5)
+    assert [run.to_pydict()["n"] for run in versions.load(1, 2).state.runs["rows"]] == [[1], [2]]
+    kept = {path.name.partition("-")[0] for path in (versions.folder / "runs").iterdir()}
+    assert kept == {"1", "2", "5", "6"}
+
+
+def test_a_new_incarnation_has_rounds_of_its_own(versions: Versions) -> None:
+    """After a rewind the same round may come out otherwise; the earlier history stays until it is pruned."""
+    grown(versions, 3)
+    back = versions.load(1, 2)
+    again = versions.save(back, State({"seen": "anew"}, back.state.runs), (2, 3))
+    assert versions.load(2, 3).state.scalars == {"seen": "anew"} and again.files == back.files
+    assert versions.load(1, 3).state.scalars == {"seen": 3}
+    assert versions.newest() == (2, 3)
+
+
+def test_a_version_is_whole_with_all_its_runs_and_not_otherwise(versions: Versions) -> None:
+    """A manifest alone is no state; the beginning always is there."""
+    assert versions.whole(1, 0) and not versions.whole(1, 1) and versions.newest() is None
+    saved = grown(versions, 2)
+    assert versions.whole(1, 2) and versions.notes(1, 2) == {}
+    (versions.folder / "runs" / max(saved.files)).unlink()
+    assert not versions.whole(1, 2) and versions.notes(1, 3) is None

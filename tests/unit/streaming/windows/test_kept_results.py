@@ -1,0 +1,407 @@
+"""Results kept as parquet: each in one dataset whatever dies, with real types, and asked by SQL."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from springline.persistence.engine.copier import Sender
+from springline.persistence.engine.store import Store
+from springline.persistence.errors import InvalidPath
+from springline.persistence.model.dataset import Phase
+from springline.persistence.platform import Platform
+from springline.spark_jobs.streaming.errors import BadSql, Fenced, MessagesGone, NothingKept
+from springline.spark_jobs.streaming.runtime.history import read_line
+from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.runtime.rounds import Plan
+from springline.spark_jobs.streaming.runtime.stamps import Stamp
+from springline.spark_jobs.streaming.sources.schema import Field, Stream
+from springline.spark_jobs.streaming.windows.job import WindowsJob
+from springline.spark_jobs.streaming.windows.sink import query as kept_results
+from springline.spark_jobs.streaming.windows.sink.files import schema_of
+from springline.spark_jobs.streaming.windows.sink.parquet import KeptResults, folder_of, keeping_stage, table_of
+from springline.spark_jobs.streaming.windows.sink.query import ask_kept
+from tests.support.memory_log import Killed, MemoryLog
+
+STREAM = Stream("S", (Field("time", "float"), Field("key", "text"), Field("n", "int")), "time", ahead=None)
+QUERIES = {
+    "sums": "SELECT key, count(*) AS n, avg(n) AS mean FROM S GROUP BY key WINDOWING 5 s",
+    "_last": "SELECT count(*) AS n FROM S WINDOWING ROWS(3)",
+}
+JOB = WindowsJob("job", "rows", STREAM, QUERIES, reducers=2, keep="parquet")
+SCHEMAS = {query.name: schema_of(query) for query in JOB.registry().queries()}
+
+
+class World:
+    """A log with results, and applications that keep them in one platform."""
+
+    def __init__(self, platform: Platform, folder: Path) -> None:
+        self.platform = platform
+        self.stage = keeping_stage(JOB, folder)
+        self.log = MemoryLog({JOB.results: 2, self.stage.rounds: 1})
+        self.told = 0
+
+    def tell(self, count: int) -> None:
+        """So many results more, in messages of one, on both units."""
+        for number in range(self.told, self.told + count):
+            start = f"2013-01-01T00:00:{number % 60:02}.5+00:00"
+            line = {"query": "sums", "window_start": start, "window_end": start, "key": "k", "n": number, "mean": None}
+            self.put("sums", line, unit=number % 2)
+        self.told += count
+
+    def put(self, query: str, line: dict[str, Any], unit: int = 0, incarnation: int = 1) -> None:
+        """One message."""
+        content = json.dumps(line).encode() + b"\n"
+        stamp = Stamp(incarnation, unit, 1, len(self.log.topics[JOB.results][unit])).header()
+        headers = {**stamp, "query": query.encode(), "incarnation": str(incarnation).encode()}
+        self.log._append(Letter(JOB.results, unit, content, headers))
+
+    def application(self) -> KeptResults:
+        """One that has just started."""
+        return KeptResults(self.stage, self.platform, self.log, lambda: SCHEMAS)
+
+    def kept(self) -> Counter[int]:
+        """How often each result is in the datasets."""
+        return Counter(row["n"] for row in ask_kept(self.platform, JOB, "SELECT n FROM sums").to_pylist())
+
+    def once(self) -> Counter[int]:
+        """Each result once."""
+        return Counter(range(self.told))
+
+
+@pytest.fixture
+def world(platform: Platform, tmp_path: Path) -> World:
+    """A log without results yet."""
+    return World(platform, tmp_path / "states")
+
+
+def test_each_interval_with_results_is_a_dataset_that_begins_where_the_last_ends(world: World) -> None:
+    """Its report has the offsets, and it is in the under-store when it counts; without results there is none."""
+    application = world.application()
+    assert application.keep() == []
+    world.tell(5)
+    (first,) = application.keep()
+    assert application.keep() == []
+    world.tell(3)
+    (second,) = world.application().keep()
+    before: Any = first.report
+    after: Any = second.report
+    assert first.persisted and first.rows == 5 and second.rows == 3
+    assert {unit: at[1] for unit, at in before["offsets"].items()} == {u: at[0] for u, at in after["offsets"].items()}
+    assert world.kept() == world.once()
+
+
+STEPS = [
+    ("append", 0), ("append", 1), ("fetch", 0), ("fetch", 1), ("write", 0), ("file", 0), ("send", 0), ("sent", 0),
+    ("commit", 0), ("committed", 0),
+]  # fmt: skip
+
+
+def die(world: World, step: str, after: int, patch: pytest.MonkeyPatch) -> None:
+    """Let the application die at a step: what a killed process would clear up is not cleared up."""
+
+    def killed(*_: Any, **__: Any) -> Any:
+        raise Killed
+
+    def killed_after(call: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any, **kwargs: Any) -> Any:
+            call(*args, **kwargs)
+            raise Killed
+
+        return called
+
+    patch.setattr(Store, "_abandon", lambda *_: None)
+    if step in ("append", "fetch"):
+        world.log.dies_in = after + (0 if step == "append" else 2)
+    elif step == "write":
+        patch.setattr(world.platform.catalog, "begin", killed_after(world.platform.catalog.begin))
+    elif step == "file":
+        patch.setattr(world.platform.cache, "create", killed)
+    elif step in ("send", "sent"):
+        patch.setattr(Sender, "send_data", killed if step == "send" else killed_after(Sender.send_data))
+    else:
+        catalog = world.platform.catalog
+        patch.setattr(catalog, "commit", killed if step == "commit" else killed_after(catalog.commit))
+
+
+@pytest.mark.parametrize(("step", "after"), STEPS)
+def test_wherever_an_application_dies_each_result_is_kept_once(world: World, step: str, after: int) -> None:
+    """Before it plans, between plan and write, between write and commit, after the commit; more came meanwhile."""
+    application = world.application()
+    world.tell(4)
+    application.keep()
+    world.tell(5)
+    with pytest.MonkeyPatch.context() as patch:
+        die(world, step, after, patch)
+        with pytest.raises(Killed):
+            application.keep()
+    world.log.dies_in = None
+    committed = world.platform.catalog.find(prefix=folder_of("job"), phase=Phase.COMMITTED)
+    assert len(committed) == (2 if step == "committed" else 1)  # a crash before the commit leaves nothing
+    world.tell(2)
+    world.application().keep()
+    assert world.kept() == world.once()
+
+
+def test_an_application_that_wakes_up_ends_its_round_and_no_more(world: World) -> None:
+    """While it slept between plan and write, another one has kept the same results and more."""
+    sleeper = world.application()
+    world.tell(4)
+    sleeper.keep()
+    world.tell(3)
+    write = sleeper._write
+
+    def sleep(plan: Any) -> Any:
+        world.tell(2)
+        world.application().keep()
+        return write(plan)
+
+    sleeper._write = sleep  # type: ignore[method-assign]
+    with pytest.raises(Fenced):  # after its round, when it plans the next
+        sleeper.keep()
+    world.application().keep()
+    assert world.kept() == world.once()
+    generations = {each.ref for each in world.platform.catalog.find(prefix=folder_of("job"), phase=Phase.COMMITTED)}
+    assert max(ref.generation for ref in generations) == 2  # the round was written twice, and counts once
+
+
+@pytest.mark.parametrize(("step", "after"), [("send", 0), ("append", 1)])
+def test_what_failed_is_kept_by_the_same_application_later(
+    world: World, monkeypatch: pytest.MonkeyPatch, step: str, after: int
+) -> None:
+    """An under-store that was away, and a round that was written down without our being told: none is planned twice."""
+    application = world.application()
+    application.keep()
+    world.tell(3)
+    with monkeypatch.context() as patch:
+        die(world, step, after, patch)
+        with pytest.raises(Killed):
+            application.keep()
+    world.log.dies_in = None
+    world.tell(1)
+    application.keep()
+    assert world.kept() == world.once()
+    lines = [read_line(message) for message in world.log.topics[world.stage.rounds][0]]
+    rounds = [line.number for line in lines if isinstance(line, Plan)]
+    assert rounds == sorted(set(rounds))
+
+
+def test_results_that_are_gone_before_they_were_kept_are_named(world: World) -> None:
+    """By topic and offset, instead of a hole that nobody sees."""
+    application = world.application()
+    world.tell(2)
+    application.keep()
+    world.tell(4)
+    world.log.cut(JOB.results)
+    with pytest.raises(MessagesGone, match=r"job.results\[0\]"):
+        application.keep()
+
+
+def test_windows_have_real_times_and_counts_are_whole_numbers(world: World) -> None:
+    """A mean without a value is a number too; windows of rows are numbered."""
+    world.tell(1)
+    world.put("_last", {"query": "_last", "window_start": 0, "window_end": 3, "n": 3})
+    world.application().keep()
+    found = ask_kept(world.platform, JOB, "SELECT window_start, n, mean FROM sums")
+    kinds = {field.name: field.type for field in found.schema}
+    assert kinds == {"window_start": pa.timestamp("us", tz="UTC"), "n": pa.int64(), "mean": pa.float64()}
+    assert found.column("window_start").to_pylist() == [datetime(2013, 1, 1, 0, 0, 0, 500_000, tzinfo=UTC)]
+    numbered = ask_kept(world.platform, JOB, 'SELECT window_end, n FROM "_last"')
+    assert numbered.to_pylist() == [{"window_end": 3, "n": 3}]
+
+
+def test_results_that_are_told_again_after_going_back_are_told_apart(world: World) -> None:
+    """By their incarnation: nothing is taken away."""
+    line = {"query": "_last", "window_start": 0, "window_end": 3, "n": 3}
+    world.put("_last", line)
+    world.put("_last", line, incarnation=2)
+    world.application().keep()
+    found = ask_kept(world.platform, JOB, 'SELECT incarnation, n FROM "_last" ORDER BY 1')
+    assert found.to_pylist() == [{"incarnation": 1, "n": 3}, {"incarnation": 2, "n": 3}]
+
+
+def test_queries_that_differ_in_small_and_large_letters_are_two_tables(world: World) -> None:
+    """To SQL one name: the second has a number."""
+    for query, n in (("sums", 1), ("Sums", 2)):
+        start = "2013-01-01T00:00:00+00:00"
+        world.put(query, {"query": query, "window_start": start, "window_end": start, "key": "k", "n": n, "mean": None})
+    world.application().keep()
+    found = [ask_kept(world.platform, JOB, f"SELECT n FROM {table}").to_pylist() for table in ("sums", "sums_2")]
+    assert found == [[{"n": 2}], [{"n": 1}]]
+    with pytest.raises(BadSql, match="of: Sums, sums_2"):
+        ask_kept(world.platform, JOB, "SELECT n FROM nobody")
+
+
+def test_results_from_before_a_query_was_changed_are_kept_as_they_are() -> None:
+    """A column that was text and is a time now, one that is there no more, and one of a query that is not."""
+    lines = b'{"window_start":"2013-01-01T00:00:00+00:00","a":"no time","b":"2013-01-01","c":1}\n'
+    schema = pa.schema(
+        [("window_start", pa.timestamp("us", "UTC")), ("a", pa.timestamp("us", "UTC")), ("b", pa.int64())]
+    )
+    table = table_of(lines, schema)
+    assert pa.types.is_timestamp(table.schema.field("window_start").type)
+    assert table.select(["a", "b", "c"]).to_pylist() == [{"a": "no time", "b": "2013-01-01", "c": 1}]
+    assert pa.types.is_timestamp(table_of(lines, None).schema.field("window_start").type)
+
+
+def test_asking_before_anything_is_kept_says_what_to_do(platform: Platform) -> None:
+    """Wait, or declare it."""
+    with pytest.raises(NothingKept, match="at intervals"):
+        ask_kept(platform, JOB, "SELECT 1")
+    with pytest.raises(NothingKept, match='write keep = "parquet" at the job'):
+        ask_kept(platform, WindowsJob("other", "rows", STREAM), "SELECT 1")
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [("SELECT * FROM nobody", "nobody"), ("SELECT FROM WHERE", "syntax error"), ("-- nothing", "one SELECT")],
+)
+def test_an_error_in_sql_is_told_with_the_queries_that_there_are(world: World, sql: str, told: str) -> None:
+    """DuckDB's words first."""
+    world.tell(1)
+    world.application().keep()
+    with pytest.raises(BadSql, match=rf"(?s)job: .*{told}.*of:? sums"):
+        ask_kept(world.platform, JOB, sql)
+
+
+@pytest.fixture
+def around(world: World, tmp_path: Path) -> dict[str, Path]:
+    """Kept results; beside them a file that is none of theirs, a folder to be left alone, and another parquet file."""
+    world.tell(1)
+    world.application().keep()
+    places = {name: tmp_path / name for name in ("secret.csv", "made", "other.parquet")}
+    places["secret.csv"].write_text("word\nhunter2\n")
+    pq.write_table(pa.table({"word": ["hunter2"]}), places["other.parquet"])
+    return places
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM read_csv('{secret.csv}')",
+        "SELECT * FROM read_text('{secret.csv}')",
+        "SELECT * FROM read_blob('file://{secret.csv}')",
+        "SELECT * FROM read_csv('/proc/self/environ')",
+        "SELECT * FROM '{secret.csv}'",
+        "SELECT * FROM '{other.parquet}'",
+        "SELECT * FROM read_parquet('{other.parquet}')",
+        "SELECT * FROM glob('/etc/*')",
+        "SELECT (SELECT word FROM read_csv('{secret.csv}')) AS word FROM sums",
+        "COPY sums TO '{made}' (FORMAT csv)",
+        "COPY (SELECT 1) TO '{made}'",
+        "EXPORT DATABASE '{made}'",
+        "IMPORT DATABASE '{made}'",
+        "ATTACH '{made}' AS other",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SELECT * FROM read_csv('http://127.0.0.1:9/words.csv')",
+        "SET enable_external_access = true",
+        "RESET enable_external_access",
+        "SET allowed_directories = ['/']",
+        "SET lock_configuration = false",
+        "SET temp_directory = '{made}'",
+        "PRAGMA enable_profiling = 'json'",
+        "CREATE PERSISTENT SECRET held (TYPE s3, KEY_ID 'a', SECRET 'b')",
+        "SELECT 1; SELECT * FROM read_text('{secret.csv}')",
+    ],
+)
+def test_sql_over_kept_results_reaches_nothing_else(world: World, around: dict[str, Path], sql: str) -> None:
+    """No file, no folder, no address, no extension and no setting; the error names the job."""
+    for name, place in around.items():
+        sql = sql.replace("{" + name + "}", str(place))
+    with pytest.raises(BadSql, match=r"^job: ") as refused:
+        ask_kept(world.platform, JOB, sql)
+    assert "hunter2" not in str(refused.value)
+    assert not around["made"].exists()
+
+
+COPY = "COPY (SELECT 7 AS n) TO '{kept}' (FORMAT parquet, USE_TMP_FILE false)"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        COPY,
+        f"WITH copied AS ({COPY}) SELECT * FROM copied",
+        f"WITH copied AS MATERIALIZED ({COPY}) SELECT n FROM sums",
+        f"EXPLAIN ANALYZE {COPY}",
+        f"SELECT 1; {COPY}",
+        COPY.replace("SELECT 7 AS n", "SELECT * FROM sums"),
+        "COPY (SELECT 7 AS n) TO '{kept}'",
+        "COPY sums TO '{kept}' (FORMAT csv, USE_TMP_FILE false)",
+    ],
+)
+def test_no_sql_writes_to_a_kept_file(world: World, sql: str) -> None:
+    """Though it may read it, by its path or by the one that its view names; a COPY in a WITH is part of a SELECT."""
+    world.tell(2)
+    (dataset,) = world.application().keep()
+    with world.platform.store.read(dataset.ref.path) as reading:
+        (kept,) = Path(reading.uri.removeprefix("file://")).rglob("*.parquet")
+    before = kept.read_bytes()
+    view = ask_kept(world.platform, JOB, "SELECT sql FROM duckdb_views() WHERE view_name = 'sums'").to_pylist()
+    (in_view,) = re.findall(r"'([^']*parquet)'", view[0]["sql"])
+    for path in (str(kept), in_view):
+        with pytest.raises(BadSql):
+            ask_kept(world.platform, JOB, sql.replace("{kept}", path))
+    assert kept.read_bytes() == before
+    assert world.kept() == world.once()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DROP VIEW sums; CREATE TABLE sums AS SELECT 7 AS n; SELECT n FROM sums",
+        "CREATE TABLE other AS SELECT 7 AS n",
+        "PREPARE later AS SELECT 7",
+        "EXPLAIN SELECT n FROM sums",
+        "SELECT 1; SELECT 2",
+        "BEGIN TRANSACTION",
+        "CALL pragma_version()",
+        "PIVOT sums ON key USING sum(n)",
+        "",
+    ],
+)
+def test_only_one_select_is_answered(world: World, sql: str) -> None:
+    """Whatever else DuckDB knows is refused before it is run, and the error says what is answered."""
+    world.tell(1)
+    world.application().keep()
+    with pytest.raises(BadSql, match=r"^job: .*one SELECT"):
+        ask_kept(world.platform, JOB, sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "WITH doubled AS (SELECT n + n AS n FROM sums) SELECT n FROM doubled;",
+        "FROM sums SELECT n + n AS n",
+        "-- twice\nSELECT 2 * n AS n FROM sums",
+        "(SELECT n FROM sums) UNION ALL (SELECT n FROM sums WHERE false)",
+        "VALUES (0)",
+    ],
+)
+def test_every_way_of_writing_a_select_is_answered(world: World, sql: str) -> None:
+    """With names for its parts, FROM first, over several SELECTs, over none."""
+    world.tell(1)
+    world.application().keep()
+    assert ask_kept(world.platform, JOB, sql).num_rows == 1
+
+
+@pytest.mark.parametrize("name", ["../../secret.csv", "/etc/passwd"])
+def test_a_report_that_names_a_file_elsewhere_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As one could that was written into the under-store by somebody else, and found there by `rebuild`."""
+    world.tell(1)
+    world.application().keep()
+    monkeypatch.setattr(kept_results, "_files_of", lambda reading: {"sums": [name]})
+    with pytest.raises(InvalidPath, match="is no place below it"):
+        ask_kept(world.platform, JOB, "SELECT * FROM sums")

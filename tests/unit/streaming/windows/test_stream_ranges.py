@@ -1,0 +1,117 @@
+"""Ranges of a stream as datasets: what is read, what cannot be used, and what an empty one holds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from springline.persistence.model.dataset import Dataset, Origin
+from springline.persistence.platform import Platform
+from springline.spark_jobs.streaming.errors import BadRange
+from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.windows.job import WindowsJob
+from springline.spark_jobs.streaming.windows.sink.reprocess import Span, asked_of, write_range
+from tests.support.memory_log import MemoryLog
+from tests.support.windows_job import csv, stream
+
+DAY = Span.of("2013-01-05", "2013-01-06")
+NOON = 1_357_387_200  # of that day
+SQL = {"kinds": "SELECT kind, count(*) AS n, avg(bytes) AS mean FROM S GROUP BY kind WINDOWING 1 h"}
+
+
+def job(**settings: Any) -> WindowsJob:
+    """Counts by the hour."""
+    return WindowsJob("job", "rows", stream(**settings), SQL, admitted=2)
+
+
+def log_of(*values: bytes, units: int = 1) -> MemoryLog:
+    """A topic whose first unit holds those messages."""
+    log = MemoryLog({"rows": units})
+    for value in values:
+        log.put("rows", 0, value)
+    return log
+
+
+def rows_of(platform: Platform, dataset: Dataset, query: str) -> pa.Table:
+    """The results of a query in a dataset."""
+    report: Any = dataset.report
+    with platform.store.read(dataset.ref.path) as reading:
+        folder = reading.uri.removeprefix("file://")
+        tables = [pq.read_table(f"{folder}/{name}") for name in report["queries"][query]["files"]]
+    return pa.concat_tables(tables)
+
+
+def write(platform: Platform, log: MemoryLog, of: WindowsJob, span: Span = DAY, **more: Any) -> Dataset:
+    """The range as a dataset."""
+    return write_range(platform, of, asked_of(of, None, {}), log, span, **more)
+
+
+def test_a_range_is_a_dataset_with_real_times_and_whole_numbers(platform: Platform) -> None:
+    """In the under-store too when it counts; its report tells what was read."""
+    log = log_of(csv((NOON - 86_400, "1", "a", 9, 0.5), (NOON, "1", "a", 1, 0.5)), csv((NOON + 60, "1", "a", 4, 0.5)))
+    made = write(platform, log, job())
+    assert made.ref.path == "streams/job/ranges/2013-01-05T000000--2013-01-06T000000" and made.persisted
+    table = rows_of(platform, made, "kinds")
+    noon = datetime(2013, 1, 5, 12, tzinfo=UTC)
+    assert table.to_pylist() == [
+        {"query": "kinds", "window_start": noon, "window_end": noon.replace(hour=13), "kind": "a", "n": 2, "mean": 2.5}
+    ]
+    assert pa.types.is_timestamp(table.schema.field("window_start").type) and table.schema.field("n").type == "int64"
+    report: Any = made.report
+    assert report["offsets"] == {"0": [0, 3]} and report["counts"]["rows"] == 3 and report["counts"]["dead"] == 0
+
+
+def test_what_cannot_be_decoded_is_counted_and_told_and_nothing_else_is_lost(platform: Platform) -> None:
+    """With its offset, and why."""
+    made = write(
+        platform, log_of(csv((NOON, "1", "a", 1, 0.5)), b"\xff\xfe no row\n", csv((NOON, "1", "a", 1, 0.5))), job()
+    )
+    report: Any = made.report
+    assert report["counts"]["dead"] == 1
+    (letter,) = report["dead"]
+    assert letter["unit"] == 0 and letter["offset"] == 2 and "not UTF-8" in letter["reason"]
+    assert rows_of(platform, made, "kinds").column("n").to_pylist() == [2]
+
+
+def test_a_range_without_results_has_the_columns_of_its_queries(platform: Platform) -> None:
+    """So that whoever reads it finds the table."""
+    made = write(platform, log_of(units=2), job())
+    table = rows_of(platform, made, "kinds")
+    assert made.rows == 0 and table.schema.names == ["query", "window_start", "window_end", "kind", "n", "mean"]
+
+
+def test_rows_that_are_far_ahead_of_the_clock_are_refused_as_in_the_stream(platform: Platform) -> None:
+    """And told, as what cannot be decoded is."""
+    told: Any = write(platform, log_of(csv((4_070_908_800, "1", "a", 1, 0.5))), job(ahead=10.0)).report
+    assert told["counts"]["rows"] == 0 and told["counts"]["dead"] == 1
+    assert told["dead"][0]["reason"] == "row 1: time is more than 10 s ahead of the clock"
+
+
+def test_a_retry_takes_what_its_failed_try_committed(platform: Platform) -> None:
+    """Another DAG run makes a new generation."""
+    log = log_of(csv((NOON, "1", "a", 1, 0.5)))
+    first = write(platform, log, job(), origin=Origin("dag", "run", "answer"))
+    assert write(platform, log, job(), origin=Origin("dag", "run", "answer")).ref == first.ref
+    assert write(platform, log, job(), origin=Origin("dag", "other", "answer")).ref.generation == 2
+
+
+def test_queries_that_are_given_are_answered_instead_of_the_jobs() -> None:
+    """And one with an error in it is refused with its name."""
+    other = "SELECT count(*) AS n FROM S WINDOWING 1 day"
+    assert [query.name for query in asked_of(job(), None, {"all": other}).registered] == ["all"]
+    assert [query.name for query in asked_of(job(), None, {}).registered] == ["kinds"]
+    with pytest.raises(BadQuery, match="worse"):
+        asked_of(job(), None, {"worse": "SELECT nothing FROM S"})
+    with pytest.raises(BadRange, match="no queries"):
+        asked_of(WindowsJob("job", "rows", stream()), None, {})
+
+
+@pytest.mark.parametrize(("begin", "end"), [("2013-01-06", "2013-01-05"), ("2013-01-05", "2013-01-05"), ("x", "y")])
+def test_a_range_without_any_time_is_refused(begin: str, end: str) -> None:
+    """With what was given."""
+    with pytest.raises(BadRange, match=f"from '?{begin}'? to '?{end}"):
+        Span.of(begin, end)
