@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[4]
 HARMLESS = {"jemalloc_bg_thd"}
 REPORT = """
 import gc, os, sys
-from springline.spark_jobs.streaming.application import worker_daemon
+from springline.spark_jobs.streaming.spark import worker_daemon
 worker_daemon.import_first([*worker_daemon._NEEDED, "no.such.module", *sys.argv[1:]])
 for thread in os.listdir("/proc/self/task"):
     print(open(f"/proc/self/task/{thread}/comm").read().strip())
