@@ -12,11 +12,13 @@ from docs.commands_page import commands_page
 from docs.console import corrected, outputs_of
 from docs.figures import figures
 from docs.goals import goals_table
+from docs.import_diagrams import import_diagram
 from docs.marked import filled
 from docs.metrics_tables import metrics_table
 from docs.settings_page import settings_page
 
 DOCS = Path(__file__).resolve().parent
+ARCHITECTURE = DOCS / "architecture.md"
 SETTINGS = DOCS / "settings.md"
 COMMANDS = DOCS / "reference-commands.md"
 API = DOCS / "reference-api.md"
@@ -34,7 +36,8 @@ def generated() -> dict[Path, str]:
     written = {SETTINGS: settings_page(), COMMANDS: commands_page(), API: api_page(openapi_of_the_api())}
     reference = filled(MONITORING.read_text(encoding="utf-8"), "metrics", metrics_table)
     goals = filled(BENCHMARKS.read_text(encoding="utf-8"), "goals", goals_table)
-    return {**written, MONITORING: reference, BENCHMARKS: goals, **found}
+    diagrams = filled(ARCHITECTURE.read_text(encoding="utf-8"), "imports", import_diagram)
+    return {**written, MONITORING: reference, BENCHMARKS: goals, ARCHITECTURE: diagrams, **found}
 
 
 def main(arguments: list[str] | None = None) -> int:
