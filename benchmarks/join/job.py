@@ -22,8 +22,8 @@ from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.job import JoinJob
 from springline.spark_jobs.streaming.join.rebalance import explained
+from springline.spark_jobs.streaming.join.router import Source
 from springline.spark_jobs.streaming.join.routing.controller import Control
-from springline.spark_jobs.streaming.join.source_reader import Source
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.report import Report

@@ -18,11 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
-from springline.spark_jobs.streaming.join.router import TABLE, Router
+from springline.spark_jobs.streaming.join.router import TABLE, Router, Source
 from springline.spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
 from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from springline.spark_jobs.streaming.join.routing.table import Table, block_for
-from springline.spark_jobs.streaming.join.source_reader import Source
 from springline.spark_jobs.streaming.join.wire import Act, Orders, Piece, Reach, Sent, Side, first_seq
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Round, State
 from tests.support.join_pieces import chosen

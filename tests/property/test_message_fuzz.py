@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -11,11 +12,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from springline.spark_jobs.streaming.sources.schema import to_micros
 from tests.support.decoder_process import Decoded, DecoderProcess, decode
 from tests.support.odd_messages import NAMES, WRITERS, T, damaged, rows
-from tests.support.windows_job import FIELDS
+from tests.support.windows_job import FIELDS, stream
 
 GOOD = (T, "x", "a", 1, 0.5)
+EARLIEST, LATEST = to_micros(stream().earliest), to_micros(stream().latest)
+_NO_TIME = re.compile(r"time is (no time in|outside)")
 _BLANKS = b" \t\r\n"
 
 
@@ -58,6 +62,29 @@ def test_every_row_of_a_damaged_message_is_used_or_in_a_dead_letter(
 
 
 @pytest.mark.fuzz
+@pytest.mark.parametrize("form", WRITERS)
+@settings(deadline=None)
+@given(st.data())
+def test_a_window_and_a_join_see_the_same_rows_and_letters(
+    form: str, process: DecoderProcess, data: st.DataObject
+) -> None:
+    """Whatever the bytes are, and however they are cut; but rows whose time is none are a window's letters alone."""
+    values = data.draw(st.lists(st.one_of(damaged(form), st.just(around(form)), st.just(b"")), max_size=3))
+    found = process.decode(form, values, windows=True)
+    timed = [row for row in found.joined if row[0] is not None and EARLIEST <= row[0] < LATEST]
+    assert Counter(map(repr, map(_zeros_alike, found.windowed))) == Counter(map(repr, map(_zeros_alike, timed)))
+    of_times = [letter for letter in found.windowed_dead if _NO_TIME.search(letter[1])]
+    assert [letter for letter in found.windowed_dead if letter not in of_times] == found.joined_dead == found.dead
+    assert bool(of_times) == (len(timed) < len(found.joined))
+    assert len(found.joined) == len(found.rows)
+
+
+def _zeros_alike(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """SQL's -0.0 is 0.0."""
+    return (*row[:-1], row[-1] + 0.0 if row[-1] is not None else None)
+
+
+@pytest.mark.fuzz
 @settings(deadline=None)
 @given(damaged("arrow"))
 def test_a_damaged_arrow_message_is_used_or_a_dead_letter(process: DecoderProcess, odd: bytes) -> None:
@@ -77,7 +104,7 @@ def test_a_damaged_arrow_message_is_used_or_a_dead_letter(process: DecoderProces
 def test_a_line_of_json_is_read_as_python_reads_it(odd: bytes) -> None:
     """Or is a dead letter: then Python does not read it either, or it does not fit."""
     found = decode("json", [odd])
-    kinds = {each.name: each.type for each in sorted(FIELDS, key=lambda each: each.name)}
+    kinds = {each.name: each.type for each in FIELDS}
     expected = [row for line in odd.split(b"\n") if (row := _as_python_has_it(line, kinds)) is not None]
     assert list(map(repr, found.rows)) == list(map(repr, expected))
 

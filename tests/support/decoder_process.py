@@ -7,18 +7,26 @@ import pickle
 import struct
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
-from springline.spark_jobs.streaming.join.source_reader import Source, read
-from springline.spark_jobs.streaming.runtime.encoding import dead_letters, results_of
+from springline.spark_jobs.streaming.join.router import TABLE, Router, Source
+from springline.spark_jobs.streaming.join.routing.strategies import strategy_of
+from springline.spark_jobs.streaming.join.wire import Reach, Sent, Side
+from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes, dead_letters, results_of
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.step import Message, Output, State
-from springline.spark_jobs.streaming.sources.decoder import chunks_of
+from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, Round, State
+from springline.spark_jobs.streaming.sources.decoder import chunks_of, rows_of
+from springline.spark_jobs.streaming.windows.mapper import Mapper
 from tests.support.windows_job import FIELDS, Job, registry, stream
 
+NAMES = tuple(each.name for each in FIELDS)
+Letter = tuple[int, str, bytes]  # offset, reason, bytes
 QUERIES = {
     "q": "SELECT sip, kind, count(*) AS n, sum(bytes) AS b, max(load) AS l FROM S GROUP BY sip, kind WINDOWING 60 s"
 }
@@ -28,41 +36,94 @@ _SIZE = struct.Struct("<I")
 
 @dataclass
 class Decoded:
-    """What became of some messages: the rows that a join reads, the letters as (offset, reason, bytes).
+    """What became of some messages: the rows, and the letters as (offset, reason, bytes).
 
-    `originals` are the bytes of each row that was read, `results` the lines of the results over the rows.
+    `originals` are the bytes of each row that was read, `results` the lines of the results over the rows. What the
+    steps make of the same: `joined` is what a router sends on, `windowed` what a mapper adds up, each a row as
+    (microseconds, sip, kind, bytes, load), with the letters of both.
     """
 
     rows: list[dict[str, Any]]
-    dead: list[tuple[int, str, bytes]]
+    dead: list[Letter]
     originals: list[tuple[int, bytes]] = field(default_factory=list)
     results: list[dict[str, Any]] = field(default_factory=list)
+    joined: list[tuple[Any, ...]] = field(default_factory=list)
+    joined_dead: list[Letter] = field(default_factory=list)
+    windowed: list[tuple[Any, ...]] = field(default_factory=list)
+    windowed_dead: list[Letter] = field(default_factory=list)
 
 
 def decode(form: str, values: Sequence[bytes], *, windows: bool = False) -> Decoded:
-    """By a join; and by `windows`, which must agree, up to their results."""
+    """By the decoder; with `windows` also by the steps of joins and windows, up to their results."""
     messages = [Message(offset, value) for offset, value in enumerate(values)]
-    names = sorted(each.name for each in FIELDS)  # as windows ask for them: the first that does not fit is told
     source = Source("source", Relation("l", {each.name: each.type for each in FIELDS}), form)
-    joined = read(source, messages, names)
-    joined.table.validate(full=True)
-    rows = joined.table.to_pylist()
-    found = Decoded(rows, [(letter.offset, letter.reason, letter.value) for letter in joined.dead])
-    for chunk in chunks_of(source.layout, names, messages, []):
+    table, dead = rows_of(source.layout, NAMES, messages)
+    table.validate(full=True)
+    found = Decoded(table.to_pylist(), _letters(dead))
+    for chunk in chunks_of(source.layout, NAMES, messages, []):
         for row in chunk.kept:
             (letter,) = chunk.source.letters(chunk.kept[chunk.kept == row], lambda row, place: "")
             found.originals.append((letter.offset, letter.value))
     if not windows:
         return found
+    _route(source, messages, found)
+    _map(form, messages, found)
     job = Job(registry(QUERIES, stream(form=form)))
     job.round(values)
     job.round(clock=1e6)  # all are idle for so long that every window closes
-    assert [letter for letter in job.dead if letter in joined.dead] == joined.dead  # the others have odd times
     for letter in dead_letters(_STAGE, 0, (1, 1), Output(State(), dead=job.dead)):
         letter.headers["reason"].decode()
     for told in results_of(_STAGE, 0, (1, 1), Output(State(), results=job.results)):
         found.results += [json.loads(line) for line in told.value.decode().split("\n") if line]
     return found
+
+
+class _Everything:
+    """The condition of a join that every row takes part in, with all of its columns."""
+
+    reach = Reach(0, 0)
+
+    def fields(self, side: Side) -> Sequence[str]:
+        return NAMES
+
+    def filter(self, side: Side, rows: pa.RecordBatch) -> Any:
+        return np.ones(rows.num_rows, np.bool_)
+
+    def keys(self, side: Side, rows: pa.RecordBatch) -> Any:
+        return np.zeros(rows.num_rows, np.int64), np.ones(rows.num_rows, np.bool_)
+
+    def tuples(self, side: Side, keys: Any, seqs: Any, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.record_batch([pa.array(keys), pa.array(seqs), *rows.columns], ["key", "seq", *rows.schema.names])
+
+
+def _route(source: Source, messages: Sequence[Message], found: Decoded) -> None:
+    """What a router sends of the messages."""
+    other = Source("other", Relation("r", source.relation.fields))
+    table = strategy_of("hash").first(1, 1).as_json()
+    given = Input("route", 0, Round(1, 1, 0.0, {TABLE: table}), messages)
+    output = Router(source, other, 1, _Everything())(State(), given)
+    for batch in output.buffers[0]:
+        for row in Sent.read(arrow_bytes(batch)).tuples.to_pylist():
+            time = row["time"]
+            micros = None if time is None or abs(time) > 1e12 else round(time * 1e6)
+            found.joined.append((micros, *(row[name] for name in NAMES[1:])))
+    found.joined_dead = _letters(output.dead)
+
+
+def _map(form: str, messages: Sequence[Message], found: Decoded) -> None:
+    """What a mapper adds up of the messages, in windows as short as times can tell apart."""
+    query = "SELECT sip, kind, bytes, load, count(*) AS n FROM S GROUP BY sip, kind, bytes, load WINDOWING 1 us"
+    versions = {"queries": registry({"q": f"{query} LATE 36525 d"}, stream(form=form)).as_json()}
+    output = Mapper("S", 1)(State(), Input("map", 0, Round(1, 1, 0.0, versions), messages))
+    for batch in output.buffers[0]:
+        if "slice" in batch.schema.names:
+            for row in batch.to_pylist():
+                found.windowed += [tuple(row[name] for name in ("slice", "k0", "k1", "k2", "k3"))] * row["rows()"]
+    found.windowed_dead = _letters(output.dead)
+
+
+def _letters(dead: Iterable[DeadLetter]) -> list[Letter]:
+    return [(letter.offset, letter.reason, letter.value) for letter in dead]
 
 
 class DecoderProcess:

@@ -24,8 +24,8 @@ from springline.spark_jobs.streaming.join import rebalance
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.job import JoinJob
+from springline.spark_jobs.streaming.join.router import Source
 from springline.spark_jobs.streaming.join.routing.controller import Control
-from springline.spark_jobs.streaming.join.source_reader import Source
 from springline.spark_jobs.streaming.kafka.topic_union import units_in
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner

@@ -42,15 +42,14 @@ from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.errors import BadCondition, BadRelation
 from springline.spark_jobs.streaming.join.rebalance import ROUTING, begin_routing_anew, prepare_routing
-from springline.spark_jobs.streaming.join.router import TABLE
+from springline.spark_jobs.streaming.join.router import TABLE, Source
 from springline.spark_jobs.streaming.join.routing.controller import Control
 from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from springline.spark_jobs.streaming.join.routing.strategies.costs import Costs
-from springline.spark_jobs.streaming.join.source_reader import Source
 from springline.spark_jobs.streaming.kafka.topic_union import sum_of
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
 from springline.spark_jobs.streaming.runtime.stage import COMMAND, Part, Stage
-from springline.spark_jobs.streaming.sources.layout import FORMS
+from springline.spark_jobs.streaming.sources.layout import FORMS, fault_of_delimiter
 from springline.spark_jobs.streaming.tracking.config import FIRST, Tracked
 
 _STEPS = ("springline.spark_jobs.streaming.join.steps",)
@@ -202,8 +201,8 @@ def _side(told: Declared, name: str, alias: str) -> Source:
     if not isinstance(table.get("alias", alias), str):
         raise BadJob(f"{own.where}: {table['alias']!r} cannot be the alias of a side: write a name such as {alias}")
     delimiter = table.get("delimiter", ",")
-    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
-        raise BadJob(f"{own.where}: {delimiter!r} cannot separate fields")
+    if fault := fault_of_delimiter(delimiter):
+        raise BadJob(f"{own.where}: {fault}")
     try:
         relation = Relation.from_json({"alias": table.get("alias", alias), "fields": fields})
     except BadRelation as error:

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.errors import TooLong
 from springline.spark_jobs.streaming.join.routing.routes import ACTS, Grouped, Routes
 from springline.spark_jobs.streaming.join.routing.sketch import Sketch
 from springline.spark_jobs.streaming.join.routing.table import SIDES, Table
-from springline.spark_jobs.streaming.join.source_reader import Source, read
 from springline.spark_jobs.streaming.join.wire import KEY, ROWS, SEQ, Orders, Reach, Sent, Side, first_seq
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Output, State
+from springline.spark_jobs.streaming.sources.decoder import rows_of
+from springline.spark_jobs.streaming.sources.layout import Layout
 
 TABLE = "routing"  # the name that rounds give the table
 BATCH = 32_768  # rows of a batch that is sent, at most
@@ -31,6 +33,31 @@ _TUPLES = pa.schema([pa.field(KEY, pa.int64()), pa.field(SEQ, pa.int64())])
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a relation's rows come from: a topic, and the form of its messages; CSV has the fields in their order."""
+
+    topic: str
+    relation: Relation
+    form: str = "csv"
+    delimiter: str = ","
+
+    @property
+    def layout(self) -> Layout:
+        """How its rows are written."""
+        return Layout(self.form, self.relation.fields, self.delimiter)
+
+    def as_json(self) -> dict[str, Any]:
+        """For the arguments of a step."""
+        told = {"topic": self.topic, "form": self.form, "delimiter": self.delimiter}
+        return {**told, "relation": self.relation.as_json()}
+
+    @staticmethod
+    def from_json(told: Mapping[str, Any]) -> Source:
+        """The inverse of `as_json`; raises `BadRelation`."""
+        return Source(told["topic"], Relation.from_json(told["relation"]), told["form"], told["delimiter"])
 
 
 class Keyed(Protocol):
@@ -75,7 +102,7 @@ class Router:
         sides = SIDES if self._itself else (SIDES[given.unit % len(SIDES)],)
         source = self._sources[sides[0]]
         needed = {name for side in sides for name in self._condition.fields(side)}
-        found = read(source, list(given.messages), [name for name in source.relation.fields if name in needed])
+        found = rows_of(source.layout, needed, given.messages)
         rows, held = _within(found.table, state, ROWS // len(sides))
         counts = Counter(
             rows=found.table.num_rows, dead=len(found.dead), filtered=0, unjoinable=0, tuples=0, messages=0

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from springline.spark_jobs.streaming.join.condition.condition import Condition
-from springline.spark_jobs.streaming.join.router import Router
-from springline.spark_jobs.streaming.join.source_reader import Source
+from springline.spark_jobs.streaming.join.router import Router, Source
 from springline.spark_jobs.streaming.join.unit.unit import JoinUnit
 from springline.spark_jobs.streaming.runtime.stage import register_step
 

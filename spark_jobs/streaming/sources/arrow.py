@@ -15,10 +15,9 @@ import pyarrow.compute as pc
 from springline.spark_jobs.streaming.kernels.hash_tables import Ints
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message
 from springline.spark_jobs.streaming.sources.chunk import Chunk, Source, column_of
-from springline.spark_jobs.streaming.sources.layout import Layout
+from springline.spark_jobs.streaming.sources.layout import ARROW_TYPES, Layout
 
 CHUNK_ROWS = 65_536
-_TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
 _Held = list[tuple[Message, pa.Table]]
 
 
@@ -103,7 +102,7 @@ def _cast(layout: Layout, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray
         return column.cast(pa.string())
     numbers = pa.types.is_integer(given) or (kind == "float" and pa.types.is_floating(given))
     if kind != "text" and numbers:
-        return column.cast(_TYPES[kind])
+        return column.cast(ARROW_TYPES[kind])
     raise _Misfit(f"column {name} is {given}, and {kind} was declared")
 
 
@@ -139,7 +138,7 @@ def _joined(layout: Layout, wanted: Sequence[str], held: _Held, dead: list[DeadL
 
     source = Source([message for message, _ in held], firsts, original)
     columns = {name: column_of(table.column(name)) for name in table.column_names}
-    yield Chunk(np.zeros(table.num_rows, np.int64), columns, source, np.arange(table.num_rows))
+    yield Chunk(columns, source, np.arange(table.num_rows))
 
 
 def _some_rows(value: bytes | memoryview, rows: Ints) -> bytes:

@@ -15,6 +15,8 @@ from numba import njit
 from springline.spark_jobs.streaming.kernels.hash_tables import EVERYWHERE, Flags, Ints
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message
 
+_TIMELESS: Ints = np.empty(0, np.int64)
+
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
@@ -81,22 +83,26 @@ class Source:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows in the order of their unit; `kept` is where they were in their source before some were refused."""
+    """Rows in the order of their unit; `kept` is where they were in their source before some were refused.
 
-    times: Ints
+    `times` are microseconds since 1970, where the rows are those of a stream with a time; else it is empty.
+    """
+
     columns: Mapping[str, Column]
     source: Source
     kept: Ints
+    times: Ints = field(default_factory=lambda: _TIMELESS)
 
     @property
     def rows(self) -> int:
         """How many."""
-        return int(self.times.size)
+        return int(self.kept.size)
 
     def taken(self, flags: Flags) -> Chunk:
         """Only those rows."""
         columns = {name: column.taken(flags) for name, column in self.columns.items()}
-        return Chunk(self.times[flags], columns, self.source, self.kept[flags])
+        times = self.times[flags] if self.times.size else self.times
+        return Chunk(columns, self.source, self.kept[flags], times)
 
 
 def column_of(given: pa.ChunkedArray | pa.Array) -> Column:

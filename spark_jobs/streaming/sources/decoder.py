@@ -6,34 +6,57 @@ in what comes out, except that a dead letter holds rows of one message.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from springline.spark_jobs.streaming.kernels.hash_tables import Flags, Ints
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message
 from springline.spark_jobs.streaming.sources.arrow import arrow_chunks
-from springline.spark_jobs.streaming.sources.chunk import Chunk, Indexed, Numbers
+from springline.spark_jobs.streaming.sources.chunk import Chunk, Indexed, Numbers, array_of
 from springline.spark_jobs.streaming.sources.csv import csv_chunks
 from springline.spark_jobs.streaming.sources.digit_kernels import read_times
 from springline.spark_jobs.streaming.sources.json import json_chunks
-from springline.spark_jobs.streaming.sources.layout import Layout
+from springline.spark_jobs.streaming.sources.layout import ARROW_TYPES, Layout
 from springline.spark_jobs.streaming.sources.schema import MICROS, UNIT_MICROS, Stream, to_micros
 
 _FORMS = {"csv": csv_chunks, "arrow": arrow_chunks, "json": json_chunks}
 
 
 def chunks_of(
-    layout: Layout, wanted: Sequence[str], messages: Iterable[Message], dead: list[DeadLetter]
+    layout: Layout, wanted: Collection[str], messages: Iterable[Message], dead: list[DeadLetter]
 ) -> Iterator[Chunk]:
-    """The good rows with the wanted columns, in order and without times; a chunk is good until the next."""
-    return _FORMS[layout.form](layout, wanted, messages, dead)
+    """The good rows with the wanted columns, in order and without times; a chunk is good until the next.
+
+    Of several fields of a row that do not fit, the reason names the one that is declared first.
+    """
+    columns = tuple(name for name in layout.fields if name in wanted)
+    return _FORMS[layout.form](layout, columns, messages, dead)
+
+
+class Rows(NamedTuple):
+    """The good rows of some messages in their order, int64, double or string, and the dead letters of the others."""
+
+    table: pa.Table
+    dead: list[DeadLetter]
+
+
+def rows_of(layout: Layout, wanted: Collection[str], messages: Iterable[Message]) -> Rows:
+    """All rows of the messages with the wanted columns, in the order of the layout's fields: what a join reads."""
+    schema = pa.schema([(name, ARROW_TYPES[kind]) for name, kind in layout.fields.items() if name in wanted])
+    dead: list[DeadLetter] = []
+    tables = [schema.empty_table()]
+    for chunk in chunks_of(layout, wanted, messages, dead):
+        tables.append(pa.table([array_of(chunk.columns[name]) for name in schema.names], schema=schema))
+    return Rows(pa.concat_tables(tables), dead)
 
 
 @dataclass
 class Decoder:
-    """Decodes messages of a stream in a round with a clock; `dead` grows as it goes."""
+    """Decodes messages of a stream in a round with a clock, as windows read them; `dead` grows as it goes."""
 
     stream: Stream
     wanted: Collection[str]
@@ -42,8 +65,7 @@ class Decoder:
 
     def chunks(self, messages: Iterable[Message]) -> Iterator[Chunk]:
         """The good rows, in order."""
-        columns = tuple(sorted({*self.wanted, self.stream.time}))
-        for raw in chunks_of(self.stream.layout, columns, messages, self.dead):
+        for raw in chunks_of(self.stream.layout, {*self.wanted, self.stream.time}, messages, self.dead):
             chunk = self._timed(raw)
             if chunk.rows:
                 yield chunk
@@ -51,7 +73,7 @@ class Decoder:
     def _timed(self, chunk: Chunk) -> Chunk:
         """With the times of rows in microseconds, and without the rows that have none that can be."""
         times, told = _micros(self.stream, chunk)
-        timed = Chunk(times, chunk.columns, chunk.source, chunk.kept)
+        timed = replace(chunk, times=times)
         inside = (times >= to_micros(self.stream.earliest)) & (times < to_micros(self.stream.latest))
         timed = self._refused(timed, told, f"{self.stream.time} is no time in the unit {self.stream.unit}")
         timed = self._refused(timed, inside[told], f"{self.stream.time} is outside {_range(self.stream)}")

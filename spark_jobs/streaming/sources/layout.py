@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
+
+import pyarrow as pa
+
+from springline.persistence.model.names import unseen_in
 
 FieldType = Literal["int", "float", "text"]
 TimeUnit = Literal["s", "ms", "us", "ns", "iso"]
 Form = Literal["csv", "arrow", "json"]
 FORMS: tuple[Form, ...] = get_args(Form)
+ARROW_TYPES: Mapping[str, pa.DataType] = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
 
 
 @dataclass(frozen=True)
@@ -24,3 +30,22 @@ class Layout:
     delimiter: str = ","
     time: str = ""
     unit: TimeUnit = "s"
+
+
+def fault_of_fields(fields: Iterable[tuple[str, str]]) -> str:
+    """Why fields of such names and types cannot be declared; empty if they can."""
+    pairs = list(fields)
+    if twice := sorted(name for name, times in Counter(name for name, _ in pairs).items() if times > 1):
+        return f"{', '.join(twice)} declared twice"
+    for name, kind in pairs:
+        if unseen_in(name):
+            return f"the name {name!r} has a character that nobody sees"
+        if kind not in get_args(FieldType):
+            return f"{name} is {kind!r}; write int, float or text"
+    return ""
+
+
+def fault_of_delimiter(delimiter: object) -> str:
+    """Why it cannot stand between fields of CSV; empty if it can."""
+    fits = isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\r\n'
+    return "" if fits else f"{delimiter!r} cannot separate fields"

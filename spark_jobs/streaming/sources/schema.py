@@ -8,7 +8,14 @@ from typing import Any, get_args
 
 from springline.persistence.model.names import unseen_in
 from springline.spark_jobs.streaming.sources.errors import BadStream
-from springline.spark_jobs.streaming.sources.layout import FieldType, Form, Layout, TimeUnit
+from springline.spark_jobs.streaming.sources.layout import (
+    FieldType,
+    Form,
+    Layout,
+    TimeUnit,
+    fault_of_delimiter,
+    fault_of_fields,
+)
 
 MICROS = 1_000_000  # event times are whole microseconds since 1970, UTC
 UNIT_MICROS: Mapping[str, float] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
@@ -52,21 +59,18 @@ class Stream:
     def __post_init__(self) -> None:
         """Raises `BadStream`."""
         names = [field.name for field in self.fields]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise BadStream(f"stream {self.name!r}: {', '.join(twice)} declared twice")
-        if unseen := [name for name in (self.name, *names) if unseen_in(name)]:
-            raise BadStream(f"stream {self.name!r}: the name {unseen[0]!r} has a character that nobody sees")
-        for field in self.fields:
-            if field.type not in get_args(FieldType):
-                raise BadStream(f"stream {self.name!r}: {field.name} is {field.type!r}; write int, float or text")
+        if unseen_in(self.name):
+            raise BadStream(f"stream {self.name!r}: the name {self.name!r} has a character that nobody sees")
+        if fault := fault_of_fields((field.name, field.type) for field in self.fields):
+            raise BadStream(f"stream {self.name!r}: {fault}")
         if self.time not in names:
             raise BadStream(f"stream {self.name!r}: its time, {self.time!r}, is none of its fields {', '.join(names)}")
         if self.unit not in get_args(TimeUnit) or self.form not in get_args(Form):
             raise BadStream(f"stream {self.name!r}: a unit is one of {get_args(TimeUnit)}, a form of {get_args(Form)}")
         if (self.unit == "iso") != (self.types[self.time] == "text"):
             raise BadStream(f"stream {self.name!r}: {self.time} is {self.types[self.time]}, with the unit {self.unit}")
-        if len(self.delimiter) != 1 or self.delimiter in '"\r\n' or not self.delimiter.isascii():
-            raise BadStream(f"stream {self.name!r}: {self.delimiter!r} cannot separate fields")
+        if fault := fault_of_delimiter(self.delimiter):
+            raise BadStream(f"stream {self.name!r}: {fault}")
         if min(self.lateness, self.retain) < 0 or self.latest <= self.earliest:
             raise BadStream(f"stream {self.name!r}: lateness and retain are not negative, and latest is after earliest")
 

@@ -75,7 +75,7 @@ class Read(NamedTuple):
     texts: Bytes
 
 
-# Messages joined, each with a line end at its end; where they end; the arrays to read them into.
+# Messages joined, each with a line end behind it; where they end; the arrays to read them into.
 Kernel = Callable[[bytes, Ints, Room], Read]
 
 
@@ -84,15 +84,20 @@ def text_chunks(
 ) -> Iterator[Chunk]:
     """The good rows with the wanted columns, some messages at a time; a chunk is good until the next."""
     reader = _Reader(kernel, layout, wanted, dead)
-    for message in messages:
-        if reader.hold(message) >= CHUNK_BYTES:
-            yield reader.chunk()
-    if reader.messages:
-        yield reader.chunk()
+    batch: list[Message] = []
+    size = 0
+    for message in messages:  # often of one row: nothing is done for each that can be done for the batch
+        batch.append(message)
+        size += len(message.value) + 1
+        if size >= CHUNK_BYTES:
+            yield reader.chunk(batch)
+            batch, size = [], 0
+    if batch:
+        yield reader.chunk(batch)
 
 
 class _Reader:
-    """Holds messages until there are enough, and the arrays that rows are read into."""
+    """Reads batches of messages, into arrays that are used again for the next ones."""
 
     def __init__(self, kernel: Kernel, layout: Layout, wanted: Sequence[str], dead: list[DeadLetter]) -> None:
         self._kernel = kernel
@@ -101,29 +106,13 @@ class _Reader:
         self._kinds = [KINDS[layout.fields[name]] for name in wanted]
         self._dead = dead
         self._room: Room | None = None
-        self._begin()
 
-    def _begin(self) -> None:
-        self.messages: list[Message] = []
-        self._values: list[bytes] = []
-        self._bytes = 0
-        self._odd = False
-
-    def hold(self, message: Message) -> int:
-        """Take in a message; returns how many bytes are held."""
-        value = bytes(message.value)
-        self._odd = self._odd or not _is_text(value)
-        self.messages.append(message)
-        self._values.append(value if value.endswith(b"\n") else value + b"\n")
-        self._bytes += len(self._values[-1])
-        return self._bytes
-
-    def chunk(self) -> Chunk:
-        """The rows of all messages that are held."""
-        joined = self._values[0] if len(self._values) == 1 else b"".join(self._values)
-        ends = np.cumsum([len(value) for value in self._values])
-        messages, odd = self.messages, self._odd
-        self._begin()
+    def chunk(self, messages: list[Message]) -> Chunk:
+        """The rows of the messages; a line end is put behind each, which is no row where it had one."""
+        values = [message.value for message in messages]
+        values.append(b"")
+        joined = b"\n".join(values)
+        ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(messages)) + 1)
         rows = joined.count(b"\n") + 1
         if self._room is None or self._room.lines.shape[0] < rows:
             self._room = Room.of(len(self._wanted), rows + rows // 4)
@@ -132,13 +121,13 @@ class _Reader:
         lines, faults = room.lines[: read.good], room.faults[: read.bad]
         source = _source(messages, joined, ends, lines, faults)
         more = {fault[0]: fault for fault in _slow(room, read, joined)}
-        if odd:  # which says more than that a field does not fit
+        if not _is_text(joined):  # which says more than that a field does not fit
             more |= {fault[0]: fault for fault in _unreadable(joined, lines, faults)}
         if more:
             faults = np.concatenate([faults, np.array(list(more.values()), np.int64)])
         if faults.size:
             self._report(faults, joined, source)
-        chunk = Chunk(np.empty(read.good, np.int64), self._columns(room, read), source, lines[:, 0])
+        chunk = Chunk(self._columns(room, read), source, lines[:, 0])
         return chunk.taken(~np.isin(lines[:, 0], list(more))) if more else chunk
 
     def _columns(self, room: Room, read: Read) -> dict[str, Column]:

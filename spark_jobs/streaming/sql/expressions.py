@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from sqlglot import exp
 
+from springline.spark_jobs.streaming.sources.layout import ARROW_TYPES
 from springline.spark_jobs.streaming.sql.evaluation import value
 from springline.spark_jobs.streaming.sql.operations import Scope, Type, type_of
 
 ARROW: Mapping[str, pa.DataType] = {
-    "int": pa.int64(), "float": pa.float64(), "text": pa.string(), "bool": pa.bool_(), "null": pa.null(),
-    "time": pa.timestamp("us", tz="UTC"),
+    **ARROW_TYPES, "bool": pa.bool_(), "null": pa.null(), "time": pa.timestamp("us", tz="UTC"),
 }  # fmt: skip
 
 
@@ -36,7 +36,7 @@ class Expression:
 
 
 def checked(node: exp.Expr, scope: Scope) -> Expression:
-    """Check names and types; raises `BadQuery`."""
+    """Check names and types; raises what the text of the scope is refused with."""
     node = normal(node.copy())
     while isinstance(node, exp.Paren):
         node = node.this

@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
-from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.sql.evaluation import COMPARISONS, is_int, is_least, parts_of
-from springline.spark_jobs.streaming.sql.windowing import instant, position
+from springline.spark_jobs.streaming.sql.text import SqlText
+from springline.spark_jobs.streaming.sql.windowing import instant
 
 _MOST = (1 << 63) - 1
 _DIGITS = len(str(_MOST))
@@ -22,24 +23,35 @@ Type = Literal["int", "float", "text", "bool", "time", "null"]
 
 @dataclass(frozen=True)
 class Scope:
-    """What an expression may name: columns and their types; `query` and `lines` are for errors."""
+    """What an expression in a text may name: columns and their types, which are `of` something.
 
-    query: str
-    lines: tuple[str, ...]
+    `joined` columns are fields of two sides, called `l.key`, and no rows are aggregated.
+    """
+
+    text: SqlText
     types: Mapping[str, Type]
     of: str = "the stream"
+    joined: bool = False
 
-    def bad(self, node: exp.Expr, message: str) -> BadQuery:
+    def bad(self, node: exp.Expr, message: str) -> StreamError:
         """An error at the place of `node`, or of the first part of it whose place is known."""
-        starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
-        if not starts:
-            return BadQuery(self.query, message)
-        line, column = position(min(starts), list(self.lines))
-        return BadQuery(self.query, message, line=line, column=column)
+        return self.text.bad_part(node, message)
+
+    def shown(self, node: exp.Expr) -> str:
+        """A part of the text as it may be written."""
+        shown = node.sql(dialect="duckdb")
+        for name in self.types if self.joined else ():
+            shown = shown.replace(f'"{name}"', name)
+        return shown
+
+    @property
+    def known(self) -> str:
+        """What may be written."""
+        return _KNOWN if self.joined else f"{_KNOWN}; {_AGGREGATES}"
 
 
 def type_of(node: exp.Expr, scope: Scope) -> Type:
-    """The type of an expression in its normal form; raises `BadQuery` for what is not known or does not fit."""
+    """The type of an expression in its normal form; raises what the text is refused with."""
     if isinstance(node, exp.Column):
         if node.table or node.name not in scope.types:
             known = ", ".join(sorted(name for name in scope.types if not name.startswith("$")))
@@ -61,7 +73,7 @@ def type_of(node: exp.Expr, scope: Scope) -> Type:
         if isinstance(node, kinds):
             _all_of_it(node, scope)
             return rule(node, [type_of(part, scope) for part in parts_of(node)], scope)
-    raise scope.bad(node, f"{node.sql(dialect='duckdb')!r} is not known here; {_KNOWN}")
+    raise scope.bad(node, f"{scope.shown(node)!r} is not known here; {scope.known}")
 
 
 def _all_of_it(node: exp.Expr, scope: Scope) -> None:
@@ -72,9 +84,9 @@ def _all_of_it(node: exp.Expr, scope: Scope) -> None:
     if (more or missing) and type(node) in _SAYS:
         raise scope.bad(node, _SAYS[type(node)])
     if missing:
-        raise scope.bad(node, f"{node.sql(dialect='duckdb')!r}: something is missing")
+        raise scope.bad(node, f"{scope.shown(node)!r}: something is missing")
     if more:
-        raise scope.bad(node, f"{node.sql(dialect='duckdb')!r}: {more[0].upper()} is not known here")
+        raise scope.bad(node, f"{scope.shown(node)!r}: {more[0].upper()} is not known here")
 
 
 def _type_of_literal(node: exp.Literal, scope: Scope) -> Type:
@@ -91,7 +103,7 @@ def _type_of_literal(node: exp.Literal, scope: Scope) -> Type:
 
 def _numbers(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
     if wrong := sorted({kind for kind in types if kind not in ("int", "float", "null")}):
-        raise scope.bad(node, f"{node.sql(dialect='duckdb')!r} needs numbers, and has {', '.join(wrong)}")
+        raise scope.bad(node, f"{scope.shown(node)!r} needs numbers, and has {', '.join(wrong)}")
     return "float" if "float" in types else "int"
 
 
@@ -110,7 +122,7 @@ def _rounded(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
 
 def _texts(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
     if wrong := sorted({kind for kind in types if kind not in ("text", "null")}):
-        raise scope.bad(node, f"{node.sql(dialect='duckdb')!r} needs texts, and has {', '.join(wrong)}")
+        raise scope.bad(node, f"{scope.shown(node)!r} needs texts, and has {', '.join(wrong)}")
     return "text"
 
 
@@ -130,7 +142,7 @@ def _pattern(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
 
 def _truth(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
     if wrong := sorted({kind for kind in types if kind not in ("bool", "null")}):
-        raise scope.bad(node, f"{node.sql(dialect='duckdb')!r} needs conditions, and has {', '.join(wrong)}")
+        raise scope.bad(node, f"{scope.shown(node)!r} needs conditions, and has {', '.join(wrong)}")
     return "bool"
 
 
@@ -138,7 +150,7 @@ def _is(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
     if isinstance(node.expression, exp.Null):
         return "bool"
     if not isinstance(node.expression, exp.Boolean):
-        raise scope.bad(node, f"{node.sql(dialect='duckdb')!r}: IS takes NULL, TRUE or FALSE")
+        raise scope.bad(node, f"{scope.shown(node)!r}: IS takes NULL, TRUE or FALSE")
     return _truth(node, types, scope)
 
 
@@ -158,7 +170,7 @@ def _common(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
     if kinds <= {"int", "float"}:
         return "float" if "float" in kinds else "int" if kinds else "null"
     if len(kinds) > 1:
-        raise scope.bad(node, f"{node.sql(dialect='duckdb')!r} compares {' with '.join(sorted(kinds))}")
+        raise scope.bad(node, f"{scope.shown(node)!r} compares {' with '.join(sorted(kinds))}")
     return kinds.pop()
 
 
@@ -175,7 +187,7 @@ def _type_of_case(node: exp.Case, scope: Scope) -> Type:
     for branch in node.args["ifs"]:
         when = exp.EQ(this=subject.copy(), expression=branch.this.copy()) if subject is not None else branch.this
         if type_of(when, scope) not in ("bool", "null"):
-            raise scope.bad(when, f"{when.sql(dialect='duckdb')!r} is no condition")
+            raise scope.bad(when, f"{scope.shown(when)!r} is no condition")
     results = [branch.args["true"] for branch in node.args["ifs"]]
     results += [node.args["default"]] if node.args.get("default") is not None else []
     return _common(node, [type_of(result, scope) for result in results], scope)
@@ -192,7 +204,7 @@ def _type_of_cast(node: exp.Cast, scope: Scope) -> Type:
     fits = {("int", "int"), ("int", "float"), ("float", "int"), ("float", "float"), ("int", "text"), ("text", "text")}
     if wanted is None or (given != "null" and (given, wanted) not in fits):
         raise scope.bad(
-            node, f"{node.sql(dialect='duckdb')!r}: {given} cannot be cast so; declare the field with the type it has"
+            node, f"{scope.shown(node)!r}: {given} cannot be cast so; declare the field with the type it has"
         )
     return wanted
 
@@ -220,5 +232,6 @@ _PARTS: Mapping[type[exp.Expr], frozenset[str]] = {
 _SAYS: Mapping[type[exp.Expr], str] = {exp.In: "IN takes a list in brackets, such as IN (1, 2)"}
 _KNOWN = (
     "known are + - * / // % ||, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL, CASE, CAST, abs, round, floor, "
-    "ceil, lower, upper, length and coalesce; and count, sum, min, max, avg where rows are aggregated"
+    "ceil, lower, upper, length and coalesce"
 )
+_AGGREGATES = "and count, sum, min, max, avg where rows are aggregated"

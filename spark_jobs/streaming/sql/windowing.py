@@ -13,18 +13,17 @@ h, d (or a longer word: seconds). Windows by time begin at multiples of the slid
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import gcd
 
-from sqlglot import tokenize
-from sqlglot.errors import TokenError
 from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
+from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.sources.schema import MICROS
-from springline.spark_jobs.streaming.sql.depth import too_deep, word_of
-from springline.spark_jobs.streaming.sql.errors import BadQuery
-from springline.spark_jobs.streaming.sql.text import uncommented, unfit
+from springline.spark_jobs.streaming.sql.depth import word_of
+from springline.spark_jobs.streaming.sql.text import SqlText
 
 _UNITS = {
     "us": 1, "microsecond": 1, "ms": 1_000, "millisecond": 1_000, "s": MICROS, "sec": MICROS, "second": MICROS,
@@ -106,26 +105,17 @@ class Clause:
     late: int | None
 
 
-def split(name: str, sql: str) -> Clause:
-    """Part the clause from the query `name`; positions in the rest stay as they are. Raises `BadQuery`."""
-    if odd := unfit(sql):
-        raise BadQuery(name, odd)
-    sql = uncommented(sql)
-    try:
-        tokens = tokenize(sql, read="duckdb")
-    except TokenError as error:
-        raise BadQuery(name, f"cannot be read: {str(error).splitlines()[0]}") from error
-    if deep := too_deep(tokens):
-        raise BadQuery(name, deep)
+def split(text: SqlText) -> Clause:
+    """Part the clause from a query; positions in the rest stay as they are. Raises what the text is refused with."""
     depth = 0
-    for index, token in enumerate(tokens):
+    for index, token in enumerate(text.tokens):
         depth += {"(": 1, ")": -1}.get(word_of(token), 0)
         if depth == 0 and word_of(token) == "WINDOWING":
-            reader = _Reader(name, sql, tokens[index + 1 :], token)
+            reader = _Reader(text, text.tokens[index + 1 :], token)
             window, late = reader.window(), reader.late()
             reader.end()
-            return Clause(sql[: token.start] + " " * (len(sql) - token.start), window, late)
-    return Clause(sql, None, None)
+            return Clause(text.sql[: token.start] + " " * (len(text.sql) - token.start), window, late)
+    return Clause(text.sql, None, None)
 
 
 def instant(text: str) -> int:
@@ -140,11 +130,10 @@ def instant(text: str) -> int:
 
 
 class _Reader:
-    """Reads the clause token by token; raises `BadQuery` at the token that does not fit."""
+    """Reads the clause token by token; raises the text's refusal at the token that does not fit."""
 
-    def __init__(self, name: str, sql: str, tokens: list[Token], before: Token) -> None:
-        self.name = name
-        self.lines = sql.split("\n")
+    def __init__(self, text: SqlText, tokens: Sequence[Token], before: Token) -> None:
+        self.text = text
         self.tokens = [token for token in tokens if token.text != ";"]
         self.last = before
 
@@ -237,15 +226,5 @@ class _Reader:
             self._take()
             raise self._bad(f"expected {word!r} before {self.last.text!r}; {_FORMS}")
 
-    def _bad(self, message: str) -> BadQuery:
-        line, column = position(self.last.start, self.lines)
-        return BadQuery(self.name, message, line=line, column=column)
-
-
-def position(start: int, lines: list[str]) -> tuple[int, int]:
-    """Line and column, from 1, of the character `start`."""
-    for number, line in enumerate(lines, 1):
-        if start <= len(line):
-            return number, start + 1
-        start -= len(line) + 1
-    return len(lines), len(lines[-1]) + 1
+    def _bad(self, message: str) -> StreamError:
+        return self.text.bad(message, self.last.start)

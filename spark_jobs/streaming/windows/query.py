@@ -6,7 +6,7 @@
 
 One stream; WHERE over its fields; GROUP BY columns or expressions; in SELECT and HAVING what is grouped by, count(*),
 count, sum, min, max, avg, count(DISTINCT …), and expressions of them. Where the stream's time is grouped by, or
-selected, it is the beginning of the window (the paper normalises it so). `clause` has the WINDOWING clause.
+selected, it is the beginning of the window (the paper normalises it so). `sql/windowing.py` has the WINDOWING clause.
 
 count(DISTINCT …) is a sketch: exact up to some 2,000 values, within 2.2 % (one standard deviation) beyond.
 """
@@ -18,16 +18,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from springline.persistence.model.names import unseen_in
 from springline.spark_jobs.streaming.sources.schema import Stream, to_micros
-from springline.spark_jobs.streaming.sql.depth import too_long
 from springline.spark_jobs.streaming.sql.errors import BadQuery
 from springline.spark_jobs.streaming.sql.expressions import Expression, checked, normal, plain_text
 from springline.spark_jobs.streaming.sql.operations import Scope, Type
+from springline.spark_jobs.streaming.sql.text import SqlText
 from springline.spark_jobs.streaming.sql.windowing import Rows, Window, split
 from springline.spark_jobs.streaming.windows.measures import Aggregate, AggregateKind
 
@@ -73,24 +71,22 @@ class Query:
 
 def read(name: str, sql: str, streams: Mapping[str, Stream], *, ad_hoc: bool = False) -> Query:
     """Read a query and check it against the streams; raises `BadQuery`, which says where."""
-    try:
-        return _read(name, sql, streams, ad_hoc)
-    except RecursionError as error:  # what `nesting` has let pass, and the parser has not
-        raise BadQuery(name, "it is nested too deeply") from error
-    except SqlglotError as error:  # what was parsed, and cannot be written again
-        raise BadQuery(name, f"not SQL: {str(error).splitlines()[0][:200]}") from error
+    text = SqlText.of(sql, lambda message, line, column: BadQuery(name, message, line=line, column=column))
+    with text.reading():
+        return _read(name, sql, text, streams, ad_hoc)
 
 
-def _read(name: str, sql: str, streams: Mapping[str, Stream], ad_hoc: bool) -> Query:
-    clause = split(name, sql)
+def _read(name: str, sql: str, text: SqlText, streams: Mapping[str, Stream], ad_hoc: bool) -> Query:
+    clause = split(text)
     if clause.window is None and not ad_hoc:
-        raise BadQuery(name, "it has no WINDOWING clause, such as WINDOWING 60 s")
-    select = _parsed(name, clause.sql)
-    lines = tuple(sql.split("\n"))
-    stream = _stream(name, lines, select, streams)
+        raise text.bad("it has no WINDOWING clause, such as WINDOWING 60 s")
+    statements = text.statements(clause.sql)
+    if len(statements) != 1 or not isinstance(select := normal(statements[0]), exp.Select):
+        raise text.bad("write one SELECT")
+    stream = _stream(text, select, streams)
     types: dict[str, Type] = {**stream.types, stream.time: "time"}
     of_rows = isinstance(clause.window, Rows)
-    reader = _Reader(stream, Scope(name, lines, types, f"stream {stream.name!r}"), select, of_rows=of_rows)
+    reader = _Reader(stream, Scope(text, types, f"stream {stream.name!r}"), select, of_rows=of_rows)
     where = reader.where()
     keys = reader.keys()
     columns = reader.columns()
@@ -109,35 +105,20 @@ def _read(name: str, sql: str, streams: Mapping[str, Stream], ad_hoc: bool) -> Q
     )
 
 
-def _parsed(name: str, sql: str) -> exp.Select:
-    try:
-        statements = [found for found in sqlglot.parse(sql, read="duckdb") if found is not None]
-    except SqlglotError as error:
-        first = (getattr(error, "errors", None) or [{}])[0]
-        near = f", near {first['highlight']!r}" if first.get("highlight") else ""
-        what = first.get("description", str(error)).rstrip(".")
-        what = "something is missing" if what.startswith("Required keyword") else what
-        message = f"not SQL: {what}{near}"
-        raise BadQuery(name, message, line=first.get("line"), column=first.get("col")) from error
-    if len(statements) != 1 or not isinstance(statements[0], exp.Select):
-        raise BadQuery(name, "write one SELECT")
-    if long := too_long(statements[0]):
-        raise BadQuery(name, long)
-    normal(statements[0])
-    return statements[0]
-
-
-def _stream(name: str, lines: tuple[str, ...], select: exp.Select, streams: Mapping[str, Stream]) -> Stream:
-    scope = Scope(name, lines, {})
+def _stream(text: SqlText, select: exp.Select, streams: Mapping[str, Stream]) -> Stream:
     for part, content in select.args.items():
         if content and part not in _ALLOWED:
-            raise scope.bad(select, f"{part.rstrip('_').upper()} cannot be used here")
+            raise text.bad_part(select, f"{part.rstrip('_').upper()} cannot be used here")
     source = select.args.get("from_")
     table = source.this if source is not None else None
     if not isinstance(table, exp.Table) or any(said for part, said in table.args.items() if part != "this"):
-        raise scope.bad(source or select, f"FROM takes one of the streams {', '.join(sorted(streams))}, and no more")
+        raise text.bad_part(
+            source or select, f"FROM takes one of the streams {', '.join(sorted(streams))}, and no more"
+        )
     if table.name not in streams:
-        raise scope.bad(table, f"there is no stream {table.name!r}; there is {', '.join(sorted(streams)) or 'none'}")
+        raise text.bad_part(
+            table, f"there is no stream {table.name!r}; there is {', '.join(sorted(streams)) or 'none'}"
+        )
     return streams[table.name]
 
 
@@ -228,7 +209,7 @@ class _Reader:
         """An expression with aggregates and keys replaced by the columns that hold them."""
         types: dict[str, Type] = dict(self.grouped.values())
         replaced = self._replaced(node.copy(), types)
-        return checked(replaced, Scope(self.scope.query, self.scope.lines, types, "the result"))
+        return checked(replaced, Scope(self.scope.text, types, "the result"))
 
     def _replaced(self, node: exp.Expr, types: dict[str, Type]) -> exp.Expr:
         if isinstance(node, exp.Filter):

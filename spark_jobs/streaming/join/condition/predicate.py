@@ -11,21 +11,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from springline.persistence.model.names import unseen_in
 from springline.spark_jobs.streaming.join.errors import BadCondition, BadRelation
 from springline.spark_jobs.streaming.join.wire import Side
-from springline.spark_jobs.streaming.sql.depth import too_deep, too_long
-from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.sources.layout import fault_of_fields
 from springline.spark_jobs.streaming.sql.evaluation import parts_of
 from springline.spark_jobs.streaming.sql.expressions import Expression, checked, normal
 from springline.spark_jobs.streaming.sql.operations import Scope, Type
-from springline.spark_jobs.streaming.sql.text import uncommented, unfit
+from springline.spark_jobs.streaming.sql.text import Refusal, SqlText
 
-_TYPES = ("int", "float", "text")
+_SHOWN = 200  # characters of a text in an error
 
 
 @dataclass(frozen=True)
@@ -41,11 +38,8 @@ class Relation:
             raise BadRelation(f"{self.alias!r} cannot be the alias of a side: write a name such as l")
         if not self.fields:
             raise BadRelation(f"side {self.alias!r} has no fields")
-        for name, kind in self.fields.items():
-            if unseen_in(name):
-                raise BadRelation(f"side {self.alias!r}: the name {name!r} has a character that nobody sees")
-            if kind not in _TYPES:
-                raise BadRelation(f"side {self.alias!r}: {name} is {kind!r}; write int, float or text")
+        if fault := fault_of_fields(self.fields.items()):
+            raise BadRelation(f"side {self.alias!r}: {fault}")
 
     def full(self, name: str) -> str:
         """A field's name as it is unique in the join."""
@@ -58,9 +52,8 @@ class Relation:
     @staticmethod
     def from_json(told: Mapping[str, Any]) -> Relation:
         """The inverse of `as_json`; raises `BadRelation`."""
-        names = [name for name, _ in told["fields"]]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise BadRelation(f"side {told['alias']!r}: {', '.join(twice)} declared twice")
+        if fault := fault_of_fields(told["fields"]):
+            raise BadRelation(f"side {told['alias']!r}: {fault}")
         return Relation(told["alias"], dict(told["fields"]))
 
 
@@ -93,67 +86,41 @@ class Names:
 
     def parsed(self, text: str, what: str) -> exp.Expr:
         """The one expression of a text, its columns under their full names; raises `BadCondition`."""
-        try:
-            return self._parsed(text, what)
-        except RecursionError as error:  # what `nesting` has let pass, and the parser has not
-            raise BadCondition(text[:200], "it is nested too deeply") from error
-
-    def _parsed(self, text: str, what: str) -> exp.Expr:
-        if odd := unfit(text):
-            raise BadCondition(text[:200], odd)
-        text = uncommented(text)
-        try:
-            if deep := too_deep(sqlglot.tokenize(text, read="duckdb")):
-                raise BadCondition(text[:200], deep)
-            found = [each for each in sqlglot.parse(text, read="duckdb") if each is not None]
-        except SqlglotError as error:
-            first = (getattr(error, "errors", None) or [{}])[0]
-            near = f", near {first['highlight']!r}" if first.get("highlight") else ""
-            said = first.get("description", str(error)).rstrip(".")
-            said = "something is missing" if said.startswith("Required keyword") else said
-            place = {"line": first.get("line"), "column": first.get("col")}
-            raise BadCondition(text, f"not SQL: {said}{near}", **place) from error
-        if len(found) != 1 or isinstance(found[0], exp.Query | exp.Command):
-            raise BadCondition(text, f"write {what}")
-        node: exp.Expr = found[0]
-        if long := too_long(node):
-            raise BadCondition(text[:200], long)
-        node = normal(node)
-        return node.transform(lambda part: self._resolved(part, text) if isinstance(part, exp.Column) else part)
+        sql = SqlText.of(text, _refusal(text))
+        with sql.reading():
+            found = sql.statements()
+            if len(found) != 1 or isinstance(found[0], exp.Query | exp.Command):
+                raise sql.bad(f"write {what}")
+            node = normal(found[0])
+            return node.transform(lambda part: self._resolved(part, sql) if isinstance(part, exp.Column) else part)
 
     def checked(self, node: exp.Expr, text: str) -> Expression:
         """Check the types of what was parsed; raises `BadCondition`."""
-        try:
-            return checked(node, Scope("", tuple(text.split("\n")), self.types, "the join"))
-        except SqlglotError as error:  # what was parsed, and cannot be written again
-            raise BadCondition(text[:200], f"not SQL: {str(error).splitlines()[0][:200]}") from error
-        except BadQuery as error:
-            said = str(error).partition(": ")[2].partition("; and count, sum")[0]
-            for name in self.types:
-                said = said.replace(f'"{name}"', name)
-            raise BadCondition(text[:200], said, line=error.line, column=error.column) from error
+        sql = SqlText(text, _refusal(text))
+        with sql.reading():
+            return checked(node, Scope(sql, self.types, "the join", joined=True))
 
-    def _resolved(self, column: exp.Column, text: str) -> exp.Expr:
+    def _resolved(self, column: exp.Column, sql: SqlText) -> exp.Expr:
         alias, name = column.table, column.name
         sides = [side for side in (self.left, self.right) if not alias or side.alias == alias]
         if not sides or column.args.get("db"):
             called = column.sql().rpartition(".")[0]
             known = f"{self.left.alias} and {self.right.alias}"
-            raise self._unknown(column, text, f"no side is called {called!r}; the sides are {known}")
+            raise sql.bad_part(column, f"no side is called {called!r}; the sides are {known}")
         having = [side for side in sides if name in side.fields]
         if not having:
             where = " or ".join(f"{side.alias} (it has {', '.join(side.fields)})" for side in sides)
-            raise self._unknown(column, text, f"there is no field {name!r} in {where}")
+            raise sql.bad_part(column, f"there is no field {name!r} in {where}")
         if len(having) > 1:
             both = " or ".join(side.full(name) for side in having)
-            raise self._unknown(column, text, f"both sides have a field {name!r}: write {both}")
+            raise sql.bad_part(column, f"both sides have a field {name!r}: write {both}")
         found = exp.column(having[0].full(name), quoted=True)
         found.this.meta.update(column.this.meta)
         return found
 
-    def _unknown(self, column: exp.Column, text: str, message: str) -> BadCondition:
-        error = Scope("", tuple(text.split("\n")), {}).bad(column, message)
-        return BadCondition(text, message, line=error.line, column=error.column)
+
+def _refusal(text: str) -> Refusal:
+    return lambda message, line, column: BadCondition(text[:_SHOWN], message, line=line, column=column)
 
 
 def conjuncts(names: Names, text: str) -> tuple[Expression, ...]:

@@ -18,8 +18,8 @@ import pytest
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.job import JoinJob
+from springline.spark_jobs.streaming.join.router import Source
 from springline.spark_jobs.streaming.join.routing.controller import Control
-from springline.spark_jobs.streaming.join.source_reader import Source
 from springline.spark_jobs.streaming.sql.expressions import ARROW
 from tests.support.join_world import JoinWorld
 

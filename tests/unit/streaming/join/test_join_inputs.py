@@ -19,8 +19,8 @@ from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.job import JoinJob
 from springline.spark_jobs.streaming.join.rebalance import explained
+from springline.spark_jobs.streaming.join.router import Source
 from springline.spark_jobs.streaming.join.routing.controller import Control
-from springline.spark_jobs.streaming.join.source_reader import Source
 from springline.spark_jobs.streaming.join.unit import probe
 from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST
 from springline.spark_jobs.streaming.runtime.encoding import BATCH_BYTES, arrow_bytes

@@ -19,12 +19,15 @@ from springline.spark_jobs.streaming.sources.schema import Field
 from springline.spark_jobs.streaming.sql.errors import BadQuery
 from springline.spark_jobs.streaming.sql.expressions import Expression, checked
 from springline.spark_jobs.streaming.sql.operations import Scope
+from springline.spark_jobs.streaming.sql.text import SqlText
 from springline.spark_jobs.streaming.windows.query import read
 from tests.support.join_units import rows_of
 from tests.support.windows_job import FIELDS, Job, registry, stream
 
 LEAST, MOST = -(2**63), 2**63 - 1
-SCOPE = Scope("q", ("",), {"n": "int", "x": "float", "s": "text", "time": "time"})
+SCOPE = Scope(
+    SqlText("", lambda *told: BadQuery("q", told[0])), {"n": "int", "x": "float", "s": "text", "time": "time"}
+)
 ROW = {
     "n": pa.array([7, None]),
     "x": pa.array([2.5, None]),

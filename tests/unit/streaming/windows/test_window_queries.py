@@ -9,6 +9,7 @@ from springline.spark_jobs.streaming.sources.schema import Field, Stream
 from springline.spark_jobs.streaming.sql.errors import BadQuery
 from springline.spark_jobs.streaming.sql.expressions import checked
 from springline.spark_jobs.streaming.sql.operations import Scope
+from springline.spark_jobs.streaming.sql.text import SqlText
 from springline.spark_jobs.streaming.sql.windowing import Hop, Landmark, Rows
 from springline.spark_jobs.streaming.windows.query import read
 from tests.support.windows_job import stream
@@ -183,7 +184,7 @@ def test_a_stream_survives_json() -> None:
 
 def test_whole_numbers_that_no_double_can_hold_may_stand_beside_doubles() -> None:
     """They are taken as the nearest double: no row makes an expression fail."""
-    scope = Scope("q", ("",), {"n": "int", "x": "float"})
+    scope = Scope(SqlText("", lambda *told: BadQuery("q", told[0])), {"n": "int", "x": "float"})
     rows = {"n": pa.array([(1 << 63) - 1, 3]), "x": pa.array([2.0**63, 2.5])}
     for sql, found in (
         ("n > x", [False, True]),

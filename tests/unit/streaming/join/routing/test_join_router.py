@@ -10,12 +10,12 @@ import pytest
 
 from springline.spark_jobs.streaming.join import router as routing
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
-from springline.spark_jobs.streaming.join.router import TABLE, Router
+from springline.spark_jobs.streaming.join.router import TABLE, Router, Source
 from springline.spark_jobs.streaming.join.routing.strategies import strategy_of
 from springline.spark_jobs.streaming.join.routing.table import Table
-from springline.spark_jobs.streaming.join.source_reader import Source, read
 from springline.spark_jobs.streaming.join.wire import ROWS, Act, Reach, Sent, Side, first_seq
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, Round, State
+from springline.spark_jobs.streaming.sources.decoder import rows_of
 
 FIELDS = {"key": "int", "price": "float", "name": "text"}
 
@@ -45,15 +45,15 @@ WRITTEN = {
 @pytest.mark.parametrize("form", sorted(WRITTEN))
 def test_rows_are_read_by_their_declared_fields(form):
     """Only those that are wanted; how messages are cut does not show."""
-    table, dead = read(source(form), [Message(0, WRITTEN[form]), Message(1, WRITTEN[form])], list(FIELDS))
+    table, dead = rows_of(source(form).layout, list(FIELDS), [Message(0, WRITTEN[form]), Message(1, WRITTEN[form])])
     assert not dead and table.to_pydict() == {name: values * 2 for name, values in GOOD.items()}
-    assert read(source(form), [Message(0, WRITTEN[form])], ["key"]).table.column_names == ["key"]
-    assert read(source(form), [], ["key"]).table.num_rows == 0
+    assert rows_of(source(form).layout, ["key"], [Message(0, WRITTEN[form])]).table.column_names == ["key"]
+    assert rows_of(source(form).layout, ["key"], []).table.num_rows == 0
 
 
 def test_a_delimiter_at_the_end_of_lines_is_borne():
     """As TPC's generators write them."""
-    assert read(source("csv", "|"), [Message(0, b"1|1.5|a|\n2|2|b|\n")], ["name"]).table.to_pydict() == {
+    assert rows_of(source("csv", "|").layout, ["name"], [Message(0, b"1|1.5|a|\n2|2|b|\n")]).table.to_pydict() == {
         "name": ["a", "b"]
     }
 
@@ -75,7 +75,7 @@ def test_bad_rows_go_to_the_dead_letters_and_good_ones_on(form, bad, reason):
     good = WRITTEN[form].rstrip().split(b"\n")[0]
     lines = [good] * 20
     lines[13] = bad
-    table, dead = read(source(form), [Message(4, good), Message(5, b"\n".join(lines))], list(FIELDS))
+    table, dead = rows_of(source(form).layout, list(FIELDS), [Message(4, good), Message(5, b"\n".join(lines))])
     assert table.num_rows == 20
     assert [(letter.offset, letter.value) for letter in dead] == [(5, bad + b"\n")]
     assert dead[0].reason.startswith(f"row 14: {reason}")
@@ -91,7 +91,7 @@ def test_bad_rows_go_to_the_dead_letters_and_good_ones_on(form, bad, reason):
 )
 def test_a_message_that_is_not_as_declared_is_a_dead_letter(value, reason):
     """The others are not."""
-    table, dead = read(source("arrow"), [Message(0, value), Message(1, WRITTEN["arrow"])], list(FIELDS))
+    table, dead = rows_of(source("arrow").layout, list(FIELDS), [Message(0, value), Message(1, WRITTEN["arrow"])])
     assert table.num_rows == 3 and dead[0].offset == 0 and reason in dead[0].reason
 
 
