@@ -14,7 +14,8 @@ from springline.persistence.catalog.claims import Claims
 from springline.persistence.catalog.proof_claims import ProofClaims
 from springline.persistence.decisions.priority import Policy, make_policy
 from springline.persistence.decisions.proof import Bounds
-from springline.persistence.engine.copier import Pace, Sender
+from springline.persistence.engine.attempt import Sender
+from springline.persistence.engine.copier import Pace
 from springline.persistence.engine.maintenance import Maintenance
 from springline.persistence.engine.persister import Persister
 from springline.persistence.engine.prover import Prover
