@@ -84,7 +84,7 @@ def test_an_installed_policy_orders_the_queue(run_with: Callable[..., Run]) -> N
     waiting = json.loads(run("-m", "springline", "queue", "list", "--json"))
     assert [each["dataset"] for each in waiting] == ["words/count@1", "words/load@1", "words/split@1"]
     assert [each["why"] for each in waiting] == ["it has 81 B", "it has 800 kB", "it has 800 kB"]
-    other = json.loads(run("-m", "springline", "queue", "list", "--json", "--what-if", "policy=value-density"))
+    other = json.loads(run("-m", "springline", "queue", "list", "--json", "--what-if", "policy=fifo"))
     assert other[0]["dataset"] == "words/load@1"
     assert "paper, smallest, value-density" in run("-m", "springline", "config", "list")
 
