@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
-from pydantic_settings import BaseSettings
 
 from docs.marked import table
 from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.persistence.profile import ProfiledSettings
 from springline.persistence.settings import Settings
 from springline.persistence.text.formatting import say_bytes, say_seconds
 from springline.services.settings import ServiceSettings
@@ -22,7 +22,7 @@ from springline.spark_jobs.settings import JobSettings
 from springline.spark_jobs.streaming.settings import StreamSettings
 
 _ROOT = Path(__file__).resolve().parent.parent
-_CLASSES: tuple[tuple[str, type[BaseSettings]], ...] = (
+_CLASSES: tuple[tuple[str, type[ProfiledSettings]], ...] = (
     ("Datasets and how they are persisted (`persistence`)", Settings),
     ("Spark and the operations (`spark_jobs`)", JobSettings),
     ("Streams (`spark_jobs/streaming`)", StreamSettings),
@@ -63,7 +63,7 @@ def settings_page() -> str:
     seen: set[str] = set()
     for title, declared in _CLASSES:
         rows = [
-            (f"`{declared.model_config['env_prefix']}{name.upper()}`", _default(name, field), field.description or "")
+            (f"`{declared.model_config['env_prefix']}{name.upper()}`", _default(name, field), declared.help_of(name))
             for name, field in declared.model_fields.items()
             if name not in seen  # the home folder is one and the same for all
         ]

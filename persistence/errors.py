@@ -17,6 +17,10 @@ class InvalidPath(Misuse):
     """A dataset path that is empty, absolute, or leaves its root."""
 
 
+class UnknownPolicy(Misuse):
+    """No installed package has an order of persisting of this name; names those that there are."""
+
+
 class UnknownDataset(Misuse):
     """No such path or generation in the catalog."""
 

@@ -12,9 +12,9 @@ from springline.persistence.backends.spec import Backend
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.claims import Claims
 from springline.persistence.catalog.proof_claims import ProofClaims
-from springline.persistence.decisions.priority import Policy, make_policy
 from springline.persistence.decisions.proof import Bounds
-from springline.persistence.engine.copier import Pace, Sender
+from springline.persistence.engine.attempt import Sender
+from springline.persistence.engine.copier import Pace
 from springline.persistence.engine.maintenance import Maintenance
 from springline.persistence.engine.persister import Persister
 from springline.persistence.engine.prover import Prover
@@ -29,6 +29,7 @@ from springline.persistence.monitoring.metrics import counting
 from springline.persistence.monitoring.openlineage_sender import Lineage, open_lineage
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.monitoring.telemetry import open_meter
+from springline.persistence.policies import policy_of
 from springline.persistence.settings import Settings
 
 
@@ -132,13 +133,6 @@ def open_platform(
         maintenance,
         meter, lineage,
     )  # fmt: skip
-
-
-def policy_of(settings: Settings, name: str = "") -> Policy:
-    """The policy that the settings ask for, or the one called `name`."""
-    return make_policy(
-        name or settings.policy, weights=settings.weights, mean_fault_seconds=settings.mean_fault_seconds
-    )
 
 
 def default_cache(home: Path) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dotenv import dotenv_values
-from pydantic import BeforeValidator, Field, ValidationError, field_validator
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -94,6 +94,8 @@ Bytes = Annotated[int, BeforeValidator(parse_bytes)]
 Bandwidth = Annotated[float, BeforeValidator(parse_bytes)]
 # Texts by name, a JSON object in the environment and in profiles.
 JsonObject = Annotated[dict[str, str], NoDecode, BeforeValidator(parse_json_object)]
+# The same, of texts that are shown to nobody.
+SecretObject = Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(parse_json_object)]
 
 
 def unknown_settings(given: frozenset[str]) -> dict[str, str]:
@@ -142,6 +144,11 @@ class ProfiledSettings(BaseSettings):
         _warn_of_unknown(_names(os.environ), "environment")
         if file := _chosen_profile():
             _warn_of_unknown(_names(dotenv_values(file)), str(file))
+
+    @classmethod
+    def help_of(cls, name: str) -> str:
+        """What a setting is, in one line."""
+        return cls.model_fields[name].description or ""
 
     @field_validator("home")
     @classmethod

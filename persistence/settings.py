@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
 
-from springline.persistence.decisions.priority import POLICIES
-from springline.persistence.profile import Bandwidth, Bytes, ProfiledSettings
+from springline.persistence.extensions import POLICIES, extension_names
+from springline.persistence.profile import Bandwidth, Bytes, ProfiledSettings, SecretObject
 
 
 def _numbers(value: object) -> object:
@@ -36,13 +36,15 @@ class Settings(ProfiledSettings):
     under_uri: str = Field("", description="Where the under-store is; empty: under/ in the home folder")
     under_bandwidth: Bandwidth = Field(0, ge=0, description="Bytes a second to and from the under-store; 0: no limit")
     under_capacity: Bytes = Field(0, ge=0, description="Bytes that the under-store may hold; 0: what its disk has")
+    cache_options: SecretObject = Field({}, description="Options of the cache's kind of store, as a JSON object")
+    under_options: SecretObject = Field({}, description="Options of the under-store's kind of store, as a JSON object")
     hdfs_http: str = Field("", description="WebHDFS, `;` between several NameNodes; empty: http://HOST:9870")
     hdfs_user: str = Field("", description="User at HDFS; empty: the user of this process")
     hdfs_token: SecretStr = Field(SecretStr(""), description="Delegation token for WebHDFS, instead of a user")
     alluxio_proxy: str = Field("", description="Alluxio's proxy, `;` between several; empty: http://HOST:39999")
     ca_bundle: str = Field("", description="File of certificates for https to HDFS and Alluxio; empty: the system's")
     persist_bandwidth: Bandwidth = Field(0, ge=0, description="Bytes a second that one persister may send; 0: no limit")
-    policy: str = Field("value-density", description=f"Order of persisting: one of {', '.join(POLICIES)}")
+    policy: str = Field("value-density", description="Order of persisting, by the name of an installed policy")
     weights: Annotated[tuple[float, float, float, float], NoDecode, BeforeValidator(_numbers)] = Field(
         (-4.0, -2.0, 1.0, 0.1), description="a, b, c, d of the paper's priority; a, b < 0 < c, d"
     )
@@ -74,9 +76,16 @@ class Settings(ProfiledSettings):
     @field_validator("policy")
     @classmethod
     def _known_policy(cls, value: str) -> str:
-        if value not in POLICIES:
-            raise ValueError(f"policy {value!r} is not one of {', '.join(POLICIES)}")
+        known = extension_names(POLICIES)
+        if value not in known:
+            raise ValueError(f"policy {value!r} is not one of {', '.join(known)}; install the package that adds it")
         return value
+
+    @classmethod
+    def help_of(cls, name: str) -> str:
+        """One line of help; beside the policy, which ones are installed."""
+        words = super().help_of(name)
+        return f"{words}: {', '.join(extension_names(POLICIES))}" if name == "policy" else words
 
     @field_validator("weights")
     @classmethod

@@ -20,10 +20,12 @@ from benchmarks.datasets.record import Recording, load, read
 from benchmarks.datasets.simulation import Loss, Setup, losses, not_recomputable, simulate
 from benchmarks.datasets.synthetic import SHAPES, generate
 from benchmarks.report import Goal, Report, Row
-from springline.persistence.decisions.priority import GONE_SECONDS, GONE_SECONDS_PER_BYTE, Policy, Score, make_policy
+from springline.persistence.decisions.priority import GONE_SECONDS, GONE_SECONDS_PER_BYTE, Policy, Score
 from springline.persistence.model.cost_model import Costs
 from springline.persistence.model.dataset import Ref
 from springline.persistence.model.lineage import Lineage
+from springline.persistence.policies import policy_of
+from springline.persistence.settings import Settings
 
 RECORDED = Path(__file__).parent / "recorded" / "etl.json"
 OURS = "value-density"
@@ -120,7 +122,7 @@ def _compare(recording: Recording, scenario: Scenario) -> Iterator[Outcome]:
 def _policy(name: str, seed: int) -> Policy:
     if name == "random":
         return RandomOrder(seed)
-    return make_policy(name, weights=_WEIGHTS, mean_fault_seconds=7 * 86400)
+    return policy_of(Settings(weights=_WEIGHTS, mean_fault_seconds=7 * 86400), name)  # type: ignore[call-arg]
 
 
 def _priced(loss: Loss) -> float:

@@ -5,22 +5,34 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO, cast
 
 import requests
 
 from springline.persistence.backends.alluxio_proxy import AlluxioProxy, Block, Status, Worker, Writing
-from springline.persistence.backends.block_locality import sending_worker
 from springline.persistence.backends.listing import Entry, ListedBackend, checked_below, files_below
+from springline.persistence.backends.registry import StoreRequest
 from springline.persistence.backends.spec import File
 from springline.persistence.errors import StorageUnavailable
 
 _CHUNK = 1 << 20
 _SECONDS = 2.0  # for a worker to say where its blocks lie and whether it is idle
 _BUSY = ("Worker.BlockReaderThreadActiveCount", "Worker.BlockWriterThreadActiveCount")
+
+
+def open_alluxio(request: StoreRequest) -> AlluxioBackend:
+    """The folder of an `alluxio` URI, as a cache: Alluxio drops what it holds when its workers die."""
+    parts, settings = request.uri, request.settings
+    request.require(parts.hostname and request.role == "cache", "alluxio://host:port/folder, as cache")
+    request.require_options()
+    server = f"alluxio://{parts.netloc}"
+    urls = settings.alluxio_proxy or f"http://{parts.hostname}:39999"
+    proxies = [AlluxioProxy(url, server=server, ca_bundle=settings.ca_bundle) for url in urls.split(";") if url]
+    return AlluxioBackend(f"{server}{parts.path}", proxies)
 
 
 class AlluxioBackend(ListedBackend):
@@ -208,3 +220,19 @@ def _ask(worker: Worker, question: str):  # type: ignore[no-untyped-def]
         return answer.json()
     except (requests.RequestException, ValueError) as error:
         raise StorageUnavailable(f"Alluxio's worker {worker.name} does not answer: {error}") from error
+
+
+def sending_worker(blocks: Sequence[Collection[str]], idle: Sequence[str]) -> str | None:
+    """The idle worker that holds most consecutive blocks of a file, else the nearest idle one; None if none is idle.
+
+    `blocks` tells for each block of the file, in order, which workers hold it; `idle` are the idle
+    workers, the nearest first. Of two that hold as many the nearer one sends.
+    Source: the paper, its rules for transferring data.
+    """
+    return max(idle, key=lambda worker: longest_stretch(blocks, worker), default=None)
+
+
+def longest_stretch(blocks: Sequence[Collection[str]], worker: str) -> int:
+    """The length of the longest stretch of consecutive blocks that a worker holds."""
+    held = groupby(worker in holders for holders in blocks)
+    return max((len(list(stretch)) for holds, stretch in held if holds), default=0)

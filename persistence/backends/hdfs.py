@@ -10,10 +10,29 @@ from springline.persistence.backends.bandwidth_limit import Link, passed
 from springline.persistence.backends.hdfs_bytes import HdfsBytes, Writing
 from springline.persistence.backends.hdfs_checksum import FileSum
 from springline.persistence.backends.listing import Entry, ListedBackend, checked_below, files_below
+from springline.persistence.backends.registry import StoreRequest
 from springline.persistence.backends.root_mark import NAME, RootMark, never
 from springline.persistence.backends.spec import File, Manifest
 from springline.persistence.backends.webhdfs import WebHdfs
 from springline.persistence.errors import StorageFull
+
+
+def open_hdfs(request: StoreRequest) -> HdfsBackend:
+    """The folder of an `hdfs` URI, as an under-store."""
+    parts, settings = request.uri, request.settings
+    request.require(parts.hostname and request.role == "under", "hdfs://host:port/folder, as under-store")
+    request.require_options()
+    server = f"hdfs://{parts.netloc}"
+    web = WebHdfs(
+        settings.hdfs_http or f"http://{parts.hostname}:9870",
+        server=server,
+        user=settings.hdfs_user,
+        token=settings.hdfs_token.get_secret_value(),
+        ca_bundle=settings.ca_bundle,
+    )
+    content = HdfsBytes(server, user=settings.hdfs_user)
+    uri = f"{server}{parts.path}"
+    return HdfsBackend(uri, web, content, link=request.link, capacity=request.capacity, in_use=request.in_use)
 
 
 class HdfsBackend(ListedBackend):

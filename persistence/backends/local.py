@@ -9,17 +9,37 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
+from urllib.parse import unquote
 
 import xxhash
 
 from springline.persistence.backends.bandwidth_limit import Link, passed
 from springline.persistence.backends.listing import checked_below
+from springline.persistence.backends.registry import StoreRequest
 from springline.persistence.backends.root_mark import NAME, RootMark, never
 from springline.persistence.backends.spec import Backend, File, Manifest, visible
 from springline.persistence.errors import DamagedCopy, InvalidPath, StorageFull, StorageUnavailable
+from springline.persistence.private_files import private_folder
 
 _CHUNK = 1 << 20
 _SYNC_EVERY = 8 << 20  # bytes of a file that crosses a slow link
+
+
+def open_folder(request: StoreRequest) -> LocalBackend:
+    """The folder of a `file` URI, made where it is not there; as an under-store it is durable and has a mark."""
+    parts = request.uri
+    request.require(not parts.netloc and parts.path.startswith("/"), "file:///an/absolute/folder")
+    request.require_options()
+    root = Path(unquote(parts.path))
+    with suppress(OSError):  # out of reach for now: whoever uses it is told so, and may try again
+        if (root.is_dir() and root.parent == request.settings.home) or (not root.is_dir() and not request.in_use()):
+            private_folder(root)  # one of a user's own that is there already keeps its rights
+    if request.role == "cache":
+        return LocalBackend(root)
+    store = LocalBackend(root, link=request.link, capacity=request.capacity, durable=True, in_use=request.in_use)
+    with suppress(StorageUnavailable):
+        store.mark_root()
+    return store
 
 
 class LocalBackend(Backend):

@@ -1,81 +1,94 @@
-"""Opens the backend that a URI of the settings names; what only one kind needs is imported only for it."""
+"""Opens the store that a URI of the settings names: its scheme says which installed package does that.
+
+A package adds a kind of store by an entry point of the group `springline.stores`, named by the scheme. It names an
+opener, a function from a `StoreRequest` to a `Backend`:
+
+    [project.entry-points."springline.stores"]
+    sqlite = "springline_sqlite.store:open_store"
+
+Springline's own kinds are entry points too; nothing of a kind is imported before a URI asks for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
-from urllib.parse import SplitResult, unquote, urlsplit
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from springline.persistence.backends.bandwidth_limit import Link
-from springline.persistence.backends.local import LocalBackend
+from springline.persistence.backends.root_mark import never
 from springline.persistence.backends.spec import Backend
-from springline.persistence.errors import Misuse, StorageUnavailable
-from springline.persistence.private_files import private_folder
+from springline.persistence.errors import Misuse
+from springline.persistence.extensions import STORES, call_extension, extension_names
 from springline.persistence.settings import Settings
 
-_FORMS = {
-    "cache": "file:///an/absolute/folder or alluxio://host:port/folder",
-    "under": "file:///an/absolute/folder or hdfs://host:port/folder",
-}
+Role = Literal["cache", "under"]
 
 
-def open_backend(uri: str, role: str, settings: Settings, *, in_use: Callable[[], bool] = lambda: False) -> Backend:
-    """The backend at `uri` for a role, "cache" or "under"; raises `PersistenceError` if none serves it.
+@dataclass(frozen=True)
+class StoreRequest:
+    """What an opener is asked for: the store at a URI, in a role, with what the settings say about it.
+
+    Args:
+        uri: the URI, split, without its query; `uri.geturl()` is the whole.
+        role: "cache", where jobs write and read, or "under", where persisted copies are.
+        settings: the settings of the platform; those of one kind of store are the business of that kind.
+        options: texts by name: what stands in the query of the URI and, before that, in `cache_options` or
+            `under_options`, where secrets belong.
+        link: limits the bandwidth of an under-store, see `bandwidth_limit.passed`; None: nothing is limited.
+        capacity: bytes that an under-store may hold; 0: no limit. A write beyond it is to raise `StorageFull`.
+        in_use: whether the catalog knows of copies in an under-store: then a root without a mark is another one's, see
+            `persistence/backends/root_mark.py`.
+
+    An opener does not ask the server: a store that is away stops nobody from opening the platform. It raises `Misuse`
+    for what can never do, and whatever else a store raises.
+    """
+
+    uri: SplitResult
+    role: Role
+    settings: Settings
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    link: Link | None = None
+    capacity: int = 0
+    in_use: Callable[[], bool] = never
+
+    @property
+    def name(self) -> str:
+        """The setting and the URI, for errors."""
+        return f"{self.role}_uri '{self.uri.scheme}://{self.uri.netloc}{self.uri.path}'"
+
+    def require(self, condition: object, form: str) -> None:
+        """Raise `Misuse` unless the URI is what the opener serves in that role; `form` says what to give instead."""
+        if not condition:
+            raise Misuse(f"{self.name}: no {self.uri.scheme} store serves this; give {form}")
+
+    def require_options(self, *known: str) -> None:
+        """Raise `Misuse` if there is an option that the opener does not know."""
+        for name in sorted(set(self.options) - set(known)):
+            there = f"there are {', '.join(known)}" if known else "it has none"
+            raise Misuse(f"{self.name}: a store of this kind has no option {name!r}; {there}")
+
+
+def open_backend(uri: str, role: Role, settings: Settings, *, in_use: Callable[[], bool] = never) -> Backend:
+    """The store at `uri` for a role, "cache" or "under"; raises `PersistenceError` if none serves it.
 
     A folder that is not there is made, unless it is `in_use`: then its disk is not mounted, and using it fails. So does
     an under-store in use whose root has not its mark; see `persistence/backends/root_mark.py`.
     """
     parts = urlsplit(uri)
-    link = Link(settings.under_bandwidth, settings.home / "link.state") if role == "under" else None
-    try:
-        if parts.scheme == "file" and not parts.netloc and parts.path.startswith("/"):
-            return _folder(parts, settings, link, in_use)
-        if parts.scheme == "hdfs" and parts.hostname and role == "under":
-            return _hdfs(parts, settings, link, in_use)
-        if parts.scheme == "alluxio" and parts.hostname and role == "cache":
-            return _alluxio(parts, settings)
-    except ImportError as error:
-        raise Misuse(f"{uri} needs the Python package {error.name}: `make setup` installs it") from error
-    raise Misuse(f"{role}_uri {uri!r}: no backend serves this; give {_FORMS[role]}")
-
-
-def _folder(parts: SplitResult, settings: Settings, link: Link | None, in_use: Callable[[], bool]) -> Backend:
-    root = Path(unquote(parts.path))
-    with suppress(OSError):  # out of reach for now: whoever uses it is told so, and may try again
-        if (root.is_dir() and root.parent == settings.home) or (not root.is_dir() and not in_use()):
-            private_folder(root)  # one of a user's own that is there already keeps its rights
-    if link is None:
-        return LocalBackend(root)
-    store = LocalBackend(root, link=link, capacity=settings.under_capacity, durable=True, in_use=in_use)
-    with suppress(StorageUnavailable):
-        store.mark_root()
-    return store
-
-
-def _hdfs(parts: SplitResult, settings: Settings, link: Link | None, in_use: Callable[[], bool]) -> Backend:
-    from springline.persistence.backends.hdfs import HdfsBackend
-    from springline.persistence.backends.hdfs_bytes import HdfsBytes
-    from springline.persistence.backends.webhdfs import WebHdfs
-
-    server = f"hdfs://{parts.netloc}"
-    web = WebHdfs(
-        settings.hdfs_http or f"http://{parts.hostname}:9870",
-        server=server,
-        user=settings.hdfs_user,
-        token=settings.hdfs_token.get_secret_value(),
-        ca_bundle=settings.ca_bundle,
-    )
-    content = HdfsBytes(server, user=settings.hdfs_user)
-    uri = f"{server}{parts.path}"
-    return HdfsBackend(uri, web, content, link=link, capacity=settings.under_capacity, in_use=in_use)
-
-
-def _alluxio(parts: SplitResult, settings: Settings) -> Backend:
-    from springline.persistence.backends.alluxio import AlluxioBackend
-    from springline.persistence.backends.alluxio_proxy import AlluxioProxy
-
-    server = f"alluxio://{parts.netloc}"
-    urls = settings.alluxio_proxy or f"http://{parts.hostname}:39999"
-    proxies = [AlluxioProxy(url, server=server, ca_bundle=settings.ca_bundle) for url in urls.split(";") if url]
-    return AlluxioBackend(f"{server}{parts.path}", proxies)
+    secret = settings.under_options if role == "under" else settings.cache_options
+    request = StoreRequest(
+        parts._replace(query="", fragment=""), role, settings,
+        {**dict(parse_qsl(parts.query)), **{name: option.get_secret_value() for name, option in secret.items()}},
+        Link(settings.under_bandwidth, settings.home / "link.state") if role == "under" else None,
+        settings.under_capacity if role == "under" else 0,
+        in_use,
+    )  # fmt: skip
+    if not parts.scheme:
+        kinds = ", ".join(extension_names(STORES))
+        raise Misuse(f"{role}_uri {uri!r} is no URI; give file:///an/absolute/folder, or one of another kind: {kinds}")
+    backend = call_extension(STORES, parts.scheme, request, where=request.name)
+    if not isinstance(backend, Backend):
+        raise Misuse(f"{request.name}: the opener of {parts.scheme!r} returned {type(backend).__name__}, not a Backend")
+    return backend

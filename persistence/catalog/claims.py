@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from sqlalchemy.exc import OperationalError
 
 from springline.persistence.catalog import schema
 from springline.persistence.catalog.catalog import Catalog
+from springline.persistence.catalog.lease_renewal import renewal
 from springline.persistence.catalog.records import key_of, keys_of, load, sliced
 from springline.persistence.catalog.schema import db_now, generation
 from springline.persistence.errors import CatalogUnavailable, RefusedTransition
@@ -25,11 +26,15 @@ _LONGEST_PAUSE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A worker's claim on the transfer of one generation; `number` grows with every claim on it."""
+    """A worker's claim on the transfer of one generation; `number` grows with every claim on it.
+
+    `attempts` counts the claims on it so far, this one included.
+    """
 
     ref: Ref
     number: int
     owner: str
+    attempts: int = 1
 
 
 class LeaseLost(RefusedTransition):
@@ -123,8 +128,9 @@ class Claims:
                 )
             except RefusedTransition:
                 return None
-            number = connection.scalar(select(generation.c.lease_number).where(generation.c.id == identity))
-            return Lease(ref, int(number or 0), owner)
+            now = select(generation.c.lease_number, generation.c.attempts).where(generation.c.id == identity)
+            row = connection.execute(now).one()
+            return Lease(ref, row.lease_number, owner, row.attempts)
 
     def renew(self, lease: Lease) -> bool:
         """Prolong a lease; False if it was lost."""
@@ -143,25 +149,9 @@ class Claims:
                 .values(method=method.value, predicted_seconds=predicted_seconds)
             )
 
-    @contextmanager
-    def kept(self, lease: Lease) -> Iterator[threading.Event]:
+    def renewed(self, lease: Lease) -> AbstractContextManager[threading.Event]:
         """Renew `lease` in the background while inside; the event is set once it was lost."""
-        lost, done = threading.Event(), threading.Event()
-
-        def renew() -> None:
-            while not done.wait(self._seconds / 3):
-                with suppress(OperationalError, CatalogUnavailable):  # away for a moment: another third is left
-                    if not self.renew(lease):
-                        lost.set()
-                        return
-
-        thread = threading.Thread(target=renew, name=f"lease {lease.ref}", daemon=True)
-        thread.start()
-        try:
-            yield lost
-        finally:
-            done.set()
-            thread.join()
+        return renewal(lambda: self.renew(lease), self._seconds / 3, f"lease {lease.ref}")
 
     @staticmethod
     def _is(lease: Lease) -> ColumnElement[bool]:

@@ -22,6 +22,6 @@ def list_settings(
         variable = f"SPRINGLINE_{name.upper()}"
         if markdown:
             default = "`var/` beside the packages" if name == "home" else f"`{field.default!r}`"
-            print(f"| `{variable}` | {default} | {field.description} |")
+            print(f"| `{variable}` | {default} | {Settings.help_of(name)} |")
         else:
-            print(f"{variable}={redacted(str(getattr(now, name)))}\n    {field.description}")
+            print(f"{variable}={redacted(str(getattr(now, name)))}\n    {Settings.help_of(name)}")

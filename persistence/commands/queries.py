@@ -17,7 +17,8 @@ from springline.persistence.decisions.recovery import at_risk as risk_of
 from springline.persistence.errors import Misuse
 from springline.persistence.explain import explain as explained
 from springline.persistence.model.dataset import Ref
-from springline.persistence.platform import Platform, policy_of
+from springline.persistence.platform import Platform
+from springline.persistence.policies import policy_of
 from springline.persistence.rendering import (
     dataset_table,
     recovery_row,

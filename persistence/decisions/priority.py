@@ -1,26 +1,21 @@
 """Priority: which unpersisted generation goes to the under-store next; every score explains itself.
 
 `paper` is the formula of the paper with a, b < 0 < c, d. `value-density` asks how much expected recovery a
-second of the link saves. The others are baselines: `fifo`, `hash-order` (Alluxio: the order of a hash map),
-`edge` (Tachyon: the leaves of the lineage first), `lrc` (the most references still to come first).
+second of the link saves. Installed packages add others, see `persistence/policies.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from hashlib import blake2b
 from math import expm1
-from typing import Literal, Protocol, get_args
+from typing import Protocol
 
 from springline.persistence.decisions.transfer import decide
 from springline.persistence.model.cost_model import Costs
 from springline.persistence.model.dataset import Idempotence, Phase, Ref
 from springline.persistence.model.lineage import Lineage
 from springline.persistence.text.formatting import say_bytes, say_list, say_seconds
-
-PolicyName = Literal["paper", "value-density", "fifo", "hash-order", "edge", "lrc"]
-POLICIES: tuple[str, ...] = get_args(PolicyName)
 
 GONE_SECONDS_PER_BYTE = 1e-3  # what a byte that nothing can bring back counts: 1 GB as much as 12 days of recomputing
 GONE_SECONDS = 3600.0  # and every such generation, however small
@@ -40,29 +35,18 @@ class Score:
 
 
 class Policy(Protocol):
-    """An order of persisting. `local`: the score depends on the dataset alone, so a stored one stays true."""
+    """An order of persisting: it gives each waiting generation a score, and says why."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name that it is chosen by."""
 
     @property
-    def local(self) -> bool: ...
+    def local(self) -> bool:
+        """Whether the score depends on the dataset alone, so that a stored one stays true."""
 
     def score(self, ref: Ref, lineage: Lineage, costs: Costs, now: float) -> Score:
         """How urgent `ref` is at `now`, in seconds since 1970."""
-
-
-def make_policy(name: str, *, weights: Sequence[float], mean_fault_seconds: float) -> Policy:
-    """The policy called `name`; `weights` are a, b, c, d of `paper`; raises `ValueError` for an unknown name."""
-    if name == "paper":
-        a, b, c, d = weights
-        return Paper((a, b, c, d))
-    if name == "value-density":
-        return ValueDensity(mean_fault_seconds)
-    simple: Mapping[str, Policy] = {p.name: p for p in (Fifo(), HashOrder(), Edge(), Lrc())}
-    if name not in simple:
-        raise ValueError(f"policy {name!r} is not one of {', '.join(POLICIES)}")
-    return simple[name]
 
 
 def in_turn(refs: Iterable[Ref], lineage: Lineage, costs: Costs, policy: Policy, now: float) -> list[tuple[Ref, Score]]:
@@ -103,61 +87,6 @@ class Paper:
             f"read {dataset.reads} times: P = {' + '.join(f'{term:g}' for term in terms.values())} = {value:g}"
         )
         return Score(value, terms, words)
-
-
-@dataclass(frozen=True)
-class Fifo:
-    """First committed, first sent."""
-
-    name: str = "fifo"
-    local: bool = True
-
-    def score(self, ref: Ref, lineage: Lineage, costs: Costs, now: float) -> Score:
-        dataset = lineage.datasets[ref]
-        since = dataset.committed_at or dataset.created_at
-        return Score(-since, {"-committed_at": -since}, f"waiting for {say_seconds(max(now - since, 0.0))}")
-
-
-@dataclass(frozen=True)
-class HashOrder:
-    """An order that has nothing to do with the dataset, as that of a hash map."""
-
-    name: str = "hash-order"
-    local: bool = True
-
-    def score(self, ref: Ref, lineage: Lineage, costs: Costs, now: float) -> Score:
-        number = int.from_bytes(blake2b(str(ref).encode(), digest_size=6).digest(), "big") / 2**48
-        return Score(number, {"hash": number}, f"the hash of its name is {number:.4f}")
-
-
-@dataclass(frozen=True)
-class Edge:
-    """The leaves of the lineage first, much read ones before the others (Tachyon's edge algorithm)."""
-
-    name: str = "edge"
-    local: bool = False
-
-    def score(self, ref: Ref, lineage: Lineage, costs: Costs, now: float) -> Score:
-        reads = lineage.datasets[ref].reads
-        made = [d for d in lineage.dependents(ref) if lineage.datasets[d].phase is Phase.COMMITTED]
-        terms = {"leaf": 0.0 if made else 1.0, "read": reads / (1 + reads)}
-        where = f"{say_list(made)} came from it" if made else "a leaf: nothing came from it yet"
-        return Score(sum(terms.values()), terms, f"{where}; read {reads} times")
-
-
-@dataclass(frozen=True)
-class Lrc:
-    """The most references still to come first (least reference count, turned to persisting)."""
-
-    name: str = "lrc"
-    local: bool = False
-
-    def score(self, ref: Ref, lineage: Lineage, costs: Costs, now: float) -> Score:
-        waiting = lineage.to_run(ref)
-        who = f": {say_list(waiting)}" if waiting else ""
-        return Score(
-            float(len(waiting)), {"to run": float(len(waiting))}, f"{len(waiting)} operations still to read it{who}"
-        )
 
 
 @dataclass(frozen=True)

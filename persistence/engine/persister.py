@@ -11,10 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from springline.persistence.catalog.catalog import Catalog
-from springline.persistence.catalog.claims import Claims, Lease, LeaseLost
+from springline.persistence.catalog.claims import Claims
 from springline.persistence.decisions.priority import Policy, Score, in_turn
 from springline.persistence.decisions.transfer import TransferPlan, decide
-from springline.persistence.engine.copier import CacheDamaged, OutputDiffers, Sender
+from springline.persistence.engine.attempt import Attempt, OutputDiffers, Sender
+from springline.persistence.engine.copier import CacheDamaged
 from springline.persistence.engine.restorer import Restorer
 from springline.persistence.errors import (
     CatalogUnavailable,
@@ -96,10 +97,8 @@ class Persister:
             with suppress(StorageUnavailable):  # whoever claims it next sweeps too
                 self.sender.sweep(expired)
         for choice in self.choices():
-            predicted = choice.plan.predicted.seconds if choice.plan.predicted else None
-            lease = self.claims.claim(choice.ref, self.owner, choice.plan.method, predicted)
-            if lease is not None:
-                return self._carry_out(choice, lease, predicted)
+            if (outcome := self._carry_out(choice)) is not None:
+                return outcome
         return None
 
     def drain(self, *, patience: float = 0.0, told: Callable[[Outcome], None] = lambda outcome: None) -> Summary:
@@ -149,54 +148,61 @@ class Persister:
         known = [lineage.datasets[ref] for ref in lineage.datasets[plan.ref].sources if ref in lineage.datasets]
         return plan.method is Method.OPERATION and any(source.wanted and not source.persisted for source in known)
 
-    def _carry_out(self, choice: Choice, lease: Lease, predicted: float | None) -> Outcome:
+    def _carry_out(self, choice: Choice) -> Outcome | None:
+        """Make an attempt at what was chosen; None if another worker was first."""
         begun = time.monotonic()
-        method = choice.plan.method
+        ref, plan = choice.ref, choice.plan
+        method, predicted = plan.method, plan.predicted.seconds if plan.predicted else None
         seconds: float | None = None
         error = ""
         try:
-            with self.claims.kept(lease):  # what has to be made again first may take longer than a lease lasts
-                sent = self._send(self.catalog.get(choice.ref), choice.plan, lease)
+            with self.sender.attempt(ref, self.owner, method, predicted, pause=self.retry_seconds) as attempt:
+                if attempt is None:
+                    return None
+                sent = self._send(self.catalog.get(ref), plan, attempt)
                 method, seconds = sent.method or method, sent.actual_seconds
-        except LeaseLost as lost:
-            error = str(lost)
-        except (Gone, CacheDamaged) as lost:
-            error = f"its cached bytes are gone: {lost}"
-            self.claims.release(lease, error, pause=0.0 if self._is_lost(choice.ref) else self.retry_seconds)
-        except Irrecoverable as lost:
-            error = str(lost)
-            if self.claims.release(lease, error, wanted=False):
-                self.catalog.amend(choice.ref, event="given up", why=error)
-        except (StorageUnavailable, StorageFull, DamagedCopy, OperationFailed, RefusedTransition) as failure:
+        except (
+            DamagedCopy, Gone, Irrecoverable, OperationFailed, RefusedTransition, StorageFull, StorageUnavailable,
+        ) as failure:  # fmt: skip
             error = str(failure)
-            attempts = self.catalog.get(choice.ref).attempts
-            self.claims.release(lease, error, pause=self.retry_seconds, attempts=attempts)
-        except BaseException as failure:
-            self.claims.release(lease, f"{type(failure).__name__}: {failure}", pause=self.retry_seconds)
-            raise
-        if method is not choice.plan.method:
-            predicted = choice.plan.data.seconds if choice.plan.data else None
-        return Outcome(choice.ref, method, predicted, time.monotonic() - begun if seconds is None else seconds, error)
+        if method is not plan.method:
+            predicted = plan.data.seconds if plan.data else None
+        return Outcome(ref, method, predicted, time.monotonic() - begun if seconds is None else seconds, error)
 
-    def _send(self, dataset: Dataset, plan: TransferPlan, lease: Lease) -> Dataset:
+    def _send(self, dataset: Dataset, plan: TransferPlan, attempt: Attempt) -> Dataset:
         """Send as planned, and by data where the operation turns out not to do; returns it as it is recorded then."""
-        if plan.method is Method.OPERATION and dataset.digest:
-            sources = self.catalog.get_all(dataset.sources)
-            if all(source.persisted for source in sources):
-                try:
-                    return self.sender.send_operation(dataset, lease, sources)
-                except OutputDiffers:
-                    self.restorer.unmask(dataset, sources)
-                except OperationFailed:
-                    below = [self.restorer.verifier.verify(source, deep=True) for source in sources]
-                    if not dataset.in_cache and all(source.persisted for source in below):
-                        raise
+        try:
+            return self._send_operation(dataset, plan, attempt) or self._send_data(dataset, plan, attempt)
+        except (Gone, CacheDamaged) as error:
+            if self._is_lost(dataset.ref):
+                attempt.pause = 0.0  # whoever is next makes it again
+            raise Gone(f"its cached bytes are gone: {error}") from error
+
+    def _send_operation(self, dataset: Dataset, plan: TransferPlan, attempt: Attempt) -> Dataset | None:
+        """Send the operation where that is planned; None where data is to be sent, also because it did not do."""
+        if plan.method is not Method.OPERATION or not dataset.digest:
+            return None
+        sources = self.catalog.get_all(dataset.sources)
+        if not all(source.persisted for source in sources):
+            return None
+        try:
+            return attempt.send_operation(dataset, sources)
+        except OutputDiffers:
+            self.restorer.unmask(dataset, sources)
+        except OperationFailed:
+            below = [self.restorer.verifier.verify(source, deep=True) for source in sources]
+            if not dataset.in_cache and all(source.persisted for source in below):
+                raise
+        return None
+
+    def _send_data(self, dataset: Dataset, plan: TransferPlan, attempt: Attempt) -> Dataset:
+        """Send the cached bytes, made again first where they were lost."""
         if not dataset.in_cache:
             self.restorer.demand([dataset.ref], sending=dataset.ref)
             dataset = self.catalog.get(dataset.ref)
         if plan.method is Method.OPERATION:
-            self.claims.now_by(lease, Method.DATA, plan.data.seconds if plan.data else None)
-        return self.sender.send_data(dataset, lease)
+            attempt.go_on_by(Method.DATA, plan.data.seconds if plan.data else None)
+        return attempt.send_data(dataset)
 
     def _is_lost(self, ref: Ref) -> bool:
         """Look again, and mark it lost if it is: the worker may have been late, and the bytes elsewhere by now."""

@@ -7,18 +7,18 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from sqlalchemy import and_, func, select
-from sqlalchemy.exc import OperationalError
 
 from springline.persistence.backends.copy_layout import half_of, restored_place
 from springline.persistence.backends.spec import Backend
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.claims import Claims
+from springline.persistence.catalog.lease_renewal import renewal
 from springline.persistence.catalog.proof_claims import ProofClaims, ProofLease
 from springline.persistence.catalog.schema import being_written, db_now, generation
 from springline.persistence.decisions.proof import Bounds, ProofPlan, plan_proofs
@@ -183,26 +183,18 @@ class Prover:
             raise Gone(f"{source.ref} is gone")
         return self.cache.uri(source.cache_location) if source.in_cache else self.under.uri(source.under_location)
 
-    @contextmanager
-    def _watched(self, lease: ProofLease, *, yields: bool) -> Iterator[threading.Event]:
+    def _watched(self, lease: ProofLease, *, yields: bool) -> AbstractContextManager[threading.Event]:
         """Renew the lease while inside; the event is set, and the run ended, once it was lost or has to give way."""
-        done, ended = threading.Event(), threading.Event()
 
-        def watch() -> None:
-            while not done.wait(min(_WATCH_SECONDS, self.proofs.lease_seconds / 3)):
-                with suppress(OperationalError, CatalogUnavailable):  # away for a moment: the next look comes by
-                    if not self.proofs.renew(lease) or (yields and self.claims.waiting(1)):
-                        ended.set()
-                if ended.is_set() and isinstance(self.runner, Interruptible):
-                    try:
-                        self.runner.interrupt()
-                    except Exception:  # of whatever runs operations: the lease is renewed on, and it is tried again
-                        logger.warning("the proof of %s could not be interrupted", lease.operation, exc_info=True)
+        def go_on() -> bool:
+            return self.proofs.renew(lease) and not (yields and self.claims.waiting(1))
 
-        thread = threading.Thread(target=watch, name=f"proof of {lease.operation}", daemon=True)
-        thread.start()
-        try:
-            yield ended
-        finally:
-            done.set()
-            thread.join()
+        def interrupt() -> None:
+            if isinstance(self.runner, Interruptible):
+                try:
+                    self.runner.interrupt()
+                except Exception:  # of whatever runs operations: the lease is renewed on, and it is tried again
+                    logger.warning("the proof of %s could not be interrupted", lease.operation, exc_info=True)
+
+        every = min(_WATCH_SECONDS, self.proofs.lease_seconds / 3)
+        return renewal(go_on, every, f"proof of {lease.operation}", interrupt=interrupt)

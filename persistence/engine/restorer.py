@@ -12,7 +12,8 @@ from springline.persistence.backends.spec import Backend, Manifest
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.claims import Claims
 from springline.persistence.decisions.recovery import RecoveryPlan, Step, plan_recovery
-from springline.persistence.engine.copier import OutputDiffers, copy
+from springline.persistence.engine.attempt import OutputDiffers
+from springline.persistence.engine.copier import copy
 from springline.persistence.engine.replacement import Replacement
 from springline.persistence.engine.runner import Runner
 from springline.persistence.engine.verification import Verifier

@@ -17,7 +17,8 @@ from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.claims import Claims, LeaseLost
 from springline.persistence.catalog.schema import db_now
 from springline.persistence.decisions.priority import Policy
-from springline.persistence.engine.copier import CacheDamaged, Sender
+from springline.persistence.engine.attempt import Sender
+from springline.persistence.engine.copier import CacheDamaged
 from springline.persistence.engine.replacement import Replacement
 from springline.persistence.engine.restorer import Restorer
 from springline.persistence.errors import (
@@ -256,19 +257,15 @@ class Store:
         until = time.monotonic() + self.sync_patience
         owner = f"writer {socket.gethostname()}:{os.getpid()}"
         while True:
-            lease = self.claims.claim(dataset.ref, owner, Method.DATA, None)
-            if lease is None:
-                raise PersistenceError(f"{dataset.ref} changed under its writer's hands")
             try:
-                return self.sender.send_data(dataset, lease)
+                with self.sender.attempt(dataset.ref, owner, Method.DATA, None) as attempt:
+                    if attempt is None:
+                        raise PersistenceError(f"{dataset.ref} changed under its writer's hands")
+                    return attempt.send_data(dataset)
             except (StorageUnavailable, StorageFull, DamagedCopy, LeaseLost) as error:
-                self.claims.release(lease, str(error))
                 if isinstance(error, CacheDamaged) or time.monotonic() + self.retry_seconds > until:
                     raise
-                self.sleep(self.retry_seconds)
-            except BaseException as error:
-                self.claims.release(lease, str(error) or type(error).__name__)
-                raise
+            self.sleep(self.retry_seconds)
 
     def _too_large(self, dataset: Dataset) -> Dataset:
         if not dataset.persisted:

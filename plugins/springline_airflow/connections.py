@@ -4,8 +4,8 @@
 |---|---|---|
 | `springline_spark` | spark_connect | the Spark Connect server |
 | `springline_catalog` | postgres, sqlite | the catalog's database |
-| `springline_cache` | file path, or the server's own | the cache; extra: `capacity` |
-| `springline_under` | file path, or the server's own | the under-store; extra: `capacity`, `bandwidth` |
+| `springline_cache` | file path, or the server's own | the cache; extra: `capacity`, `options` |
+| `springline_under` | file path, or the server's own | the under-store; extra: `capacity`, `bandwidth`, `options` |
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ def overrides(lookup: Lookup = defined) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if catalog := lookup(CATALOG):
         found["catalog_url"] = database_url(catalog)
-    for name, role, extras in ((CACHE, "cache", ("capacity",)), (UNDER, "under", ("capacity", "bandwidth"))):
+    for name, role, extras in (
+        (CACHE, "cache", ("capacity", "options")),
+        (UNDER, "under", ("capacity", "bandwidth", "options")),
+    ):
         if connection := lookup(name):
             found[f"{role}_uri"] = store_uri(name, connection)
             extra = connection.extra_dejson

@@ -11,8 +11,9 @@ from airflow.sdk import BaseHook
 from springline.airflow.connections import CACHE, store_uri
 from springline.airflow.provider import STORE_TYPE
 from springline.persistence.backends.registry import open_backend
+from springline.persistence.backends.spec import Backend
 from springline.persistence.engine.verification import why_away
-from springline.persistence.errors import PersistenceError
+from springline.persistence.errors import Misuse, PersistenceError
 from springline.persistence.settings import Settings
 
 
@@ -48,9 +49,17 @@ class StoreHook(BaseHook):
             parts = urlsplit(uri)
             if parts.scheme == "file" and not Path(unquote(parts.path)).is_dir():
                 return False, f"{uri}: there is no such folder"
-            # A folder is asked as a cache: as an under-store it would get a mark of its own.
-            role = "under" if parts.scheme == "hdfs" else "cache"
-            away = why_away(open_backend(uri, role, Settings(), in_use=lambda: True))
+            away = why_away(self._opened(uri))
         except (PersistenceError, ValueError) as error:
             return False, str(error)
         return not away, away or f"{uri} answers"
+
+    def _opened(self, uri: str) -> Backend:
+        """The store as a cache, else as an under-store, which a folder would get a mark as."""
+        connection: Any = self.get_connection(self.store_conn_id)
+        options = connection.extra_dejson.get("options") or {}
+        settings = Settings(cache_options=options, under_options=options)  # type: ignore[call-arg]
+        try:
+            return open_backend(uri, "cache", settings, in_use=lambda: True)
+        except Misuse:
+            return open_backend(uri, "under", settings, in_use=lambda: True)

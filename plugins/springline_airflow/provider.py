@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 STORE_TYPE = "springline_store"
-_URI = "alluxio://host:19998/folder, hdfs://host:8020/folder or file:///folder"
+_URI = "alluxio://host:19998/folder, hdfs://host:8020/folder, file:///folder, or that of an installed kind of store"
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -36,6 +36,11 @@ def get_provider_info() -> dict[str, Any]:
                         "label": "Bandwidth",
                         "description": "Of an under-store: bytes a second of the link to it, such as 50MB",
                         "schema": {"type": ["string", "null"]},
+                    },
+                    "options": {
+                        "label": "Options",
+                        "description": 'Of an installed kind of store, as a JSON object, such as {"token": "…"}',
+                        "schema": {"type": ["string", "null"], "format": "password"},
                     },
                 },
             }

@@ -31,5 +31,10 @@ def secrets_of(settings: Settings, monitoring: MonitoringSettings, remote: str =
     asked = (url.query.get(name, "") for name in ("password", "sslpassword"))
     found = {url.password or "", *(each for each in asked if isinstance(each, str))}
     found |= {settings.hdfs_token.get_secret_value(), monitoring.openlineage_key.get_secret_value()}
+    found |= {
+        each.get_secret_value()
+        for options in (settings.cache_options, settings.under_options)
+        for each in options.values()
+    }
     found |= set(_TOKEN.findall(remote))
     return {form for secret in found if secret for form in (str(secret), quote(str(secret), safe=""))}

@@ -101,7 +101,7 @@ def test_the_queue_says_why_and_how_and_what_another_policy_would_do(vera: TestC
     assert (first["turn"], first["path"], first["dag_id"], first["method"]) == (1, "etl/salted", "etl", "data")
     assert "for good" in first["why"] and first["terms"] and first["waited_seconds"] >= 0
     other = vera.get(f"{ROOT}/queue", params={"policy": "fifo"}).json()
-    assert (other["policy"], other["applied"]) == ("fifo", False)
+    assert (other["policy"], other["applied"]) == ("fifo", False) and {"fifo", "paper"} <= set(other["policies"])
     assert [row["path"] for row in other["waiting"]] == ["etl/clean", "other/count", "etl/salted"]
     assert [row["turn"] for row in vera.get(f"{ROOT}/queue", params={"most": 1}).json()["waiting"]] == [1]
     assert vera.get(f"{ROOT}/queue", params={"policy": "other"}).status_code == 422

@@ -38,14 +38,17 @@ def test_a_catalog_on_another_database_is_refused():
 
 
 def test_stores_are_folders_or_servers():
-    """A file path, or the server's own scheme, with capacity and bandwidth as extras."""
+    """A file path, or the server's own scheme, with capacity, bandwidth and the options of its kind as extras."""
     cache = Connection(conn_id=CACHE, conn_type="fs", extra='{"path": "/dev/shm/a b", "capacity": 1000}')
-    under = Connection(conn_id=UNDER, conn_type="hdfs", host="name", port=8020, extra='{"bandwidth": 5e6}')
+    under = Connection(
+        conn_id=UNDER, conn_type="hdfs", host="name", port=8020, extra='{"bandwidth": 5e6, "options": {"a": "b"}}'
+    )
     assert overrides(known(springline_cache=cache, springline_under=under)) == {
         "cache_uri": "file:///dev/shm/a%20b",
         "cache_capacity": 1000,
         "under_uri": "hdfs://name:8020/",
         "under_bandwidth": 5e6,
+        "under_options": {"a": "b"},
     }
 
 

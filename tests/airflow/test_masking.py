@@ -17,11 +17,11 @@ def test_every_secret_of_the_settings_is_known_and_nothing_else(tmp_path: Path) 
     """As it is, and as it stands in an address."""
     settings = Settings(
         home=tmp_path, catalog_url="postgresql+psycopg://ann:hunter%402@db/catalog?sslpassword=hunter3",
-        hdfs_token="hunter4",
+        hdfs_token="hunter4", under_options={"key": "hunter7"},
     )  # type: ignore[arg-type]  # fmt: skip
     monitoring = MonitoringSettings(home=tmp_path, openlineage_key="hunter5")  # type: ignore[arg-type]
     found = secrets_of(settings, monitoring, "sc://host:15002/;token=hunter6;user_id=ann")
-    assert found == {"hunter@2", "hunter%402", "hunter3", "hunter4", "hunter5", "hunter6"}
+    assert found == {"hunter@2", "hunter%402", "hunter3", "hunter4", "hunter5", "hunter6", "hunter7"}
     assert secrets_of(Settings(home=tmp_path), MonitoringSettings(home=tmp_path), "sc://host:15002") == set()
 
 

@@ -16,6 +16,7 @@ from springline.airflow.operators.persister import MaintenanceOperator, Persiste
 from springline.airflow.platform_context import Queue
 from springline.airflow.triggers.queue import QueueTrigger
 from springline.persistence.decisions.proof import Bounds
+from springline.persistence.engine.attempt import Attempt
 from springline.persistence.errors import Irrecoverable, StorageUnavailable
 from springline.persistence.model.dataset import Cache, Idempotence, Method, Strategy
 from tests.support.lines import make
@@ -70,7 +71,7 @@ def test_a_transfer_that_fails_does_not_end_the_task(platform, monkeypatch):
     def refuse(*_):
         raise StorageUnavailable("the under-store is away")
 
-    monkeypatch.setattr(platform.persister.sender, "send_data", refuse)
+    monkeypatch.setattr(Attempt, "send_data", refuse)
     with pytest.raises(TaskDeferred):
         persister_on(platform).execute({})
     assert platform.claims.depth() == 1

@@ -20,7 +20,7 @@ def test_airflow_finds_the_provider_and_the_fields_of_its_connection():
     hook = manager.hooks[STORE_TYPE]
     assert hook is not None and hook.hook_name == "Springline store"
     fields = {name for name in manager.connection_form_widgets if STORE_TYPE in name}
-    assert fields == {f"extra__{STORE_TYPE}__{name}" for name in ("capacity", "bandwidth")}
+    assert fields == {f"extra__{STORE_TYPE}__{name}" for name in ("capacity", "bandwidth", "options")}
 
 
 def test_a_connection_of_this_type_gives_a_store_with_its_sizes(tmp_path):
@@ -34,7 +34,11 @@ def test_a_connection_of_this_type_gives_a_store_with_its_sizes(tmp_path):
 
 @pytest.mark.parametrize(
     ("uri", "answers", "words"),
-    [("file://{}", True, "answers"), ("file://{}/gone", False, "gone"), ("ftp://host/x", False, "no backend serves")],
+    [
+        ("file://{}", True, "answers"),
+        ("file://{}/gone", False, "gone"),
+        ("ftp://host/x", False, "no installed package adds 'ftp'"),
+    ],
 )
 def test_a_store_is_asked_whether_it_answers(tmp_path, monkeypatch, uri, answers, words):
     """As the button on the page of a Connection does; nothing is made by that."""

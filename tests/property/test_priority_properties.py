@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from springline.persistence.decisions.priority import GONE_SECONDS, GONE_SECONDS_PER_BYTE, UNPROVEN_SHARE, make_policy
+from springline.persistence.decisions.priority import (
+    GONE_SECONDS,
+    GONE_SECONDS_PER_BYTE,
+    UNPROVEN_SHARE,
+    Paper,
+    ValueDensity,
+)
 from springline.persistence.model.cost_model import Costs, Measurement
 from springline.persistence.model.dataset import Phase, Under
 from springline.persistence.model.lineage import Lineage
@@ -21,7 +27,7 @@ def test_the_paper_never_puts_the_recomputable_before_its_equal_that_is_not(
     known: Lineage, weights: tuple[float, float, float, float]
 ) -> None:
     """With any weights of the right signs, other things being equal."""
-    policy = make_policy("paper", weights=weights, mean_fault_seconds=1e5)
+    policy = Paper(weights)
     for ref, dataset in known.datasets.items():
         score = policy.score(ref, known, COSTS, 0.0).value
         assert policy.score(ref, known.changed(replace(dataset, call=None)), COSTS, 0.0).value >= score
@@ -47,7 +53,7 @@ def test_value_density_saves_what_persisting_really_saves(known: Lineage) -> Non
     Of what is recomputable, seconds of running it again, and a share of a loss for good where that is not proven; of
     what is not, those that count for a loss for good.
     """
-    policy = make_policy("value-density", weights=(-4, -2, 1, 0.1), mean_fault_seconds=1e5)
+    policy = ValueDensity(1e5)
     running, perhaps, gone = cost_of_a_loss(known)
     for ref, dataset in known.datasets.items():
         if dataset.persisted or dataset.phase is not Phase.COMMITTED:

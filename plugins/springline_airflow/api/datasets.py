@@ -34,10 +34,11 @@ from springline.persistence.actions import Wish, carry_out, decide
 from springline.persistence.catalog.risk_samples import Sample
 from springline.persistence.catalog.waits import say_waits, waits_of
 from springline.persistence.decisions import queue_plan
-from springline.persistence.decisions.priority import PolicyName
 from springline.persistence.explain import explanation_of, find
+from springline.persistence.extensions import POLICIES, extension_names
 from springline.persistence.model.dataset import Dataset, Origin
-from springline.persistence.platform import Platform, policy_of
+from springline.persistence.platform import Platform
+from springline.persistence.policies import policy_of
 
 _MOST_DRAWN = 2000
 _DRAWN = 500  # unless more are asked for
@@ -78,6 +79,7 @@ class Queued:
 
     policy: str
     applied: bool  # the policy is the one in use, not a what-if
+    policies: Sequence[str]  # that are installed, by name
     depth: int
     under_store_away: str
     oldest_seconds: float | None
@@ -144,7 +146,7 @@ def queue(
     reading: ReadingDep,
     platform: PlatformDep,
     session: SessionDep,
-    policy: Annotated[PolicyName | None, Query(description="What if this were the policy; none given: it is")] = None,
+    policy: Annotated[str | None, Query(description="What if this were the policy; none given: it is")] = None,
     most: Annotated[int, Query(ge=1, le=_MOST_NAMED, description="So many, of the first")] = 20,
 ) -> Queued:
     """What is persisted next and why, of what you may read; turns are counted over all that waits."""
@@ -164,7 +166,9 @@ def queue(
     unnamed = _unnaming(platform, reading, [because, *(row.last_error for row in rows)])
     rows = [replace(row, last_error=unnamed(row.last_error)) for row in rows]
     away = platform.watch.why_away()
-    return Queued(chosen.name, applied, platform.claims.depth(), away, waits.oldest, unnamed(because), rows)
+    installed = extension_names(POLICIES)
+    depth = platform.claims.depth()
+    return Queued(chosen.name, applied, installed, depth, away, waits.oldest, unnamed(because), rows)
 
 
 @router.get("/at-risk")

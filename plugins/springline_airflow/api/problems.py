@@ -18,6 +18,7 @@ from springline.persistence.errors import (
     RefusedTransition,
     StorageUnavailable,
     UnknownDataset,
+    UnknownPolicy,
 )
 from springline.persistence.text.redaction import redacted
 from springline.spark_jobs.streaming.errors import LogUnavailable, MissingVersion, NoTopic, StreamError, UnknownJob
@@ -41,6 +42,7 @@ _STATUS: dict[type[_Known], HTTPStatus] = {
     BadQuery: HTTPStatus.UNPROCESSABLE_ENTITY,
     LogUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     UnknownDataset: HTTPStatus.NOT_FOUND,
+    UnknownPolicy: HTTPStatus.UNPROCESSABLE_ENTITY,
     RefusedTransition: HTTPStatus.CONFLICT,
     InvalidPath: HTTPStatus.UNPROCESSABLE_ENTITY,
     CatalogUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,

@@ -13,7 +13,7 @@ from benchmarks.datasets.record import Recording, load, read, record, save
 from benchmarks.datasets.simulation import Setup, loss_at, losses, not_recomputable, simulate
 from benchmarks.datasets.synthetic import SHAPES, generate
 from benchmarks.report import Goal, Report, keep, this_machine
-from springline.persistence.decisions.priority import Fifo
+from springline.baselines.policies import Fifo
 from springline.persistence.decisions.recovery import plan_recovery
 from springline.persistence.model.cost_model import Costs
 from springline.persistence.model.dataset import Cache, Dataset, Ref, Under

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
+from springline.persistence.engine.attempt import Attempt
 from springline.persistence.errors import StorageUnavailable
 from springline.persistence.metrics_collector import Gauges, readings
 from springline.persistence.model.dataset import Call, Strategy, Written
@@ -70,7 +71,7 @@ def test_a_transfer_that_fails_is_counted(platform: Platform, meter: Kept, monke
         raise StorageUnavailable("away")
 
     make(platform, "a", "load")
-    monkeypatch.setattr(platform.persister.sender, "send_data", refuse)
+    monkeypatch.setattr(Attempt, "send_data", refuse)
     platform.persister.step()
     assert meter.of(TRANSFER_FAILURES) == [(1, {"method": "data"})]
     assert not meter.of(TRANSFER_SECONDS)

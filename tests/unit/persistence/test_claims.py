@@ -11,6 +11,7 @@ from sqlalchemy.exc import OperationalError
 
 from springline.persistence.catalog.claims import Claims, Lease, LeaseLost
 from springline.persistence.catalog.schema import db_now, generation
+from springline.persistence.engine.attempt import Attempt
 from springline.persistence.errors import RefusedTransition
 from springline.persistence.model.dataset import Call, Dataset, Method, Strategy, Under
 from springline.persistence.model.transitions import Event
@@ -236,17 +237,16 @@ def test_a_lease_is_renewed_while_it_is_kept(platform: Platform) -> None:
         return answer
 
     claims.renew = renew  # type: ignore[method-assign, assignment]
-    with claims.kept(lease) as lost:
+    with claims.renewed(lease) as lost:
         assert lost.wait(30) and renewed.is_set()
 
 
-def test_a_writer_whose_lease_is_lost_is_told(platform: Platform) -> None:
+def test_a_writer_whose_lease_is_lost_is_told(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     """A synchronous write does not commit on a copy that does not count."""
-    sender = platform.store.sender
 
-    def lose(dataset: Dataset, lease: Lease) -> Dataset:
+    def lose(attempt: Attempt, dataset: Dataset) -> Dataset:
         raise LeaseLost(f"{dataset.ref}: too late")
 
-    sender.send_data = lose  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(Attempt, "send_data", lose)
     with pytest.raises(RefusedTransition, match="too late"):
         make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)

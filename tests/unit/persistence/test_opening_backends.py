@@ -10,8 +10,8 @@ import pytest
 from springline.persistence.backends.alluxio import AlluxioBackend
 from springline.persistence.backends.hdfs import HdfsBackend
 from springline.persistence.backends.local import LocalBackend
-from springline.persistence.backends.registry import open_backend
-from springline.persistence.errors import PersistenceError, StorageUnavailable
+from springline.persistence.backends.registry import Role, open_backend
+from springline.persistence.errors import Misuse, StorageUnavailable
 from springline.persistence.model.dataset import Strategy
 from springline.persistence.platform import Platform
 from springline.persistence.settings import Settings
@@ -26,7 +26,9 @@ from tests.support.lines import lines_of, make
         ("alluxio://127.0.0.1:1/springline", "cache", AlluxioBackend),
     ],
 )
-def test_a_servers_backend_is_opened_without_asking_the_server(tmp_path: Path, uri: str, role: str, kind: type) -> None:
+def test_a_servers_backend_is_opened_without_asking_the_server(
+    tmp_path: Path, uri: str, role: Role, kind: type
+) -> None:
     """A server that is down stops nobody from opening the platform; its locations have the URIs that Hadoop takes."""
     backend = open_backend(uri, role, Settings(home=tmp_path))  # type: ignore[call-arg]
     assert isinstance(backend, kind)
@@ -34,7 +36,7 @@ def test_a_servers_backend_is_opened_without_asking_the_server(tmp_path: Path, u
 
 
 @pytest.mark.parametrize("role", ["cache", "under"])
-def test_a_folder_serves_as_both(tmp_path: Path, role: str) -> None:
+def test_a_folder_serves_as_both(tmp_path: Path, role: Role) -> None:
     """It is made, and a percent-encoded URI names the folder that it means."""
     backend = open_backend(f"file://{tmp_path}/a%20b", role, Settings(home=tmp_path))  # type: ignore[call-arg]
     assert isinstance(backend, LocalBackend) and backend.root == tmp_path / "a b"
@@ -58,19 +60,20 @@ def test_an_under_store_that_was_used_is_not_made_again(open_at: Callable[..., P
 
 
 @pytest.mark.parametrize(
-    ("uri", "role"),
+    ("uri", "role", "remedy"),
     [
-        ("s3://bucket/folder", "under"),
-        ("file://host/folder", "under"),
-        ("relative/folder", "cache"),
-        ("hdfs:///folder", "under"),
-        ("hdfs://host:1/folder", "cache"),
-        ("alluxio://host:1/folder", "under"),
+        ("s3://bucket/folder", "under", "only alluxio, file, hdfs; install the one that does"),
+        ("file://host/folder", "under", "give file:///an/absolute/folder"),
+        ("relative/folder", "cache", "is no URI; give file:///"),
+        ("hdfs:///folder", "under", "give hdfs://host:port/folder, as under-store"),
+        ("hdfs://host:1/folder", "cache", "give hdfs://host:port/folder, as under-store"),
+        ("alluxio://host:1/folder", "under", "give alluxio://host:port/folder, as cache"),
+        ("file:///folder?token=1", "under", "has no option 'token'"),
     ],
 )
-def test_a_uri_that_nothing_serves_in_that_role_is_refused(tmp_path: Path, uri: str, role: str) -> None:
+def test_a_uri_that_nothing_serves_in_that_role_is_refused(tmp_path: Path, uri: str, role: Role, remedy: str) -> None:
     """Alluxio drops what it holds when its workers die, so it is no under-store; the error says what would do."""
-    with pytest.raises(PersistenceError, match=f"{role}_uri .* no backend serves this; give file:///"):
+    with pytest.raises(Misuse, match=f"^{role}_uri .*{remedy}"):
         open_backend(uri, role, Settings(home=tmp_path))  # type: ignore[call-arg]
 
 

@@ -1,30 +1,10 @@
-"""The policies: the paper's signs, value density, and the baselines."""
+"""The policies: the paper's signs, and value density."""
 
 import pytest
 
-from springline.persistence.decisions.priority import POLICIES, Policy, Score, make_policy
-from springline.persistence.model.cost_model import Costs, Measurement
 from springline.persistence.model.dataset import Operation, Phase
-from springline.persistence.model.lineage import Lineage
-from tests.support.lineages import evicted, lineage, made, persisted, ref
-
-NAMES = POLICIES
-LINK = Costs([Measurement(1_000_000, 0.02)])  # 50 MB/s
-
-
-def policy(name: str) -> Policy:
-    """With the weights and the fault rate of the default settings."""
-    return make_policy(name, weights=(-4.0, -2.0, 1.0, 0.1), mean_fault_seconds=7 * 86400)
-
-
-def score(name: str, dataset: str, known: Lineage) -> Score:
-    """The score of one dataset at time 100."""
-    return policy(name).score(ref(dataset), known, LINK, 100.0)
-
-
-def order(name: str, known: Lineage, *datasets: str) -> list[str]:
-    """Those datasets, soonest first."""
-    return sorted(datasets, key=lambda d: -score(name, d, known).value)
+from tests.support.lineages import lineage, made, persisted
+from tests.support.scores import order, score
 
 
 def test_the_paper_puts_what_cannot_be_recomputed_before_what_can() -> None:
@@ -59,40 +39,6 @@ def test_the_paper_counts_an_unmasked_operation_as_not_idempotent() -> None:
     liar = Operation("liar", "v1", idempotent=True, unmasked=True)
     known = lineage(made("a", "raw"), made("b", "raw", by="liar"), liar=liar)
     assert order("paper", known, "a", "b") == ["b", "a"]
-
-
-def test_fifo_sends_the_first_committed_first() -> None:
-    """The time of commit counts, not that of creation."""
-    known = lineage(made("late", committed_at=9.0, created_at=1.0), made("early", committed_at=5.0, created_at=2.0))
-    assert order("fifo", known, "late", "early") == ["early", "late"]
-
-
-def test_hash_order_is_the_same_every_time_and_ignores_the_dataset() -> None:
-    """It depends on the name alone."""
-    one = score("hash-order", "x", lineage(made("x", bytes=1)))
-    other = score("hash-order", "x", lineage(persisted("x", bytes=10**9, reads=7)))
-    assert one == other
-    assert 0 <= one.value < 1
-
-
-def test_edge_sends_leaves_first_and_much_read_ones_before_others() -> None:
-    """What nothing came from yet is the edge of the lineage."""
-    known = lineage(made("root", reads=9), made("leaf", "root"), made("hot", "root", reads=3))
-    assert order("edge", known, "root", "leaf", "hot") == ["hot", "leaf", "root"]
-
-
-def test_lrc_sends_first_what_most_operations_still_read() -> None:
-    """Dependents that are done no longer count."""
-    known = lineage(
-        made("a", by="parse"),
-        made("b", "a", by="clean"),
-        made("c", "b", by="count"),
-        made("d", "b", by="rank", phase=Phase.OPEN),
-        readers={"parse": ("clean",), "clean": ("count", "rank", "sum")},
-    )
-    assert score("lrc", "b", known).value == 2
-    assert score("lrc", "a", known).value == 0
-    assert "rank and sum" in score("lrc", "b", known).words
 
 
 def test_value_density_prefers_long_computations_to_short_ones_of_the_same_size() -> None:
@@ -182,36 +128,3 @@ def test_value_density_says_what_a_loss_would_cost_and_what_persisting_takes() -
     assert score("value-density", "x", known).words == (
         "a loss of the cache would cost 42 s of running x@1 again; persisting it takes 2 s"
     )
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_policy_explains_every_score(name: str) -> None:
-    """Terms, and words, for whatever state a dataset is in; a name that the settings know."""
-    known = lineage(made("raw", by=None), made("a", "raw"), evicted("b", "a"), made("c", "b", by="dice"))
-    for dataset in ("raw", "a", "b", "c"):
-        found = score(name, dataset, known)
-        assert found.terms
-        assert found.words
-    assert policy(name).name == name
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_local_policy_looks_at_the_dataset_alone(name: str) -> None:
-    """What is said to be local scores the same when the rest of the lineage changes; the others need not."""
-    chosen = policy(name)
-    one = lineage(made("raw", by=None), made("a", "raw"))
-    other = lineage(persisted("raw", by=None), made("a", "raw"), made("b", "a"), readers={"op": ("sum",)})
-    same = chosen.score(ref("a"), one, LINK, 100.0) == chosen.score(ref("a"), other, LINK, 100.0)
-    assert same is chosen.local
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_policy_that_can_be_chosen_can_be_made(name: str) -> None:
-    """By the name that it has."""
-    assert policy(name).name == name
-
-
-def test_an_unknown_policy_is_refused_by_name() -> None:
-    """The error lists those there are."""
-    with pytest.raises(ValueError, match="policy 'best' is not one of paper, value-density, fifo"):
-        policy("best")

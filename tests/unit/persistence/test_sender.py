@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from springline.persistence.backends.block_locality import longest_stretch, sending_worker
+from springline.persistence.backends.alluxio import longest_stretch, sending_worker
 
 BLOCKS = [{"a"}, {"a", "b"}, {"b", "c"}, {"b"}, {"a", "c"}]
 

@@ -181,7 +181,7 @@ def test_a_writer_killed_while_it_persists_leaves_nothing_for_the_next_try(platf
     with pytest.MonkeyPatch.context() as dead:  # a dead writer clears nothing up
         dead.setattr(platform.store, "_abandon", lambda *_: None)
         dead.setattr(under.inner, "delete", lambda location: None)
-        dead.setattr(platform.claims, "release", lambda *_: None)
+        dead.setattr(platform.claims, "release", lambda *_, **how: None)
         under.at = once(point, raise_(Killed()))
         with pytest.raises(Killed):
             make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH, origin=RUN)

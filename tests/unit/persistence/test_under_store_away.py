@@ -122,9 +122,9 @@ def operation_made(platform: Platform) -> Dataset:
     """`b`, which went below by running its operation there."""
     persisted(platform, "a")
     made = make(platform, "b", "shout", ["a"])
-    lease = platform.claims.claim(made.ref, "test", Method.OPERATION, None)
-    assert lease is not None
-    settled = platform.persister.sender.send_operation(made, lease, [platform.catalog.get(Ref("a", 1))])
+    with platform.persister.sender.attempt(made.ref, "test", Method.OPERATION, None) as attempt:
+        assert attempt is not None
+        settled = attempt.send_operation(made, [platform.catalog.get(Ref("a", 1))])
     assert settled.under_checksum != settled.checksum
     return settled
 

@@ -77,9 +77,9 @@ def test_a_source_that_is_persisted_takes_the_doubt_away(platform: Platform) -> 
     below = make(platform, "c", "shout", ["b"], strategy=SAFE)
     assert below.call is not None
     platform.catalog.saw_repeat(below.call, same=True)
-    lease = platform.claims.claim(lied.ref, "test", Method.DATA, None)
-    assert lease is not None
-    platform.persister.sender.send_data(lied, lease)
+    with platform.persister.sender.attempt(lied.ref, "test", Method.DATA, None) as attempt:
+        assert attempt is not None
+        attempt.send_data(lied)
     assert risk_of(platform).recomputable == (below.ref,)
 
 

@@ -6,15 +6,20 @@ import { asked, frame, live, say } from "./frame.js";
 import { counted, sayBytes, saySeconds, sentence } from "./saying.js";
 import { settle } from "./settling.js";
 
-const POLICIES = ["", "value-density", "paper", "fifo", "hash-order", "edge", "lrc"];
-const policy = h("select", { onchange: reload }, POLICIES.map((name) =>
-  h("option", { value: name, selected: name === asked("policy") }, name || "the policy in use")));
+const option = (name) => h("option", { value: name, selected: name === asked("policy") }, name || "the policy in use");
+const policy = h("select", { onchange: reload }, [...new Set(["", asked("policy")])].map(option));
 const count = h("p", { class: "count", role: "status" });
 const rows = h("div");
 
 function reload() {
   history.replaceState(null, "", `queue${query({ policy: policy.value })}`);
   again();
+}
+
+/** Let the installed policies be chosen; those that are offered already stay as they are. */
+function offer(names) {
+  const offered = new Set([...policy.options].map((each) => each.value));
+  policy.append(...names.filter((each) => !offered.has(each)).map(option));
 }
 
 const name = (row) => `${row.path}@${row.generation}`;
@@ -49,6 +54,7 @@ function state(row) {
 }
 
 function show(answer) {
+  offer(answer.policies);
   const what = answer.applied ? `in use: ${answer.policy}` : `what if it were ${answer.policy}; nothing is changed`;
   const earlier = new Map(answer.waiting.slice(1).map((row, i) => [row.turn, answer.waiting[i]]));
   const away = answer.under_store_away && `${sentence(answer.under_store_away)} Nothing can be sent`;

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from springline.persistence.engine.copier import Sender
+from springline.persistence.engine.attempt import Attempt
 from springline.persistence.engine.store import Store
 from springline.persistence.errors import InvalidPath
 from springline.persistence.model.dataset import Phase
@@ -127,7 +127,7 @@ def die(world: World, step: str, after: int, patch: pytest.MonkeyPatch) -> None:
     elif step == "file":
         patch.setattr(world.platform.cache, "create", killed)
     elif step in ("send", "sent"):
-        patch.setattr(Sender, "send_data", killed if step == "send" else killed_after(Sender.send_data))
+        patch.setattr(Attempt, "send_data", killed if step == "send" else killed_after(Attempt.send_data))
     else:
         catalog = world.platform.catalog
         patch.setattr(catalog, "commit", killed if step == "commit" else killed_after(catalog.commit))

@@ -1,0 +1,36 @@
+"""The orders of persisting that can be chosen by name: the paper's, our own, and what installed packages add.
+
+A package adds one by an entry point of the group `springline.policies`, named as it is to be chosen. It names a
+function from the `Settings` of the platform to a `Policy`:
+
+    [project.entry-points."springline.policies"]
+    smallest = "springline_smallest:smallest"
+"""
+
+from __future__ import annotations
+
+from springline.persistence.decisions.priority import Paper, Policy, ValueDensity
+from springline.persistence.errors import Misuse, UnknownPolicy
+from springline.persistence.extensions import POLICIES, call_extension, extension_names
+from springline.persistence.settings import Settings
+
+
+def policy_of(settings: Settings, name: str = "") -> Policy:
+    """The policy that the settings ask for, or the installed one called `name`; raises `UnknownPolicy`, `Misuse`."""
+    name = name or settings.policy
+    if name not in (known := extension_names(POLICIES)):
+        raise UnknownPolicy(f"policy {name!r} is not one of {', '.join(known)}; install the package that adds it")
+    policy: Policy = call_extension(POLICIES, name, settings, where=f"policy {name!r}")
+    if not callable(getattr(policy, "score", None)) or getattr(policy, "name", None) != name:
+        raise Misuse(f"policy {name!r}: its package gave {policy!r}, which is no Policy of that name")
+    return policy
+
+
+def paper(settings: Settings) -> Paper:
+    """`paper`: the paper's formula with the weights of the settings."""
+    return Paper(settings.weights)
+
+
+def value_density(settings: Settings) -> ValueDensity:
+    """`value-density`: the most expected recovery that a second of the link saves first."""
+    return ValueDensity(settings.mean_fault_seconds)

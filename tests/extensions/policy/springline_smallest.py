@@ -1,0 +1,28 @@
+"""The smallest first: most datasets are safe soonest, whatever they are worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from springline import Ref, Settings
+from springline.persistence.decisions.priority import Score
+from springline.persistence.model.cost_model import Costs
+from springline.persistence.model.lineage import Lineage
+from springline.persistence.text.formatting import say_bytes
+
+
+def smallest(settings: Settings) -> Smallest:
+    """What `SPRINGLINE_POLICY=smallest` chooses; it needs none of the settings."""
+    return Smallest()
+
+
+@dataclass(frozen=True)
+class Smallest:
+    """Fewer bytes first. `local`: the score depends on the dataset alone, so a stored one stays true."""
+
+    name: str = "smallest"
+    local: bool = True
+
+    def score(self, ref: Ref, lineage: Lineage, costs: Costs, now: float) -> Score:
+        size = lineage.datasets[ref].bytes
+        return Score(-float(size), {"-bytes": -float(size)}, f"it has {say_bytes(size)}")

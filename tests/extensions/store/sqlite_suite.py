@@ -1,0 +1,35 @@
+"""A store in SQLite passes the suite that every store has to pass."""
+
+from pathlib import Path
+
+import pytest
+from springline_sqlite import SqliteBackend
+
+from springline.persistence.errors import StorageUnavailable
+from tests.conformance.backend_suite import BackendSuite
+
+
+class TestSqlite(BackendSuite):
+    @pytest.fixture
+    def backend(self, tmp_path):
+        return SqliteBackend(tmp_path / "large.db")
+
+    @pytest.fixture
+    def tiny(self, tmp_path):
+        return SqliteBackend(tmp_path / "tiny.db", capacity=self.tiny_bytes)
+
+    @pytest.fixture
+    def refusing(self, tmp_path):
+        return SqliteBackend(tmp_path / "no folder" / "refusing.db")
+
+    def write_as_engine(self, uri, name, content):
+        file, _, location = uri.removeprefix("sqlite://").partition(".db/")
+        SqliteBackend(Path(f"{file}.db"))._put("REPLACE", f"{location}/{name}", content)
+
+    def test_a_database_that_was_used_is_not_made_again(self, tmp_path):
+        """Its disk is not mounted: nothing is missing from it."""
+        used = SqliteBackend(tmp_path / "used.db", in_use=lambda: True)
+        assert "is its disk mounted" in used.why_away()
+        with pytest.raises(StorageUnavailable):
+            used.exists("a/@1")
+        assert not (tmp_path / "used.db").exists()

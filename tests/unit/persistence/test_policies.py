@@ -1,0 +1,49 @@
+"""What holds for every installed policy, the baselines too, and how one is chosen."""
+
+import pytest
+from pydantic_settings import SettingsError
+
+from springline.persistence.errors import UnknownPolicy
+from springline.persistence.extensions import POLICIES, extension_names
+from springline.persistence.settings import Settings
+from tests.support.lineages import evicted, lineage, made, persisted, ref
+from tests.support.scores import LINK, policy, score
+
+NAMES = ("edge", "fifo", "hash-order", "lrc", "paper", "value-density")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_policy_explains_every_score(name: str) -> None:
+    """Terms, and words, for whatever state a dataset is in; a name that the settings know."""
+    known = lineage(made("raw", by=None), made("a", "raw"), evicted("b", "a"), made("c", "b", by="dice"))
+    for dataset in ("raw", "a", "b", "c"):
+        found = score(name, dataset, known)
+        assert found.terms
+        assert found.words
+    assert policy(name).name == name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_local_policy_looks_at_the_dataset_alone(name: str) -> None:
+    """What is said to be local scores the same when the rest of the lineage changes; the others need not."""
+    chosen = policy(name)
+    one = lineage(made("raw", by=None), made("a", "raw"))
+    other = lineage(persisted("raw", by=None), made("a", "raw"), made("b", "a"), readers={"op": ("sum",)})
+    same = chosen.score(ref("a"), one, LINK, 100.0) == chosen.score(ref("a"), other, LINK, 100.0)
+    assert same is chosen.local
+
+
+def test_the_settings_know_the_installed_policies() -> None:
+    """All of them, and each is made by the name that it has."""
+    assert extension_names(POLICIES) == NAMES
+    assert [policy(name).name for name in NAMES] == list(NAMES)
+    assert Settings.help_of("policy") == f"Order of persisting, by the name of an installed policy: {', '.join(NAMES)}"
+
+
+def test_an_unknown_policy_is_refused_by_name() -> None:
+    """By the settings and by whoever asks what if; the error lists those there are."""
+    words = f"policy 'best' is not one of {', '.join(NAMES)}; install the package that adds it"
+    with pytest.raises(UnknownPolicy, match=words):
+        policy("best")
+    with pytest.raises(SettingsError, match=f"SPRINGLINE_POLICY: {words}"):
+        Settings(policy="best")  # type: ignore[call-arg]
