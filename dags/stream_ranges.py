@@ -11,10 +11,10 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, Param
 from springline.airflow.operators.reprocess import StreamRangeOperator
 from springline.airflow.retry_args import PATIENT
 from springline.persistence.model.dataset import Strategy
-from springline.spark_jobs.streaming.jobs import windows_jobs
 from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.windows.queryable import queryable_jobs
 
-for name, job in windows_jobs(StreamSettings().declarations).items():
+for name, job in queryable_jobs(StreamSettings().declarations).items():
     with DAG(
         f"stream_range_{name}",
         schedule=CronDataIntervalTimetable("@daily", timezone="UTC"),

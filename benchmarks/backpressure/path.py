@@ -25,10 +25,11 @@ from springline.spark_jobs.streaming.application.application import run_job
 from springline.spark_jobs.streaming.backpressure.accounting import Counting
 from springline.spark_jobs.streaming.backpressure.admission import Mode
 from springline.spark_jobs.streaming.backpressure.config import Choice
+from springline.spark_jobs.streaming.job import running_stages
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import Letter
-from springline.spark_jobs.streaming.runtime.stage import Part
+from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.settings import StreamSettings
 
 SIZE = 20_000  # bytes of a message
@@ -119,7 +120,7 @@ class _Watch(threading.Thread):
         """Without a bound at first, so that nothing is left of what waited for the start."""
         self._await(lambda: self._through() > 0, "it does not come to work")
         time.sleep(_WARM)
-        counting = Counting(self._parts, 1)
+        counting = Counting(self._stages, 1)
         self._await(
             lambda: all(each.queue < self.offered / 4 for each in counting.count(time.time()).values()),
             "it lags at first",
@@ -129,7 +130,7 @@ class _Watch(threading.Thread):
 
     def _go_through(self, points: Sequence[float]) -> None:
         """Change the capacity as the scenario does, and look."""
-        counting = Counting(self._parts, 1)
+        counting = Counting(self._stages, 1)
         self.begun = time.time()
         while (at := time.time() - self.begun) < self.scenario.seconds:
             allow(self.slow, points[min(int(at / GRID), len(points) - 1)])
@@ -147,13 +148,13 @@ class _Watch(threading.Thread):
             time.sleep(_TURN)
 
     @property
-    def _parts(self) -> Sequence[Part]:
-        return self.job.parts(1, self.settings.state_folder)
+    def _stages(self) -> Sequence[Stage]:
+        return running_stages(self.job, 1, self.settings)
 
     def _through(self) -> int:
         """Messages that the slow stage has applied."""
-        part = next(part for part in self._parts if part.stage.name == _STAGE_OF[COUNT])
-        return sum(report.counts.get("messages", 0) for report in part.reports().values())
+        slow = next(stage for stage in self._stages if stage.name == _STAGE_OF[COUNT])
+        return sum(report.counts.get("messages", 0) for report in slow.reports().values())
 
     def _await(self, holds: Any, words: str) -> None:
         until = time.monotonic() + _PATIENCE

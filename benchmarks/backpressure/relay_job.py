@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,20 +19,19 @@ import pyarrow as pa
 
 from springline.spark_jobs.streaming.backpressure.admission import Mode
 from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
-from springline.spark_jobs.streaming.job import OwnTopics
-from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
-from springline.spark_jobs.streaming.runtime.stage import Part, Stage, register_step
+from springline.spark_jobs.streaming.job import BaseJob
+from springline.spark_jobs.streaming.job_folder import HOLD, STOP
+from springline.spark_jobs.streaming.runtime.stage import StageSpec
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, Step
 from springline.spark_jobs.streaming.settings import StreamSettings
-from springline.spark_jobs.streaming.tracking.config import Tracked
 
-_STEPS = ("benchmarks.backpressure.relay_job",)
+_STEPS = "benchmarks.backpressure.relay_job"
 _DIGITS = 12  # with which a message begins
 _TURN = 0.02  # seconds after which a capacity is looked at again
 
 
 @dataclass(frozen=True)
-class RelayJob(OwnTopics):
+class RelayJob(BaseJob):
     """Four stages of `units` units; each of `count` can do as many bytes a second as the file `slow` says."""
 
     name: str
@@ -43,47 +41,36 @@ class RelayJob(OwnTopics):
     admitted: int = 1_000
     latest: bool = False
     backpressure: Choice = USUAL
-    tracked: Tracked | None = None
 
     @property
     def dead(self) -> str:
         """Nothing comes there."""
         return ""
 
-    def topics(self, units: int) -> Mapping[str, int]:
-        """The topics that the job makes for itself, with their units."""
-        own = {f"{self.name}.{stage}": self.units for stage in ("parse", "count", "keep")}
-        return {**own, self.results: self.units, **{part.stage.rounds: 1 for part in self.parts(units, Path())}}
-
-    def parts(self, units: int, state: Path) -> tuple[Part, ...]:
+    def stages(self, units: int) -> tuple[StageSpec, ...]:
         """Take, parse, and the two branches."""
-        folder = str(state / self.name)
-        own = {"parse": f"{self.name}.parse", "count": f"{self.name}.count", "keep": f"{self.name}.keep"}
-        take = Stage(
-            self.name, "take", "relay.take", self.topic, folder, arguments={"units": self.units}, modules=_STEPS,
-            downstream=own["parse"], units=self.units, admitted=self.admitted,
+        parse, count, keep = (f"{self.name}.{stage}" for stage in ("parse", "count", "keep"))
+        return (
+            StageSpec(
+                "take", f"{_STEPS}:make_take", self.topic, units, {"units": self.units},
+                downstream=parse, admitted=self.admitted, holds=(STOP, HOLD),
+            ),
+            StageSpec(
+                "parse", f"{_STEPS}:make_parse", parse, self.units, stamped=True,
+                downstream=count, acks=keep, admitted=10_000, holds=(STOP,),
+            ),
+            StageSpec(
+                "count", f"{_STEPS}:make_count", count, self.units, {"slow": self.slow}, stamped=True,
+                results=self.results, admitted=10_000, holds=(STOP,),
+            ),
+            StageSpec(
+                "keep", f"{_STEPS}:make_count", keep, self.units, {"slow": ""}, stamped=True,
+                admitted=10_000, holds=(STOP,),
+            ),
         )  # fmt: skip
-        parse = Stage(
-            self.name, "parse", "relay.parse", own["parse"], folder, modules=_STEPS, stamped=True,
-            downstream=own["count"], units=self.units, acks=own["keep"], ackers=self.units, admitted=10_000,
-        )  # fmt: skip
-        count = Stage(
-            self.name, "count", "relay.count", own["count"], folder, arguments={"slow": self.slow}, modules=_STEPS,
-            stamped=True, results=self.results, admitted=10_000,
-        )  # fmt: skip
-        keep = Stage(
-            self.name, "keep", "relay.count", own["keep"], folder, arguments={"slow": ""}, modules=_STEPS,
-            stamped=True, admitted=10_000,
-        )  # fmt: skip
-        holds = {"take": (STOP, HOLD)}
-        stages = ((take, units), (parse, self.units), (count, self.units), (keep, self.units))
-        return tuple(Part(stage, many, {}, holds.get(stage.name, (STOP,))) for stage, many in stages)
-
-    def prepare(self, folder: JobFolder) -> None:
-        """Nothing to make."""
 
 
-def _take(units: int) -> Step:
+def make_take(units: int) -> Step:
     def take(state: State, given: Input) -> Output:
         """Each message as a row: its bytes, and when it was admitted."""
         rows, now = list(given.messages), time.time()
@@ -96,7 +83,7 @@ def _take(units: int) -> Step:
     return take
 
 
-def _parse() -> Step:
+def make_parse() -> Step:
     def parse(state: State, given: Input) -> Output:
         """All rows to `count`, every second one to `keep` too."""
         batches = [_batch(message) for message in given.messages]
@@ -109,7 +96,7 @@ def _parse() -> Step:
     return parse
 
 
-def _count(slow: str) -> Step:
+def make_count(slow: str) -> Step:
     def count(state: State, given: Input) -> Output:
         """The number that each message begins with, when it was through, and how long that took from its admission."""
         rows = [_batch(message) for message in given.messages]
@@ -160,11 +147,6 @@ def _capacity(slow: Path) -> float | None:
 def _batch(message: Message) -> pa.RecordBatch:
     with pa.ipc.open_stream(message.value) as reader:
         return reader.read_next_batch()
-
-
-register_step("relay.take", _take)
-register_step("relay.parse", _parse)
-register_step("relay.count", _count)
 
 
 def main(name: str, mode: str, topic: str, slow: str) -> None:

@@ -6,16 +6,15 @@ each unit of the second one acks every row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
-from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
-from springline.spark_jobs.streaming.runtime.stage import Part, Stage, register_step
+from springline.spark_jobs.streaming.job import BaseJob
+from springline.spark_jobs.streaming.job_folder import HOLD, STOP
+from springline.spark_jobs.streaming.runtime.stage import StageSpec
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State
 from springline.spark_jobs.streaming.tracking.ack_output import Ackers, Acks, extend, roots_of
 from springline.spark_jobs.streaming.tracking.config import FIRST, FULL, RING, SPRING, Tracked
@@ -25,7 +24,7 @@ _NAMES = pa.schema([("partition", pa.int64()), ("offset", pa.int64())])
 
 
 @dataclass(frozen=True)
-class AckingJob:
+class AckingJob(BaseJob):
     """Tracks `rows` rows a message; `units` units ack each of them."""
 
     name: str
@@ -38,16 +37,6 @@ class AckingJob:
     backpressure: Choice = USUAL
 
     @property
-    def opens(self) -> Mapping[str, int]:
-        """None: the benchmark fills the topic."""
-        return {}
-
-    @property
-    def sized(self) -> Mapping[str, str]:
-        """None: each turn has topics of its own."""
-        return {}
-
-    @property
     def results(self) -> str:
         """Nothing comes there."""
         return ""
@@ -57,31 +46,19 @@ class AckingJob:
         """Nothing comes there."""
         return ""
 
-    def topics(self, units: int) -> Mapping[str, int]:
-        """The topics that the job makes for itself, with their units."""
-        rounds = {part.stage.rounds: 1 for part in self.parts(units, Path())}
-        return {f"{self.name}.names": self.units, **self.tracked.topics(), **rounds}
-
-    def parts(self, units: int, state: Path) -> tuple[Part, ...]:
+    def stages(self, units: int) -> tuple[StageSpec, ...]:
         """Spring, acking stage, ackers."""
-        folder, sends, told = str(state / self.name), self.tracked.sends, {"rows": self.rows, "units": self.units}
-        spring = Stage(
-            self.name, "spring", "benchmark.spring", self.topic, folder, told, (__name__,), place=SPRING,
-            downstream=f"{self.name}.names", units=self.units, admitted=self.admitted, **sends,
+        acks, names = self.tracked.acks, f"{self.name}.names"
+        spring = StageSpec(
+            "spring", f"{__name__}:make_spring", self.topic, units, {"rows": self.rows, "units": self.units},
+            place=SPRING, downstream=names, acks=acks, admitted=self.admitted, contents={"ring": RING},
+            holds=(STOP, HOLD, FULL),
         )  # fmt: skip
-        acking = Stage(
-            self.name, "acking", "benchmark.acking", f"{self.name}.names", folder, {"rows": self.rows}, (__name__,),
-            stamped=True, place=FIRST, **sends,
+        acking = StageSpec(
+            "acking", f"{__name__}:make_acking", names, self.units, {"rows": self.rows}, stamped=True, place=FIRST,
+            acks=acks, contents={"ring": RING}, holds=(STOP,),
         )  # fmt: skip
-        return (
-            Part(spring, units, {"ring": RING}, (STOP, HOLD, FULL)),
-            Part(acking, self.units, {"ring": RING}, (STOP,)),
-            self.tracked.acker(folder),
-        )
-
-    def prepare(self, folder: JobFolder) -> None:
-        """Make the files that rounds name."""
-        self.tracked.prepare(folder)
+        return spring, acking, self.tracked.acker
 
 
 def _edges(roots: Ids, unit: int) -> Ids:
@@ -90,7 +67,7 @@ def _edges(roots: Ids, unit: int) -> Ids:
     return found
 
 
-def _spring(rows: int, units: int):  # type: ignore[no-untyped-def]
+def make_spring(rows: int, units: int):  # type: ignore[no-untyped-def]
     def step(state: State, given: Input) -> Output:
         offsets = np.array([message.offset for message in given.messages], np.int64)
         many = np.full(offsets.size, rows)
@@ -104,7 +81,7 @@ def _spring(rows: int, units: int):  # type: ignore[no-untyped-def]
     return step
 
 
-def _acking(rows: int):  # type: ignore[no-untyped-def]
+def make_acking(rows: int):  # type: ignore[no-untyped-def]
     def step(state: State, given: Input) -> Output:
         ackers, acks, many = Ackers(given.round.versions["ring"]), Acks(), 0
         for message in given.messages:
@@ -115,7 +92,3 @@ def _acking(rows: int):  # type: ignore[no-untyped-def]
         return Output(state, acks=acks, counts={"rows": many})
 
     return step
-
-
-register_step("benchmark.spring", _spring)
-register_step("benchmark.acking", _acking)

@@ -31,11 +31,11 @@ from springline.services.demo.workflow import STATES, standing
 from springline.services.errors import ServiceError
 from springline.spark_jobs.streaming.application.status import Seen, look
 from springline.spark_jobs.streaming.examples.datagen import Source, messages_of, send
-from springline.spark_jobs.streaming.jobs import windows_job_of
 from springline.spark_jobs.streaming.join.rebalance import explained
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.tail import newest
 from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.windows.queryable import queryable_job_of
 
 FLIGHTS, WORDS, SHIPPING = "flights", "words", "shipping"
 JOBS = {FLIGHTS: "map", WORDS: "split", SHIPPING: "route"}  # each with its first stage
@@ -235,7 +235,7 @@ def show(console: Console) -> None:
     """The table of streams, and the newest results of the windows."""
     settings = StreamSettings()
     console.print(streams_table(outcomes(settings)))
-    job = windows_job_of(settings.declarations, FLIGHTS)
+    job = queryable_job_of(settings.declarations, FLIGHTS)
     query = next(iter(job.queries))
     console.print(f"  The newest windows of {query}:", highlight=False)
     with closing(Kafka(settings.cluster)) as log:

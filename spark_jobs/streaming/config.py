@@ -41,6 +41,13 @@ class Declared:
             raise BadJob(f"{self.where}: {', '.join(odd)} means nothing here; known: {meant}")
 
     @property
+    def kind(self) -> str:
+        """The kind of the job; empty where the table names none. Raises `BadJob`."""
+        if not isinstance(kind := self.table.get("kind", ""), str):
+            raise BadJob(f"{self.where}: kind = {kind!r}; write the name of a kind of jobs")
+        return kind
+
+    @property
     def topic(self) -> str:
         """What the job reads, of a kind that needs to be told."""
         return str(self.table["topic"])

@@ -80,11 +80,15 @@ class Fenced(StreamError):
 
 
 class UnknownStep(Misuse, StreamError):
-    """No step is registered under a name."""
+    """The import path of a step leads nowhere."""
 
 
 class BadJob(Misuse, StreamError):
     """A declaration of a job that says something impossible."""
+
+
+class BadKind(BadJob):
+    """A kind of job that no installed package brings, or several do, or that cannot be loaded."""
 
 
 class UnknownJob(Misuse, StreamError):

@@ -17,14 +17,11 @@ from springline.persistence.platform import Platform
 from springline.persistence.text.formatting import counted, say_bytes
 from springline.spark_jobs.streaming.backpressure import config
 from springline.spark_jobs.streaming.backpressure.control_topic import control_topic
-from springline.spark_jobs.streaming.job import Job
+from springline.spark_jobs.streaming.job import Job, topics_of_stages
 from springline.spark_jobs.streaming.job_folder import LOCK, LOG, JobFolder
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.kafka.topic_union import topics_of
 from springline.spark_jobs.streaming.settings import StreamSettings
-from springline.spark_jobs.streaming.windows.job import WindowsJob
-from springline.spark_jobs.streaming.windows.registry_file import QUERIES
-from springline.spark_jobs.streaming.windows.sink.parquet import keeping_stage
 
 _MOST = 1_000_000  # datasets of a job
 _STAY = (LOCK, LOG, *config.FILES)  # in its folder
@@ -61,12 +58,12 @@ class Kept:
 
 
 def kept_by(
-    job: Job, folder: JobFolder, settings: StreamSettings, platform: Platform, log: Kafka, *, queries: bool = False
+    job: Job, folder: JobFolder, settings: StreamSettings, platform: Platform, log: Kafka, *, chosen: bool = False
 ) -> Kept:
-    """What a job keeps at this moment, with its queries where they are to be forgotten too."""
+    """What a job keeps at this moment, with what people have `chosen`, such as queries, where that goes too."""
     prefix = f"streams/{job.name}/"
     datasets = platform.catalog.find(prefix=prefix, phase=Phase.COMMITTED, limit=_MOST)
-    stay = {*_STAY, *(() if queries else QUERIES)}
+    stay = {*_STAY, *(() if chosen else job.chosen_files)}
     return Kept(
         job.name,
         tuple(sorted(own_topics(job) & log.all_topics())),
@@ -78,9 +75,7 @@ def kept_by(
 
 def own_topics(job: Job) -> frozenset[str]:
     """The topics that a job makes for itself; whoever reads its results reads one of them."""
-    own = {*job.topics(1), control_topic(job.name)}
-    if isinstance(job, WindowsJob):
-        own.add(keeping_stage(job, Path()).rounds)
+    own = {*topics_of_stages(job, 1), *job.service_topics, control_topic(job.name)}
     return frozenset(own - {*topics_of(job.topic), *job.opens})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from pydantic import Field, field_validator
@@ -10,10 +9,8 @@ from pydantic import Field, field_validator
 from springline.persistence.platform import default_cache, private_cache
 from springline.persistence.private_files import private_folder
 from springline.persistence.profile import Bytes, JsonObject, ProfiledSettings, project_folder
-from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
-from springline.spark_jobs.streaming.runtime.stage import Part
 
 
 class StreamSettings(ProfiledSettings):
@@ -107,16 +104,6 @@ class StreamSettings(ProfiledSettings):
             private_cache(self.home)
         private_folder(self.state_folder)
         private_folder(self.spill_folder)
-
-    def parts(self, job: Job, units: int) -> tuple[Part, ...]:
-        """The stages of a job whose topic has so many units, with states and pace as these settings want them."""
-        spill, least, tries = str(self.spill_folder), self.stream_spill_bytes, self.stream_tries
-        return tuple(
-            replace(part, stage=replace(
-                part.stage, spill=spill, spill_bytes=least, pace=max(part.stage.pace, self.stream_pace), tries=tries
-            ))
-            for part in job.parts(units, self.state_folder)
-        )  # fmt: skip
 
     @property
     def jobs_folder(self) -> Path:

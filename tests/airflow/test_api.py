@@ -20,6 +20,7 @@ from springline.spark_jobs.streaming.errors import LogUnavailable
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
 from springline.spark_jobs.streaming.runtime.state_store import Version, Versions
 from springline.spark_jobs.streaming.settings import StreamSettings
@@ -75,7 +76,8 @@ def held() -> None:
     settings = StreamSettings()
     ran = Job(registry({"all": SQL}, stream(name="ticks", retain=3600.0)), reducers=2, stream_name="ticks")
     ran.round([csv((T, "x", "a", 1, 0.5), (T + 1, "y", "a", 2, 1.5), (T + 2, "x", "b", 3, None))])
-    _, reducing = read_jobs(settings.declarations)["ticks"].stages(settings.state_folder)
+    ticks = read_jobs(settings.declarations)["ticks"]
+    _, reducing = place_stages("ticks", ticks.stages(1), settings.state_folder)
     for unit in range(2):
         Versions(Path(reducing.folder(unit))).save(Version(1, 0), ran.states["reduce", unit], (1, 1))
 

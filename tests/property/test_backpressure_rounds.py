@@ -32,13 +32,13 @@ class ThrottledWorld(TrackedWorld):
 
     def start(self) -> None:
         super().start()
-        for part in self.parts:
-            self.planners[part.stage.name]._admitting = Pacing(part.stage)
+        for stage in self.stages:
+            self.planners[stage.name]._admitting = Pacing(stage)
 
     def grant(self, rates: dict[str, float], seconds: float) -> None:
         """Rates for so many seconds from now on; messages have about 50 bytes."""
         granted = {name: Rate(rate, 50.0) for name, rate in rates.items()}
-        grant(Path(self.parts[0].stage.state), granted, self.clock + seconds)
+        grant(Path(self.stages[0].state), granted, self.clock + seconds)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -57,7 +57,7 @@ def test_nothing_is_lost_or_doubled_under_any_rates(
         world.finish()
         assert world.counts() == Counter(" ".join(TEXTS).split())
         assert not world.dead()
-        counting = Counting(world.parts, 2)
+        counting = Counting(world.stages, 2)
         counted = counting.count(world.clock)
         queues = {name: counted[name].queue for name, upstreams in counting.upstreams.items() if upstreams}
         assert queues["count"] == 0 and counted["count"].applied > 0

@@ -37,7 +37,7 @@ def small_parts() -> Iterator[None]:
 
 def rounds_of(world: JoinWorld) -> dict[int, Plan]:
     """By the id of each row, the round in which a router read it."""
-    stage = world.parts[0].stage
+    stage = world.stages[0]
     found: dict[int, Plan] = {}
     for plan in read_history(stage, world.log).plans.values():
         for router, (start, to) in plan.ranges.items():
@@ -135,7 +135,7 @@ def test_of_so_many_rows_that_are_kept_pairs_come_out_once(
 
 def since_of(world: JoinWorld) -> dict[int, int]:
     """By the number of each round, the first one whose rows answer in it."""
-    history = read_history(world.parts[0].stage, world.log)
+    history = read_history(world.stages[0], world.log)
     return {
         plan.number: history.contents[plan.versions[TABLE]]["orders"]["since"] if plan.versions else 0
         for plan in history.plans.values()

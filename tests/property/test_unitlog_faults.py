@@ -17,12 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.errors import Fenced, MessagesGone, NeverRan, RoundFailed
+from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.driver.recovery import check_known, recover
 from springline.spark_jobs.streaming.runtime.driver.savepoints import BEGINNING, Savepoint, pack, rewind
 from springline.spark_jobs.streaming.runtime.history import Content
 from springline.spark_jobs.streaming.runtime.rounds import Plan
-from springline.spark_jobs.streaming.runtime.stage import Stage, register_step
+from springline.spark_jobs.streaming.runtime.stage import Stage, place_stages
 from springline.spark_jobs.streaming.runtime.stamps import HEADER, Stamp
 from springline.spark_jobs.streaming.runtime.state_store import Packed, Versions
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State
@@ -51,8 +52,6 @@ class Faulty(Mapper):
         return super().__call__(state, replace(given, messages=messages))
 
 
-register_step("faulty.map", Faulty)
-
 FAULTS = st.lists(
     st.tuples(
         st.sampled_from(
@@ -69,10 +68,10 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        mapping, reducing = JOB.stages(folder)
-        self.stages = replace(mapping, step="faulty.map"), reducing
+        mapping, reducing = place_stages(JOB.name, JOB.stages(MAPPERS), folder)
+        self.stages = replace(mapping, step=f"{__name__}:Faulty"), reducing
         self.mappers = MAPPERS
-        self.log = MemoryLog({JOB.topic: MAPPERS, **JOB.topics(MAPPERS)})
+        self.log = MemoryLog({JOB.topic: MAPPERS, **topics_of_stages(JOB, MAPPERS)})
         self.rows = len(ROWS)
         for index in range(0, len(ROWS), 10):
             self.log.put(JOB.topic, index // 10 % MAPPERS, "".join(ROWS[index : index + 10]).encode())

@@ -7,20 +7,23 @@ from pathlib import Path
 from springline.spark_jobs.streaming.application.application import Beats
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.report import Report
-from springline.spark_jobs.streaming.runtime.stage import Part, Stage
+from springline.spark_jobs.streaming.runtime.stage import Stage
 
 
 def test_a_stage_is_told_by_the_reports_of_its_units(tmp_path: Path) -> None:
     """Those that have told nothing yet count as units; before the first round all else is 0; what holds one is seen."""
     folder = JobFolder(tmp_path / "job")
     folder.path.mkdir()
-    first, second = (Stage("j", name, "a.step", "t", str(tmp_path / "state")) for name in ("map", "reduce"))
+    first, second = (
+        Stage(name, "a:step", "t", units, job="j", state=str(tmp_path / "state"), holds=(hold,))
+        for name, units, hold in (("map", 3, "full"), ("reduce", 2, "stop"))
+    )
     for unit, behind in enumerate((4, 9)):
         report = Report(unit, 7 + unit, {"rows": 10}, 1_000, behind, 0.0, {"step": 0.25}, at=5.0)
         first.folder(unit).mkdir(parents=True)
         report.write(first.folder(unit))
     (folder.path / "full").touch()
-    Beats("j", folder, (Part(first, 3, holds=("full",)), Part(second, 2, holds=("stop",)))).beat("running")
+    Beats("j", folder, (first, second)).beat("running")
     told = (folder.heartbeat() or {})["stages"]
     assert told["map"] == {
         "units": 3, "round": 8, "at": 5.0, "counts": {"rows": 20}, "state_bytes": 2_000, "seconds": 0.25,

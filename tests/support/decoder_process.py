@@ -30,7 +30,7 @@ Letter = tuple[int, str, bytes]  # offset, reason, bytes
 QUERIES = {
     "q": "SELECT sip, kind, count(*) AS n, sum(bytes) AS b, max(load) AS l FROM S GROUP BY sip, kind WINDOWING 60 s"
 }
-_STAGE = Stage("job", "map", "step", "source", "/state", results="results", dead="dead")
+_STAGE = Stage("map", "step", "source", job="job", state="/state", results="results", dead="dead")
 _SIZE = struct.Struct("<I")
 
 

@@ -19,6 +19,7 @@ from unittest.mock import patch
 
 from springline.spark_jobs.streaming.checkpoints.store import Saved, told_needed_from
 from springline.spark_jobs.streaming.errors import Fenced, NoRoom
+from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join import rebalance
 from springline.spark_jobs.streaming.join.condition.condition import Condition
@@ -35,7 +36,7 @@ from springline.spark_jobs.streaming.runtime.message_log import Order
 from springline.spark_jobs.streaming.runtime.report import Report, counted
 from springline.spark_jobs.streaming.runtime.rounds import Plan
 from springline.spark_jobs.streaming.runtime.segment_files import RunFiles
-from springline.spark_jobs.streaming.runtime.stage import Part, Stage
+from springline.spark_jobs.streaming.runtime.stage import Stage, place_stages
 from springline.spark_jobs.streaming.runtime.state_store import Packed
 from springline.spark_jobs.streaming.runtime.step import Message
 from springline.spark_jobs.streaming.runtime.worker.unit import Units
@@ -63,13 +64,13 @@ class JoinWorld:
         self.chance = chance
         self.job = job
         units = partitions * len(job.sources)
-        self.log = MemoryLog({**dict.fromkeys(job.sources, partitions), **job.topics(units)})
+        self.log = MemoryLog({**dict.fromkeys(job.sources, partitions), **topics_of_stages(job, units)})
         self.folder = JobFolder(folder / "job")
         self.states = folder / "states"
         self._most_pairs = most_pairs
         # Some runs lie on disk, or all of them, or none.
         self._spill = {"spill": str(folder / "disk"), "spill_bytes": chance.choice([0, 2_000, 1 << 40])}
-        self.parts = self._parts(units)
+        self.stages = self._placed(units)
         self.rows = 0
         self.clock = 1.0
         self.looks = 0
@@ -79,22 +80,19 @@ class JoinWorld:
         self._late: list[Any] = []  # rounds of units that zombies have worked out, and not sent yet
         self.start()
 
-    def _parts(self, units: int) -> tuple[Part, Part]:
-        route, join = self.job.parts(units, self.states)
-        arguments = {**join.stage.arguments, "most_pairs": self._most_pairs}
-        return (
-            replace(route, stage=replace(route.stage, **self._spill)),
-            replace(join, stage=replace(join.stage, arguments=arguments, **self._spill)),
-        )
+    def _placed(self, units: int) -> tuple[Stage, Stage]:
+        route, join = place_stages(self.job.name, self.job.stages(units), self.states)
+        arguments = {**join.arguments, "most_pairs": self._most_pairs}
+        return replace(route, **self._spill), replace(join, arguments=arguments, **self._spill)
 
     def start(self) -> None:
         """A driver and workers without memory."""
         self.job.prepare(self.folder)
-        for part in self.parts:
-            recover(part.stage, self.log, self._fetch)
-        self.planners = {part.stage.name: self._planner(part) for part in self.parts}
-        self.units = {part.stage.name: Units(part.stage, self.log) for part in self.parts}
-        self.helm = rebalance.Helm(self.job.control, self.folder, self.parts, self.log)
+        for stage in self.stages:
+            recover(stage, self.log, self._fetch)
+        self.planners = {stage.name: self._planner(stage) for stage in self.stages}
+        self.units = {stage.name: Units(stage, self.log) for stage in self.stages}
+        self.helm = rebalance.Helm(self.job.control, self.folder, self.stages, self.log)
         self.last: dict[str, Plan] = {}
         self._running: dict[str, Iterator[None]] = {}
 
@@ -125,14 +123,14 @@ class JoinWorld:
                 units, done = self._late.pop(self.chance.randrange(len(self._late)))
                 units._send(done)
             else:
-                self._step(self.chance.choice(self.parts))
+                self._step(self.chance.choice(self.stages))
 
     def look(self) -> None:
         """A look of the controller, while rounds go on; writing a file is a call that the process may die at."""
 
         def counted(path: Path, told: Any) -> None:
             if self.chance.random() < 0.5:
-                self._step(self.chance.choice(self.parts))
+                self._step(self.chance.choice(self.stages))
             self.log._call()
             write_json(path, told)
 
@@ -177,15 +175,15 @@ class JoinWorld:
 
     def save(self) -> None:
         """Persist the states of units, one after another, and delete what none of them needs, as a job does."""
-        for part in self.parts:
-            stage, saved = part.stage, self.saved.setdefault(part.stage.name, {})
-            for unit in range(part.units):
+        for stage in self.stages:
+            saved = self.saved.setdefault(stage.name, {})
+            for unit in range(stage.units):
                 if (newest := stage.versions(unit).newest()) is not None:
                     packed = stage.versions(unit).packed(*newest)
                     needs = {int(giver): offset for giver, offset in packed.notes.get("needs", {}).items()}
                     saved[unit] = Saved(newest, packed.notes["offset"], True, needs), packed
-                self._step(self.chance.choice(self.parts))
-            if len(saved) == part.units:
+                self._step(self.chance.choice(self.stages))
+            if len(saved) == stage.units:
                 states = [state for state, _ in saved.values()]
                 if stage.inside:
                     self._delete(stage.topic, {unit: state.offset for unit, (state, _) in saved.items()})
@@ -216,8 +214,8 @@ class JoinWorld:
         """A second driver starts while the first one lives, which then plans nothing, and what it runs harms nobody."""
         planners, units, last = self.planners, self.units, dict(self.last)
         self.start()
-        for part in self.parts:
-            name = part.stage.name
+        for stage in self.stages:
+            name = stage.name
             if name in last and (plan := self.planners[name].after(last[name])) is not None:
                 for unit in sorted(plan.ranges):
                     units[name].run(plan, self.planners[name].contents_of(plan), unit)
@@ -257,7 +255,7 @@ class JoinWorld:
         units = units_in([len(self.log.topics[source]) for source in self.job.sources])
         while len(self.log.topics[self.job.dead]) < units:
             self.log.grow(self.job.dead)
-        self.parts = self._parts(units)
+        self.stages = self._placed(units)
         self._start_again()
 
     def want_units(self, units: int) -> None:
@@ -304,7 +302,7 @@ class JoinWorld:
 
     def switched(self) -> set[int]:
         """The pieces that rounds of routers told units to switch to."""
-        tables = read_history(self.parts[0].stage, self.log).contents.values()
+        tables = read_history(self.stages[0], self.log).contents.values()
         return {switch["piece"]["id"] for told in tables for switch in told["orders"]["switches"]}
 
     def pairs(self) -> Counter[tuple[int, int]]:
@@ -323,16 +321,15 @@ class JoinWorld:
         """All messages of a topic."""
         return [message for unit in self.log.topics[topic] for message in unit]
 
-    def _step(self, part: Part) -> None:
+    def _step(self, stage: Stage) -> None:
         """One unit of the round that is under way, or of the next one."""
-        name = part.stage.name
+        name = stage.name
         if name not in self._running:
-            self._running[name] = self._round(part)
+            self._running[name] = self._round(stage)
         if next(self._running[name], "over") == "over":
             del self._running[name]
 
-    def _round(self, part: Part) -> Iterator[None]:
-        stage = part.stage
+    def _round(self, stage: Stage) -> Iterator[None]:
         planner = self.planners[stage.name]
         self.clock += 1.0
         plan = planner.after(self.last.get(stage.name) or planner.begin())
@@ -347,20 +344,20 @@ class JoinWorld:
             yield
         self.last[stage.name] = plan
 
-    def _planner(self, part: Part) -> Planner:
+    def _planner(self, stage: Stage) -> Planner:
         def contents() -> dict[str, Content]:
-            return {name: Content.of(read_json(self.folder.path / file)) for name, file in part.contents.items()}
+            return {name: Content.of(read_json(self.folder.path / file)) for name, file in stage.contents.items()}
 
-        return Planner(part.stage, self.log, lambda: self.clock, contents)
+        return Planner(stage, self.log, lambda: self.clock, contents)
 
     def _reports(self, name: str) -> Mapping[int, Report]:
-        part = next(part for part in self.parts if part.stage.name == name)
-        return part.reports()
+        stage = next(stage for stage in self.stages if stage.name == name)
+        return stage.reports()
 
     def _lose(self, what: str) -> None:
-        stages = [part.stage for part in self.parts if what in (part.stage.name, "all")]
+        stages = [stage for stage in self.stages if what in (stage.name, "all")]
         for stage in stages:
             shutil.rmtree(stage.folder(0).parent, ignore_errors=True)
         if what == "a unit":
-            part = self.chance.choice(self.parts)
-            shutil.rmtree(part.stage.folder(self.chance.randrange(part.units)), ignore_errors=True)
+            stage = self.chance.choice(self.stages)
+            shutil.rmtree(stage.folder(self.chance.randrange(stage.units)), ignore_errors=True)

@@ -18,6 +18,7 @@ from typing import Any
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.runtime.message_log import Letter, Log
+from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
 from springline.spark_jobs.streaming.runtime.state_store import Version, Versions
 from tests.support.pairs import PAIRS, widened
@@ -88,7 +89,7 @@ def hold_slices(declarations: Path, state: Path) -> None:
     """What the reducers of `ticks` hold after a round: rows of an hour, of which ad hoc queries are answered."""
     ran = Job(registry({"kinds": SQL}, stream(name="ticks", retain=3600.0)), reducers=4, stream_name="ticks")
     ran.round([csv(*((BEGAN + 9 * n, "x", KINDS[n % 3], n, n / 100) for n in range(400)))])
-    _, reducing = read_jobs(declarations)["ticks"].stages(state)
+    _, reducing = place_stages("ticks", read_jobs(declarations)["ticks"].stages(1), state)
     for unit in range(4):
         Versions(Path(reducing.folder(unit))).save(Version(1, 0), ran.states["reduce", unit], (1, 1))
 

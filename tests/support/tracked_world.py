@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import TrackedJob
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
@@ -18,7 +19,7 @@ from springline.spark_jobs.streaming.runtime.driver.recovery import recover
 from springline.spark_jobs.streaming.runtime.history import Content
 from springline.spark_jobs.streaming.runtime.report import Report
 from springline.spark_jobs.streaming.runtime.rounds import Plan
-from springline.spark_jobs.streaming.runtime.stage import Stage
+from springline.spark_jobs.streaming.runtime.stage import Stage, place_stages
 from springline.spark_jobs.streaming.runtime.step import Step
 from springline.spark_jobs.streaming.runtime.worker.unit import Units
 from springline.spark_jobs.streaming.tracking.config import LOW, PACE, RING
@@ -32,7 +33,7 @@ Wrap = Callable[[Stage, Step], Step]
 class TrackedWorld:
     """A tracked job with its driver, workers and oversight; a `turn` is a round of each that has work.
 
-    The ackers are its last part; what feeds, finishes and counts is for word counts.
+    The ackers are its last stage; what feeds, finishes and counts is for word counts.
     """
 
     def __init__(
@@ -42,8 +43,8 @@ class TrackedWorld:
         self.partitions = partitions
         self.folder = JobFolder(folder / "job")
         self.folder.path.mkdir(parents=True)
-        self.parts = job.parts(partitions, folder / "states")
-        self.log = MemoryLog({job.topic: partitions, **job.topics(partitions)})
+        self.stages = place_stages(job.name, job.stages(partitions), folder / "states")
+        self.log = MemoryLog({job.topic: partitions, **topics_of_stages(job, partitions)})
         self.clock = 1.0
         self.step_seconds = 0.1
         self.wrap = wrap
@@ -56,13 +57,13 @@ class TrackedWorld:
     def start(self) -> None:
         """A driver and workers without memory."""
         self.log.dies_in = None
-        for part in self.parts:
-            self._recover(part.stage)
+        for stage in self.stages:
+            self._recover(stage)
         self.planners = {
-            part.stage.name: Planner(part.stage, self.log, lambda: self.clock, lambda part=part: self._contents(part))
-            for part in self.parts
+            stage.name: Planner(stage, self.log, lambda: self.clock, lambda stage=stage: self._contents(stage))
+            for stage in self.stages
         }
-        self.units = {part.stage.name: self._units(part.stage) for part in self.parts}
+        self.units = {stage.name: self._units(stage) for stage in self.stages}
         self.last: dict[str, Plan] = {}
 
     def _recover(self, stage: Stage) -> None:
@@ -80,13 +81,13 @@ class TrackedWorld:
     def turn(self) -> None:
         """A round of each stage, and a look at how tracking is."""
         self.clock += self.step_seconds
-        for part in self.parts:
-            planner = self.planners[part.stage.name]
-            last = self.last.get(part.stage.name) or planner.begin()
+        for stage in self.stages:
+            planner = self.planners[stage.name]
+            last = self.last.get(stage.name) or planner.begin()
             if (plan := planner.after(last)) is not None:
                 for unit in sorted(plan.ranges):
-                    self.units[part.stage.name].run(plan, planner.contents_of(plan), unit)
-                self.last[part.stage.name] = plan
+                    self.units[stage.name].run(plan, planner.contents_of(plan), unit)
+                self.last[stage.name] = plan
         self.oversee()
 
     def turn_dying(self, calls: int | None, *, loses_states: bool = False) -> None:
@@ -96,7 +97,7 @@ class TrackedWorld:
             self.turn()
         except Killed:
             if loses_states:
-                shutil.rmtree(self.parts[0].stage.state, ignore_errors=True)
+                shutil.rmtree(self.stages[0].state, ignore_errors=True)
             self.start()
         self.log.dies_in = None
 
@@ -122,18 +123,16 @@ class TrackedWorld:
 
     def oversee(self) -> None:
         """The marks, as the application's oversight would make them."""
-        stage = self.parts[-1].stage
-        reports = [Report.read(stage.folder(unit)) for unit in range(self.parts[-1].units)]
+        stage = self.stages[-1]
+        reports = [Report.read(stage.folder(unit)) for unit in range(self.stages[-1].units)]
         gauges = [report and report.gauges for report in reports]
         before = read_json(self.folder.path / LOW)["lows"]
         ackers = self.epochs.circle.ackers
         lows = lows_of(before, gauges, self._gauges, ackers, self._dealt)
         write_json(self.folder.path / LOW, {"lows": lows})
         self._gauges = gauges
-        own = [part for part in self.parts if part.stage.own]
-        self._dealt = sum(
-            dealt_with(Report.read(part.stage.folder(unit))) for part in own for unit in range(part.units)
-        )
+        own = [stage for stage in self.stages if stage.own]
+        self._dealt = sum(dealt_with(Report.read(stage.folder(unit))) for stage in own for unit in range(stage.units))
 
     @property
     def epochs(self) -> Epochs:
@@ -164,8 +163,8 @@ class TrackedWorld:
         told = [letter.headers for letter in letters]
         return sorted((int(each["partition"]), int(each["offset"]), each["reason"].decode()) for each in told)
 
-    def _contents(self, part: Any) -> dict[str, Content]:
-        return {name: Content.of(read_json(self.folder.path / file)) for name, file in part.contents.items()}
+    def _contents(self, stage: Any) -> dict[str, Content]:
+        return {name: Content.of(read_json(self.folder.path / file)) for name, file in stage.contents.items()}
 
     def _units(self, stage: Stage) -> Units:
         units = Units(stage, self.log)

@@ -11,6 +11,7 @@ from springline.airflow.api import access, schemas
 from springline.airflow.api.streams import Found, FoundDep
 from springline.spark_jobs.streaming.backpressure.accounting import upstreams_of
 from springline.spark_jobs.streaming.backpressure.config import Choice, choice_of, choose
+from springline.spark_jobs.streaming.job import running_stages
 
 _log = logging.getLogger(__name__)
 _reading = APIRouter(prefix="/streams/{job}/backpressure", dependencies=[Depends(access.reads)])
@@ -33,7 +34,7 @@ def set_backpressure(job: FoundDep, body: schemas.BackPressureChoice, user: GetU
 
 def _told(job: Found, choice: Choice) -> schemas.BackPressure:
     seen = job.look()
-    stages = [part.stage for part in job.settings.parts(job.job, 1)]  # what they are called does not depend on units
+    stages = running_stages(job.job, 1, job.settings)  # what they are called does not depend on units
     return schemas.BackPressure(
         state=seen.state,
         mode=choice.mode,

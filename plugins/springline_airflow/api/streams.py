@@ -21,20 +21,18 @@ from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import (
     TrackedJob,
-    as_join,
     as_tracked,
-    as_windows,
     is_tracked,
     read_jobs,
     unknown_job,
 )
-from springline.spark_jobs.streaming.join.job import JoinJob
 from springline.spark_jobs.streaming.join.rebalance import explanation_of
+from springline.spark_jobs.streaming.join.rebalanced import as_rebalanced, is_rebalanced
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.tail import newest
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.windows.adhoc_query import ask
-from springline.spark_jobs.streaming.windows.job import WindowsJob
+from springline.spark_jobs.streaming.windows.queryable import Queryable, as_queryable, is_queryable
 from springline.spark_jobs.streaming.windows.registry import Registry
 from springline.spark_jobs.streaming.windows.registry_file import change_registry, read_registry
 
@@ -55,9 +53,9 @@ class Found:
     settings: StreamSettings
 
     @property
-    def windows(self) -> WindowsJob:
+    def queryable(self) -> Queryable:
         """The job, where it has queries; raises `UnknownJob`."""
-        return as_windows(self.job)
+        return as_queryable(self.job)
 
     @property
     def tracked(self) -> TrackedJob:
@@ -67,23 +65,23 @@ class Found:
     @property
     def explanation(self) -> Mapping[str, Any]:
         """What the last look at a join told; raises `UnknownJob` where the job is none, and `NeverSteered`."""
-        as_join(self.job)
+        as_rebalanced(self.job)
         return explanation_of(self.folder)
 
     @property
     def answers(self) -> Sequence[schemas.Answers]:
         """What else can be asked of the job than of any."""
-        kinds: Mapping[schemas.Answers, bool] = {
-            "queries": isinstance(self.job, WindowsJob),
+        capabilities: Mapping[schemas.Answers, bool] = {
+            "queries": is_queryable(self.job),
             "tracking": is_tracked(self.job),
-            "join": isinstance(self.job, JoinJob),
+            "join": is_rebalanced(self.job),
         }
-        return [name for name, given in kinds.items() if given]
+        return [name for name, given in capabilities.items() if given]
 
     @property
     def registry(self) -> Registry:
         """The job's queries as they are now."""
-        return read_registry(self.folder) or self.windows.registry()
+        return read_registry(self.folder) or self.queryable.registry()
 
     def look(self) -> Seen:
         """How the job is."""
@@ -145,7 +143,7 @@ def put_query(job: FoundDep, name: str, body: schemas.Sql, user: GetUserDep, res
 
     def put(known: Registry | None) -> Registry:
         nonlocal before
-        before = known or job.windows.registry()
+        before = known or job.queryable.registry()
         return before.put(name, body.sql)
 
     after = change_registry(job.folder, put)
@@ -161,7 +159,7 @@ def put_query(job: FoundDep, name: str, body: schemas.Sql, user: GetUserDep, res
 @_changing.delete("/queries/{name}")
 def cancel_query(job: FoundDep, name: str, user: GetUserDep) -> schemas.Version:
     """Cancel a query."""
-    after = change_registry(job.folder, lambda known: (known or job.windows.registry()).cancel(name))
+    after = change_registry(job.folder, lambda known: (known or job.queryable.registry()).cancel(name))
     _log.info("%s: %s has cancelled the query %s; version %d", job.job.name, user.get_name(), name, after.version)
     return schemas.Version(version=after.version)
 
@@ -169,14 +167,14 @@ def cancel_query(job: FoundDep, name: str, user: GetUserDep) -> schemas.Version:
 @_reading.get("/ask")
 def askable(job: FoundDep, request: Request) -> schemas.Askables:
     """What an ad hoc query can be asked: the slices that registered queries keep."""
-    planner = request.app.state.planners.of(job.windows.name, job.registry)
+    planner = request.app.state.planners.of(job.queryable.name, job.registry)
     return schemas.Askables(slices=[schemas.Askable(**asdict(each)) for each in planner.askable()])
 
 
 @_reading.post("/ask", response_model=schemas.Answered)
 def ask_once(job: FoundDep, body: schemas.Sql, request: Request) -> JSONResponse:
     """Answer an ad hoc query from the slices that the job holds at this moment."""
-    answer = ask(job.windows, job.registry, job.settings.state_folder, body.sql, request.app.state.planners)
+    answer = ask(job.queryable, job.registry, job.settings.state_folder, body.sql, request.app.state.planners)
     return JSONResponse(schemas.answered(answer))
 
 

@@ -14,10 +14,10 @@ from springline.airflow.runs import origin_of
 from springline.persistence.model.dataset import Dataset, Strategy
 from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.errors import BadRange, MessagesGone
-from springline.spark_jobs.streaming.jobs import windows_job_of
 from springline.spark_jobs.streaming.runtime.message_log import Log
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.windows.queryable import queryable_job_of
 from springline.spark_jobs.streaming.windows.registry_file import read_registry
 
 
@@ -62,7 +62,7 @@ class StreamRangeOperator(BaseOperator):
         )
 
         settings = StreamSettings()
-        job = windows_job_of(settings.declarations, self.job)
+        job = queryable_job_of(settings.declarations, self.job)
         queries = self.queries if isinstance(self.queries, Mapping) else {}
         origin = origin_of(context["dag_run"], self.task_id)
         begin, end = self.begin or context.get("data_interval_start"), self.end or context.get("data_interval_end")

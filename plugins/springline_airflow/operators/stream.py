@@ -30,8 +30,9 @@ from springline.spark_jobs.streaming.application.supervision import (
 )
 from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.jobs import as_windows, job_of
+from springline.spark_jobs.streaming.jobs import job_of
 from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.windows.queryable import as_queryable
 from springline.spark_jobs.streaming.windows.registry import Registry
 from springline.spark_jobs.streaming.windows.registry_file import change_registry
 
@@ -130,7 +131,7 @@ class StreamOperator(BaseOperator):
         declared, folder = _job(self.job)
         queries = self.queries if isinstance(self.queries, dict) else {}
         if queries:
-            asked = as_windows(declared)
+            asked = as_queryable(declared)
             changed = change_registry(folder, lambda known: _with(known or asked.registry(), queries))
             self.log.info("Queries of %s: version %s.", self.job, changed.version)
         return self._go_on(folder, run)

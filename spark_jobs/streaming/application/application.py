@@ -30,25 +30,19 @@ from springline.spark_jobs.streaming.backpressure.regulator import Regulation, R
 from springline.spark_jobs.streaming.checkpoints.checkpointer import Upkeep
 from springline.spark_jobs.streaming.checkpoints.store import SavedStates
 from springline.spark_jobs.streaming.errors import StreamError, TopicGrown
-from springline.spark_jobs.streaming.job import Job, check_sizes
+from springline.spark_jobs.streaming.job import Job, ServiceContext, check_sizes, running_stages, topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.jobs import is_tracked
-from springline.spark_jobs.streaming.join.job import JoinJob
-from springline.spark_jobs.streaming.join.rebalance import Steering
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.background import Beside
+from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.driver.recovery import check_known, recover
 from springline.spark_jobs.streaming.runtime.driver.shifts import SECONDS
 from springline.spark_jobs.streaming.runtime.report import counted
-from springline.spark_jobs.streaming.runtime.stage import Part
+from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.spark.data_source import start
 from springline.spark_jobs.streaming.spark.session import has_slots, session_of
 from springline.spark_jobs.streaming.spark.stage_planner import Watched
 from springline.spark_jobs.streaming.spark.stage_query import StageQuery
-from springline.spark_jobs.streaming.tracking.monitor import Oversight
-from springline.spark_jobs.streaming.windows.job import WindowsJob
-from springline.spark_jobs.streaming.windows.sink.parquet import Keeper
 
 logger = logging.getLogger("springline.stream")
 
@@ -67,11 +61,11 @@ class Beats:
 
     job: str
     folder: JobFolder
-    parts: Sequence[Part] = ()
+    stages: Sequence[Stage] = ()
     rebuilt: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.time)
     lapsed: str = ""
-    more: dict[str, Callable[[], dict[str, Any]]] = field(default_factory=dict)  # by what works beside the stages
+    services: Sequence[BackgroundService] = ()
     phase: str = ""
 
     def begin(self, phase: str) -> None:
@@ -81,7 +75,7 @@ class Beats:
 
     def beat(self, state: str, error: str = "") -> None:
         """Tell how the job is."""
-        told = {part.stage.name: _told(part, self.folder) for part in self.parts}
+        told = {stage.name: _told(stage, self.folder) for stage in self.stages}
         self.folder.beat(
             {
                 "job": self.job,
@@ -93,17 +87,17 @@ class Beats:
                 "phase": self.phase if state == "starting" else "",
                 "stages": told,
                 "rebuilt": self.rebuilt,
-                **{name: told() for name, told in self.more.items()},
+                **{service.section: service.status() for service in self.services if service.section},
             }
         )
 
 
-def _told(part: Part, folder: JobFolder) -> dict[str, Any]:
+def _told(stage: Stage, folder: JobFolder) -> dict[str, Any]:
     """A stage, from the reports of its units; all is 0 before its first round."""
-    reports = part.reports().values()
+    reports = stage.reports().values()
     return {
-        "units": part.units,
-        "held": any((folder.path / hold).exists() for hold in part.holds),
+        "units": stage.units,
+        "held": any((folder.path / hold).exists() for hold in stage.holds),
         "round": max((report.round for report in reports), default=0),
         "at": max((report.at for report in reports), default=0),
         "counts": dict(sorted(counted(reports).items())),
@@ -148,56 +142,49 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         log.create(job.opens, dated_here=True)
         units = log.units(job.topic)
         beats.begin("topics of its own are created")
-        log.create(job.topics(units))
-        if job.dead:
-            log.grow(job.dead, job.topics(units)[job.dead])
+        topics = topics_of_stages(job, units)
+        log.create(topics)
+        if job.dead in topics:
+            log.grow(job.dead, topics[job.dead])
         check_sizes(job, units, log)
         job.prepare(folder)
         settings.make_folders()
-        parts = settings.parts(job, units)
+        stages = running_stages(job, units, settings)
         chosen = Settings(sync_patience=_PATIENCE)  # a stop does not wait for ever for the under-store
         platform = open_platform(chosen, runner=NoRunner(), who=f"stream {job.name}")
         leaving.callback(platform.close)
         states = SavedStates(platform)
-        for part in parts:
-            beats.begin(f"states of {part.stage.name} are looked for")
-            for unit in range(part.units):
-                part.stage.versions(unit).tidy()
-            check_known(part.stage, part.units, log, states.newest)
-        for part in parts:
-            beats.begin(f"states of {part.stage.name} are made complete")
-            for found in recover(part.stage, log, states.fetch):
+        for stage in stages:
+            beats.begin(f"states of {stage.name} are looked for")
+            for unit in range(stage.units):
+                stage.versions(unit).tidy()
+            check_known(stage, stage.units, log, states.newest)
+        for stage in stages:
+            beats.begin(f"states of {stage.name} are made complete")
+            for found in recover(stage, log, states.fetch):
                 beats.rebuilt.append(f"{found.stage}[{found.unit}]: {found.rounds} rounds after {found.base[1]}")
                 beats.begin(f"state rebuilt: {beats.rebuilt[-1]}")
-                with about(stage=part.stage.name, unit=found.unit, round=found.base[1] + found.rounds):
+                with about(stage=stage.name, unit=found.unit, round=found.base[1] + found.rounds):
                     logger.info("state rebuilt: %s", beats.rebuilt[-1])
-        beats.parts = parts
-        here = [part for part in parts if not part.apart]
+        beats.stages = stages
+        here = [stage for stage in stages if not stage.apart]
         queries = leaving.enter_context(_queries(job, here, folder, settings, beats.begin))
         beats.begin("all else beside its stages is started")
-        upkeep = leaving.enter_context(Upkeep(folder, parts, platform, settings.cluster, settings.stream_save))
-        regulation = leaving.enter_context(_regulation(job, folder, parts, settings))
-        beats.more["backpressure"] = regulation.told
-        partitions = leaving.enter_context(PartitionWatch(job.topic, units, settings.cluster))
-        beside: list[Beside] = [upkeep, regulation, partitions]
-        if isinstance(job, WindowsJob) and job.keep:
-            beside.append(leaving.enter_context(Keeper(job, folder, settings)))
-        if is_tracked(job):
-            oversight = leaving.enter_context(Oversight(job.tracked, folder, parts))
-            beats.more["tracking"] = oversight.told
-            beside.append(oversight)
-        if isinstance(job, JoinJob):
-            steering = Steering(job.control, job.every, folder, parts, settings.cluster)
-            beside.append(leaving.enter_context(steering))
+        upkeep = Upkeep(folder, stages, platform, settings.cluster, settings.stream_save)
+        regulation = _regulation(job, folder, stages, settings)
+        partitions = PartitionWatch(job.topic, units, settings.cluster)
+        own = job.services(ServiceContext(folder, stages, settings))
+        services = [leaving.enter_context(service) for service in (upkeep, regulation, partitions, *own)]
+        beats.services = services
         monitor = Monitor(folder, MonitoringSettings(), platform.meter)
-        apart = leaving.enter_context(Apart(job.name)) if any(part.apart for part in parts) else None
+        apart = leaving.enter_context(Apart(job.name)) if any(stage.apart for stage in stages) else None
 
         def beat() -> None:
             if apart is not None:
                 apart.check()
-            for each in beside:
-                each.check()
-            beats.beat("running", next((each.trouble for each in beside if each.trouble), ""))
+            for service in services:
+                service.check()
+            beats.beat("running", next((service.trouble for service in services if service.trouble), ""))
             if platform.meter.listens:
                 now = time.time()
                 monitor.tell(look(job.name, folder, now), now)
@@ -216,21 +203,20 @@ def end_if_abandoned(beats: Beats, now: float) -> None:
         raise StreamError(f"{beats.job}: nobody has renewed its lease, and its rounds do not come to rest")
 
 
-def _regulation(job: Job, folder: JobFolder, parts: Sequence[Part], settings: StreamSettings) -> Regulation:
+def _regulation(job: Job, folder: JobFolder, stages: Sequence[Stage], settings: StreamSettings) -> Regulation:
     """The job's back-pressure; what is apart too."""
 
     def channel(control: Control) -> Channel:
-        stages = [part.stage.name for part in parts]
-        return open_channel(control, settings.cluster, settings.zookeeper, job.name, stages)
+        return open_channel(control, settings.cluster, settings.zookeeper, job.name, [stage.name for stage in stages])
 
-    return Regulation(Regulator(job.backpressure, folder, parts, settings.stream_tasks, channel))
+    return Regulation(Regulator(job.backpressure, folder, stages, settings.stream_tasks, channel))
 
 
 def run_apart(job: Job, settings: StreamSettings) -> None:
     """Run the stages of a job that are apart, beside its application that has started this process, until that ends."""
     folder, parent = settings.folder(job.name), os.getppid()
     with closing(Kafka(settings.cluster)) as log:
-        parts = settings.parts(job, log.units(job.topic))
+        stages = running_stages(job, log.units(job.topic), settings)
 
     def beat() -> None:
         if os.getppid() != parent:
@@ -238,7 +224,7 @@ def run_apart(job: Job, settings: StreamSettings) -> None:
 
     with (
         Deadline(_ENDING_SECONDS) as deadline,
-        _queries(job, [part for part in parts if part.apart], folder, settings, logger.info) as queries,
+        _queries(job, [stage for stage in stages if stage.apart], folder, settings, logger.info) as queries,
         deadline.after(),
     ):
         _watch(queries, folder, beat)
@@ -246,23 +232,23 @@ def run_apart(job: Job, settings: StreamSettings) -> None:
 
 @contextmanager
 def _queries(
-    job: Job, parts: Sequence[Part], folder: JobFolder, settings: StreamSettings, begin_phase: Callable[[str], None]
+    job: Job, stages: Sequence[Stage], folder: JobFolder, settings: StreamSettings, begin_phase: Callable[[str], None]
 ) -> Iterator[Sequence[StageQuery]]:
     """A query a stage, in a session of their own."""
     begin_phase(f"Spark is being started on {settings.stream_master}")
-    session = session_of(job.name, settings, {module for part in parts for module in part.stage.modules})
+    session = session_of(job.name, settings, {stage.module for stage in stages})
     try:
-        tasks = [min(settings.stream_tasks, part.units) for part in parts]
+        tasks = [min(settings.stream_tasks, stage.units) for stage in stages]
         seconds = SECONDS if has_slots(session, sum(tasks), begin_phase) else 0
         begin_phase("its stages are being started")
         queries = []
-        for part in parts:
-            contents = {name: str(folder.path / file) for name, file in part.contents.items()}
-            watched = Watched(contents, [str(folder.path / hold) for hold in part.holds])
+        for stage in stages:
+            contents = {name: str(folder.path / file) for name, file in stage.contents.items()}
+            watched = Watched(contents, [str(folder.path / hold) for hold in stage.holds])
             begin = partial(
-                start, session, part.stage, settings.cluster, watched,
-                units=part.units, tasks=settings.stream_tasks, seconds=seconds,
-                latest=job.latest and not part.stage.inside,
+                start, session, stage, settings.cluster, watched,
+                units=stage.units, tasks=settings.stream_tasks, seconds=seconds,
+                latest=job.latest and not stage.inside,
             )  # fmt: skip
             queries.append(StageQuery(begin))
         yield queries

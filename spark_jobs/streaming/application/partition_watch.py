@@ -7,12 +7,12 @@ from contextlib import closing
 from springline.spark_jobs.streaming.errors import TopicGrown
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.background import Beside
+from springline.spark_jobs.streaming.runtime.background import BackgroundService
 
 _LOOK_SECONDS = 1.0
 
 
-class PartitionWatch(Beside):
+class PartitionWatch(BackgroundService):
     """Looks while its context is open; `check` raises `TopicGrown` when there are more than so many `units`."""
 
     def __init__(self, topic: str, units: int, cluster: Cluster) -> None:

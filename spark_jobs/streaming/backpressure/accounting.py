@@ -14,7 +14,7 @@ from springline.spark_jobs.streaming.backpressure.admission import forward
 from springline.spark_jobs.streaming.backpressure.queue import Counted
 from springline.spark_jobs.streaming.backpressure.rate_limit import Planned
 from springline.spark_jobs.streaming.runtime.report import Flow, Report
-from springline.spark_jobs.streaming.runtime.stage import Part, Stage
+from springline.spark_jobs.streaming.runtime.stage import Stage
 
 _SIZE_SECONDS, _SIZE_BYTES = 2.0, 1 << 16  # over which the mean bytes of an offset are taken, at least
 _WARM_ROUNDS = 4  # of a stage, in which it does what it does only once: loading code, compiling it
@@ -87,18 +87,18 @@ class _Known:
 
 
 class Counting:
-    """Counts for the parts of a job, whose stages have so many `tasks` at most.
+    """Counts for the stages of a job, which have so many `tasks` at most.
 
     A round takes as long as the task with the most work. The first rounds, and those with next to nothing to do, tell
     nothing of what a stage can do. What waits in the topic of a first stage is reckoned from its
     offsets, by the mean bytes of those that it has read lately.
     """
 
-    def __init__(self, parts: Sequence[Part], tasks: int) -> None:
-        self._parts = {part.stage.name: part for part in parts}
+    def __init__(self, stages: Sequence[Stage], tasks: int) -> None:
+        self._stages = {stage.name: stage for stage in stages}
         self._tasks = tasks
-        self.upstreams = upstreams_of([part.stage for part in parts])
-        self._known = {name: _Known() for name in self._parts}
+        self.upstreams = upstreams_of(stages)
+        self._known = {name: _Known() for name in self._stages}
         self._began: float | None = None
 
     def size(self, stage: str) -> float:
@@ -106,19 +106,18 @@ class Counting:
         return self._known[stage].size
 
     def count(self, at: float) -> dict[str, Counted]:
-        """What each stage has counted until now, in the order of the parts."""
+        """What each stage has counted until now, in their order."""
         self._began = at if self._began is None else self._began
         # Those downstream first: what was sent, which is looked at later, is then never less than what was taken.
-        reports = {name: self._parts[name].reports() for name in reversed(self._parts)}
-        levels = {name: Level.of(found, self._parts[name].units) for name, found in reports.items()}
+        reports = {name: self._stages[name].reports() for name in reversed(self._stages)}
+        levels = {name: Level.of(found, self._stages[name].units) for name, found in reports.items()}
         for name, found in reports.items():
             self._learn(self._known[name], found, levels[name], at)
-        return {name: self._counted(part, reports, levels, at) for name, part in self._parts.items()}
+        return {name: self._counted(stage, reports, levels, at) for name, stage in self._stages.items()}
 
     def _counted(
-        self, part: Part, reports: Mapping[str, Mapping[int, Report]], levels: Mapping[str, Level], at: float
+        self, stage: Stage, reports: Mapping[str, Mapping[int, Report]], levels: Mapping[str, Level], at: float
     ) -> Counted:
-        stage = part.stage
         own, known = levels[stage.name], self._known[stage.name]
         planned = Planned.read(stage)
         taken, began = own.read, None
@@ -129,7 +128,7 @@ class Counting:
         units: Counter[int] = Counter()
         for upstream in self.upstreams[stage.name]:
             sent[upstream] = 0
-            for unit, many in _sent_to(stage, part.units, reports[upstream].values()):
+            for unit, many in _sent_to(stage, stage.units, reports[upstream].values()):
                 sent[upstream] += many
                 units[unit] += many
         if not sent:
@@ -138,7 +137,7 @@ class Counting:
         else:
             units.subtract({unit: flow.read for unit, flow in own.flows.items()})
         made = {
-            name: own.sent(self._parts[name].stage.topic)
+            name: own.sent(self._stages[name].topic)
             for name, upstreams in self.upstreams.items()
             if stage.name in upstreams
         }

@@ -23,8 +23,8 @@ from springline.spark_jobs.streaming.backpressure.rate_limit import FASTEST, Rat
 from springline.spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, RENEW_SECONDS
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
-from springline.spark_jobs.streaming.runtime.background import Beside
-from springline.spark_jobs.streaming.runtime.stage import Part
+from springline.spark_jobs.streaming.runtime.background import BackgroundService
+from springline.spark_jobs.streaming.runtime.stage import Stage
 
 LOOK_SECONDS = 0.05
 _OFF_SECONDS = 0.5  # between two looks that only measure
@@ -43,18 +43,18 @@ class Regulator:
         self,
         declared: Choice,
         folder: JobFolder,
-        parts: Sequence[Part],
+        stages: Sequence[Stage],
         tasks: int,
         make_channel: Callable[[Control], Channel],
     ) -> None:
         self._declared = declared
         self._folder = folder
-        self._parts = parts
-        self._state = Path(parts[0].stage.state)
+        self._stages = stages
+        self._state = Path(stages[0].state)
         self._make_channel = make_channel
-        self._counting = Counting(parts, tasks)
+        self._counting = Counting(stages, tasks)
         told = read_json(folder.path / _STATE) or {}
-        self._meters = {part.stage.name: Meter(told.get("meters", {}).get(part.stage.name)) for part in parts}
+        self._meters = {stage.name: Meter(told.get("meters", {}).get(stage.name)) for stage in stages}
         self._before = told
         self.choice: Choice | None = None
         self._channel: Channel = InMemory()
@@ -73,13 +73,13 @@ class Regulator:
         counted = self._counting.count(at)
         told: dict[str, Any] = {}
         rates: dict[str, Rate] = {}
-        for part in self._parts:
-            name = part.stage.name
+        for stage in self._stages:
+            name = stage.name
             measured = self._meters[name].note(counted[name])
             signals = self._channel.receive(name)
             upstreams = self._counting.upstreams[name]
             admitted = self._admissions[name].look(
-                Seen(measured, self._original(part, measured), upstreams, signals, counted[name])
+                Seen(measured, self._original(stage, measured), upstreams, signals, counted[name])
             )
             self._channel.send(admitted.signals)
             if admitted.rate is not None:
@@ -110,9 +110,9 @@ class Regulator:
         self._channel = InMemory() if chosen.mode is Mode.OFF else self._make_channel(chosen.control)
         self.choice = chosen
 
-    def _original(self, part: Part, measured: Measured) -> float:
+    def _original(self, stage: Stage, measured: Measured) -> float:
         """What its `admitted` messages come to; what is far above its capacity is none."""
-        most = part.stage.admitted * part.units * self._counting.size(part.stage.name) / max(part.stage.pace, 0.02)
+        most = stage.admitted * stage.units * self._counting.size(stage.name) / max(stage.pace, 0.02)
         able = FASTEST if measured.rate is None else _MOST * measured.rate
         return min(most or FASTEST, able)
 
@@ -133,8 +133,10 @@ class Regulator:
         self._kept = at
 
 
-class Regulation(Beside):
+class Regulation(BackgroundService):
     """Does it for the stages of a job, every 50 ms."""
+
+    section = "backpressure"
 
     def __init__(self, regulator: Regulator) -> None:
         super().__init__("back-pressure")
@@ -146,7 +148,7 @@ class Regulation(Beside):
         """What went wrong last, also with signals."""
         return super().trouble or self._regulator.trouble
 
-    def told(self) -> dict[str, Any]:
+    def status(self) -> dict[str, Any]:
         """How back-pressure is, for the heartbeat; nothing before the first look."""
         return self._seen
 

@@ -13,15 +13,15 @@ from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.background import Beside
+from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.history import cut_before
-from springline.spark_jobs.streaming.runtime.stage import Part, Stage
+from springline.spark_jobs.streaming.runtime.stage import Stage
 
 _LOOK_SECONDS = 0.2  # between two looks whether a savepoint is asked for
 
 
-class Upkeep(Beside):
-    """Does it for the parts of a job.
+class Upkeep(BackgroundService):
+    """Does it for the stages of a job.
 
     States are saved every so many seconds and at the end, with 0 seconds never; savepoints when `folder` says that
     one is asked for. A thread of its own, so that an under-store that is away holds nobody up.
@@ -30,16 +30,16 @@ class Upkeep(Beside):
     def __init__(
         self,
         folder: JobFolder,
-        parts: Sequence[Part],
+        stages: Sequence[Stage],
         platform: Platform,
         cluster: Cluster,
         seconds: float,
     ) -> None:
         super().__init__("upkeep")
         self._folder = folder
-        self._parts = parts
+        self._stages = stages
         self._states = SavedStates(platform)
-        self._savepoints = Savepoints(platform, parts[0].stage.job)
+        self._savepoints = Savepoints(platform, stages[0].job)
         self._log = Kafka(cluster)
         self._seconds = seconds
 
@@ -62,7 +62,7 @@ class Upkeep(Beside):
     def _answer(self) -> None:
         """Make a savepoint, if one is asked for; raises what nobody foresaw."""
         try:
-            make_asked(self._folder, [part.stage for part in self._parts], self._log, self._savepoints)
+            make_asked(self._folder, self._stages, self._log, self._savepoints)
         except (PersistenceError, StreamError) as error:
             self._folder.answer_savepoint(self._folder.asked_savepoint() or "", str(error))
         except Exception as error:
@@ -71,10 +71,10 @@ class Upkeep(Beside):
 
     def _save(self) -> None:
         """Do it now; raises `PersistenceError`, `StreamError`."""
-        for part in self._parts:
-            for unit in range(part.units):
-                self._states.save(part.stage, unit)
-            self._cut(part.stage, part.units)
+        for stage in self._stages:
+            for unit in range(stage.units):
+                self._states.save(stage, unit)
+            self._cut(stage, stage.units)
 
     def _cut(self, stage: Stage, units: int) -> None:
         """Delete what no persisted state needs: of a log that is the job's own, of what is told, of the rounds log."""

@@ -10,11 +10,11 @@ import typer
 
 from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.jobs import as_windows, job_of
+from springline.spark_jobs.streaming.jobs import job_of
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.kafka.probe import require_answer
 from springline.spark_jobs.streaming.settings import StreamSettings
-from springline.spark_jobs.streaming.windows.job import WindowsJob
+from springline.spark_jobs.streaming.windows.queryable import Queryable, as_queryable
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON")]
 Watch = Annotated[bool, typer.Option("--watch", help="Follow until Ctrl-C, which ends nothing but this")]
@@ -36,7 +36,7 @@ def job_named(name: str) -> tuple[Job, JobFolder]:
     return job_of(settings.declarations, name), settings.folder(name)
 
 
-def windows_job_named(name: str) -> tuple[WindowsJob, JobFolder]:
+def queryable_job_named(name: str) -> tuple[Queryable, JobFolder]:
     """A job that has queries, and its folder; raises `UnknownJob`."""
     job, folder = job_named(name)
-    return as_windows(job), folder
+    return as_queryable(job), folder

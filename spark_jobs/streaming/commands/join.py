@@ -14,9 +14,8 @@ from springline.persistence.text.terminal import console, print
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named
 from springline.spark_jobs.streaming.commands.tables import plain_table
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.jobs import as_join
-from springline.spark_jobs.streaming.join.job import JoinJob
 from springline.spark_jobs.streaming.join.rebalance import explanation_of, want_units
+from springline.spark_jobs.streaming.join.rebalanced import Rebalanced, as_rebalanced
 
 _REASONS = 3
 _SHOWN = 10  # lines of a table
@@ -61,9 +60,9 @@ def rescale(job: JobName, wanted: Annotated[int, typer.Argument(min=1, help="How
     print(f"{job}: {wanted} units are wanted; `springline stream explain {job}` tells how far it is")
 
 
-def _named(name: str) -> tuple[JoinJob, JobFolder]:
+def _named(name: str) -> tuple[Rebalanced, JobFolder]:
     job, folder = job_named(name)
-    return as_join(job), folder
+    return as_rebalanced(job), folder
 
 
 def _loads(out: Console, loads: Mapping[str, Sequence[int]]) -> None:

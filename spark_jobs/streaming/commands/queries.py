@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from springline.persistence.text.terminal import print
-from springline.spark_jobs.streaming.commands.arguments import JobName, Json, windows_job_named
+from springline.spark_jobs.streaming.commands.arguments import JobName, Json, queryable_job_named
 from springline.spark_jobs.streaming.commands.tables import print_answer, print_rows
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.windows.adhoc import AdHoc
@@ -24,7 +24,7 @@ Sql = Annotated[str, typer.Argument(help="SELECT … GROUP BY … WINDOWING 60 s
 
 def queries(job: JobName, as_json: Json = False) -> None:
     """List a job's queries."""
-    declared, folder = windows_job_named(job)
+    declared, folder = queryable_job_named(job)
     registry = read_registry(folder) or declared.registry()
     if as_json:
         print(json.dumps(registry.as_json()["queries"], indent=2))
@@ -56,7 +56,7 @@ def query(
 ) -> None:
     """Ask once, of the slices that the job's queries keep at this moment; without SQL, list what they can be asked."""
     settings = StreamSettings()
-    declared, folder = windows_job_named(job)
+    declared, folder = queryable_job_named(job)
     registry = read_registry(folder) or declared.registry()
     if sql:
         print_answer(ask(declared, registry, settings.state_folder, sql).rows, as_json)
@@ -80,6 +80,6 @@ def query(
 
 
 def _change(job: str, make: Callable[[Registry], Registry], said: str) -> None:
-    declared, folder = windows_job_named(job)
+    declared, folder = queryable_job_named(job)
     changed = change_registry(folder, lambda known: make(declared.registry() if known is None else known))
     print(f"{job}: {said}; version {changed.version} of its queries")

@@ -35,7 +35,7 @@ def reset(
         closing(open_platform(Settings(), runner=NoRunner(), who="command line")) as platform,
         opened_log() as log,
     ):
-        kept = kept_by(declared, folder, settings, platform, log, queries=queries)
+        kept = kept_by(declared, folder, settings, platform, log, chosen=queries)
         if not (lines := kept.say()):
             print(f"{job}: it keeps nothing")
             return
@@ -44,7 +44,7 @@ def reset(
             print(f"The job {reader} reads what {job} tells: reset it too, or rewind it")
         _confirm(job, yes)
         with folder.held():
-            forget(kept_by(declared, folder, settings, platform, log, queries=queries), platform, log)
+            forget(kept_by(declared, folder, settings, platform, log, chosen=queries), platform, log)
     print(f"{job}: all this is deleted; it begins anew when it is started")
 
 

@@ -11,7 +11,7 @@ from springline.persistence.engine.runner import NoRunner
 from springline.persistence.platform import open_platform
 from springline.persistence.text.terminal import print
 from springline.persistence.text.visible_text import json_text
-from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named, opened_log, windows_job_named
+from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named, opened_log, queryable_job_named
 from springline.spark_jobs.streaming.commands.tables import print_answer
 from springline.spark_jobs.streaming.runtime.tail import newest
 from springline.spark_jobs.streaming.windows.sink.query import ask_kept
@@ -35,7 +35,7 @@ def sql(
     as_json: Json = False,
 ) -> None:
     """Ask the results that were kept as parquet, by DuckDB's SQL: each query of the job is a table."""
-    declared, _ = windows_job_named(job)
+    declared, _ = queryable_job_named(job)
     with closing(open_platform(runner=NoRunner(), who="command line")) as platform:
         found = ask_kept(platform, declared, query)
     print_answer(found, as_json)

@@ -20,9 +20,7 @@ from springline.spark_jobs.streaming.checkpoints.store import SavedStates
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named, opened_log
 from springline.spark_jobs.streaming.commands.tables import print_rows
 from springline.spark_jobs.streaming.errors import NoSavepoint
-from springline.spark_jobs.streaming.job import Job
-from springline.spark_jobs.streaming.jobs import is_tracked
-from springline.spark_jobs.streaming.join.job import JoinJob
+from springline.spark_jobs.streaming.job import Job, running_stages
 from springline.spark_jobs.streaming.runtime.driver.savepoints import BEGINNING
 from springline.spark_jobs.streaming.runtime.driver.savepoints import rewind as go_back
 from springline.spark_jobs.streaming.settings import StreamSettings
@@ -86,14 +84,10 @@ def rewind(
         closing(open_platform(Settings(), runner=NoRunner())) as platform,
         opened_log() as log,
     ):
-        parts = settings.parts(declared, len(log.extents(declared.topic)))
-        stages = [part.stage for part in parts]
+        stages = running_stages(declared, len(log.extents(declared.topic)), settings)
         point = Savepoints(platform, declared.name).load(to) if to else BEGINNING
         incarnation = go_back(stages, log, point, time.time())
-        if isinstance(declared, JoinJob):
-            declared.begin_anew(folder)
-        if is_tracked(declared):
-            declared.tracked.begin_anew(folder)
+        declared.on_rewind(folder)
         states = SavedStates(platform)
         for stage in stages:
             for unit in point[stage.name].units if to else ():
@@ -102,10 +96,8 @@ def rewind(
 
 
 def _check(job: Job) -> None:
-    if isinstance(job, JoinJob):
-        raise NoSavepoint(
-            f"{job.name}: a join goes back to its beginning alone, since where its tuples were before is not kept"
-        )
+    if job.only_from_the_beginning:
+        raise NoSavepoint(f"{job.name}: {job.only_from_the_beginning}")
 
 
 def _rounds(savepoint: Dataset) -> str:

@@ -28,31 +28,32 @@ fields = [["orderkey", "int"], ["quantity", "int"]]
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
 from springline.spark_jobs.streaming.config import Declared
 from springline.spark_jobs.streaming.errors import BadJob
-from springline.spark_jobs.streaming.job import OwnTopics
+from springline.spark_jobs.streaming.job import BaseJob, ServiceContext
 from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.errors import BadCondition, BadRelation
-from springline.spark_jobs.streaming.join.rebalance import ROUTING, begin_routing_anew, prepare_routing
+from springline.spark_jobs.streaming.join.rebalance import ROUTING, Steering, begin_routing_anew, prepare_routing
 from springline.spark_jobs.streaming.join.router import TABLE, Source
 from springline.spark_jobs.streaming.join.routing.controller import Control
 from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from springline.spark_jobs.streaming.join.routing.strategies.costs import Costs
 from springline.spark_jobs.streaming.kafka.topic_union import sum_of
+from springline.spark_jobs.streaming.kinds import Kind
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
-from springline.spark_jobs.streaming.runtime.stage import COMMAND, Part, Stage
+from springline.spark_jobs.streaming.runtime.background import BackgroundService
+from springline.spark_jobs.streaming.runtime.stage import COMMAND, StageSpec
 from springline.spark_jobs.streaming.sources.layout import FORMS, fault_of_delimiter
-from springline.spark_jobs.streaming.tracking.config import FIRST, Tracked
+from springline.spark_jobs.streaming.tracking.config import FIRST
 
-_STEPS = ("springline.spark_jobs.streaming.join.steps",)
+_STEPS = "springline.spark_jobs.streaming.join"
 _KEYS = {
     "on", "select", "units", "room", "strategy", "theta", "weights", "every", "admitted", "keep", "keep_rows", "from",
     "left", "right",
@@ -64,7 +65,7 @@ _SETTINGS = {"left": "the fields of left", "right": "the fields of right", "wher
 
 
 @dataclass(frozen=True)
-class JoinJob(OwnTopics):
+class JoinJob(BaseJob):
     """Joins `left` and `right` on `condition`, on some of `room` units; `control` says how tuples are placed.
 
     Stored tuples are kept for `keep` seconds, or for ever: `Retention` says which pairs are told then.
@@ -81,7 +82,6 @@ class JoinJob(OwnTopics):
     latest: bool = False
     keep: float | None = None
     backpressure: Choice = USUAL
-    tracked: Tracked | None = field(default=None, init=False)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -108,33 +108,30 @@ class JoinJob(OwnTopics):
         """That between routers and units."""
         return {self.tuples: "room"}
 
-    def parts(self, units: int, state: Path) -> tuple[Part, ...]:
+    only_from_the_beginning = "a join goes back to its beginning alone, since where its tuples were before is not kept"
+
+    def stages(self, units: int) -> tuple[StageSpec, ...]:
         """Routers, a unit of which reads a partition of either topic, and the units that store and probe."""
-        folder, condition = str(state / self.name), self.condition.as_json()
-        route = Stage(
-            self.name, "route", "join.route", self.topic, folder,
-            arguments={
+        condition = self.condition.as_json()
+        route = StageSpec(
+            "route", f"{_STEPS}.router:make_router", self.topic, units,
+            {
                 "left": self.left.as_json(), "right": self.right.as_json(),
                 "units": self.room, "condition": condition, **({} if self.keep is None else {"clocked": True}),
             },
-            modules=_STEPS, downstream=self.tuples, units=self.room, dead=self.dead, admitted=self.admitted,
+            downstream=self.tuples, dead=self.dead, admitted=self.admitted, contents={TABLE: ROUTING},
+            holds=(STOP, HOLD),
         )  # fmt: skip
-        join = Stage(
-            self.name, "join", "join.unit", self.tuples, folder,
-            arguments={
+        join = StageSpec(
+            "join", f"{_STEPS}.unit.unit:JoinUnit", self.tuples, self.room,
+            {
                 "query": self.name, "condition": condition, "copies": self.copies,
                 **({} if self.keep is None else {"keep": self.keep}),
             },
-            modules=_STEPS, stamped=True, results=self.results, told=self.copies, dead=self.dead, place=FIRST,
-            admitted=10_000,
+            stamped=True, results=self.results, told=self.copies, dead=self.dead, place=FIRST, admitted=10_000,
+            holds=(STOP,),
         )  # fmt: skip
-        return Part(route, units, {TABLE: ROUTING}, (STOP, HOLD)), Part(join, self.room, {}, (STOP,))
-
-    def topics(self, units: int) -> Mapping[str, int]:
-        """The topics that the job makes for itself, with their units."""
-        own = {self.tuples: self.room, self.copies: self.room, self.results: self.room}
-        own[self.dead] = max(units, self.room)
-        return {**own, **{part.stage.rounds: 1 for part in self.parts(units, Path())}}
+        return route, join
 
     def prepare(self, folder: JobFolder) -> None:
         """Make the routing that it begins with, where there is none; raises `BadJob` where units hold other tuples."""
@@ -150,7 +147,11 @@ class JoinJob(OwnTopics):
             )
         prepare_routing(folder, self.control, self.room, self.condition.reach)
 
-    def begin_anew(self, folder: JobFolder) -> None:
+    def services(self, context: ServiceContext) -> Sequence[BackgroundService]:
+        """The one that keeps loads level."""
+        return [Steering(self.control, self.every, context.folder, context.stages, context.settings.cluster)]
+
+    def on_rewind(self, folder: JobFolder) -> None:
         """Forget where tuples are, and what for: the job goes back to the beginning of its topics."""
         (folder.path / _CONDITION).unlink(missing_ok=True)
         begin_routing_anew(folder, self.control, self.room, self.condition.reach)
@@ -180,6 +181,9 @@ def declared_join(told: Declared) -> JoinJob:
         told.name, left, right, condition, control, room, told.seconds("every", 5.0), told.number("admitted", 200),
         told.latest, keep=keep, backpressure=Choice.declared(told),
     )  # fmt: skip
+
+
+KIND = Kind("join", declared_join)
 
 
 def _same(left: Source, right: Source) -> bool:

@@ -25,10 +25,10 @@ from springline.spark_jobs.streaming.join.wire import Reach
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
-from springline.spark_jobs.streaming.runtime.background import Beside
+from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.message_log import Log
 from springline.spark_jobs.streaming.runtime.report import counted
-from springline.spark_jobs.streaming.runtime.stage import Part
+from springline.spark_jobs.streaming.runtime.stage import Stage
 
 ROUTING = "routing.json"
 _COURSE, _WANTED, _EXPLAIN, _LOCK = "course.json", "wanted.json", "explain.json", "routing.lock"
@@ -142,11 +142,11 @@ class Copies:
 class Helm:
     """Looks once when it is asked to: at what units tell and where copies lie; decides, and writes what comes of it."""
 
-    def __init__(self, control: Control, folder: JobFolder, parts: Sequence[Part], log: Log) -> None:
+    def __init__(self, control: Control, folder: JobFolder, stages: Sequence[Stage], log: Log) -> None:
         self._control = control
         self._folder = folder
-        self._route, self._join = parts
-        self._copies = Copies(log, self._join.stage.told)
+        self._route, self._join = stages
+        self._copies = Copies(log, self._join.told)
         self._history: list[Any] = (explained(folder) or {}).get("history", [])
         self._out = 0  # the epoch that routing.json is known to have
 
@@ -183,22 +183,22 @@ class Helm:
         return bool(after.copying or after.waiting or decision.table)
 
 
-class Steering(Beside):
+class Steering(BackgroundService):
     """Does it for the stages of a join, every so many seconds."""
 
     def __init__(
-        self, control: Control, every: float, folder: JobFolder, parts: Sequence[Part], cluster: Cluster
+        self, control: Control, every: float, folder: JobFolder, stages: Sequence[Stage], cluster: Cluster
     ) -> None:
         super().__init__("steering")
         self._control = control
         self._every = every
         self._folder = folder
-        self._parts = parts
+        self._stages = stages
         self._cluster = cluster
 
     def _work(self) -> None:
         with closing(Kafka(self._cluster)) as log:
-            helm, pause = Helm(self._control, self._folder, self._parts, log), 0.0
+            helm, pause = Helm(self._control, self._folder, self._stages, log), 0.0
             while not self._over.wait(pause):
                 moving = False
                 with self._trying("loads are not looked after"):

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.errors import TooLong
 from springline.spark_jobs.streaming.join.routing.routes import ACTS, Grouped, Routes
@@ -156,6 +157,19 @@ class Router:
             self._table, self._told = Table.from_json(told), told
             self._routes = tuple(Routes.of(self._table, side, self._condition.reach) for side in SIDES)
         return self._table
+
+
+def make_router(
+    left: Mapping[str, Any],
+    right: Mapping[str, Any],
+    units: int,
+    condition: Mapping[str, Any],
+    *,
+    clocked: bool = False,
+) -> Router:
+    """The step from plain values, as a stage names it."""
+    sides = (Source.from_json(left), Source.from_json(right))
+    return Router(*sides, units, Condition.from_json(condition), clocked=clocked)
 
 
 def _send(parts: list[list[Sent]], grouped: Grouped, whole: Sent) -> None:

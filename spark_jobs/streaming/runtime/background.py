@@ -7,7 +7,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Self
+from typing import Any, Self
 
 from springline.persistence.errors import PersistenceError
 from springline.spark_jobs.streaming.errors import StreamError
@@ -15,8 +15,13 @@ from springline.spark_jobs.streaming.errors import StreamError
 logger = logging.getLogger("springline.stream")
 
 
-class Beside(threading.Thread):
-    """Works while its context is open: `_work` goes on until `_over` is set, and does each turn in `_trying`."""
+class BackgroundService(threading.Thread):
+    """Works while its context is open: `_work` goes on until `_over` is set, and does each turn in `_trying`.
+
+    `section` is the part of the job's heartbeat that `status` fills; empty: it has none.
+    """
+
+    section = ""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -28,6 +33,10 @@ class Beside(threading.Thread):
     def trouble(self) -> str:
         """What went wrong last, in words; empty where nothing is wrong."""
         return next((words for words in self._troubles.values() if words), "")
+
+    def status(self) -> dict[str, Any]:
+        """How what it looks after is, for the heartbeat; plain values."""
+        return {}
 
     def check(self) -> None:
         """Raise `StreamError` if the work has ended of an error."""

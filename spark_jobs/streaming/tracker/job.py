@@ -17,20 +17,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
 from springline.spark_jobs.streaming.config import Declared
-from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
-from springline.spark_jobs.streaming.runtime.stage import Part, Stage
+from springline.spark_jobs.streaming.job import BaseJob
+from springline.spark_jobs.streaming.job_folder import HOLD, STOP
+from springline.spark_jobs.streaming.kinds import Kind
+from springline.spark_jobs.streaming.runtime.stage import StageSpec
 from springline.spark_jobs.streaming.tracker.wire import asks_topic, results_topic
 from springline.spark_jobs.streaming.tracking.config import AGAIN, RING, SPRING, Tracked
 
-_STEPS = ("springline.spark_jobs.streaming.tracker.steps",)
+_STEPS = "springline.spark_jobs.streaming.tracker"
 
 
 @dataclass(frozen=True)
-class TrackerJob:
+class TrackerJob(BaseJob):
     """Tracks roots that clients begin and ack; its topic has so many `units`."""
 
     name: str
@@ -59,37 +60,17 @@ class TrackerJob:
         """The topic of messages that no client of ours has written."""
         return f"{self.name}.dead"
 
-    @property
-    def sized(self) -> Mapping[str, str]:
-        """That of acks."""
-        return self.tracked.sized
-
-    def parts(self, units: int, state: Path) -> tuple[Part, ...]:
+    def stages(self, units: int) -> tuple[StageSpec, ...]:
         """Intake, outcome, and the ackers between them."""
-        folder, sends = str(state / self.name), self.tracked.sends
-        intake = Stage(
-            self.name, "intake", "tracker.intake", self.topic, folder,
-            modules=_STEPS, asked=True, place=SPRING, dead=self.dead, **sends,
+        intake = StageSpec(
+            "intake", f"{_STEPS}.intake:Intake", self.topic, units, asked=True, place=SPRING, dead=self.dead,
+            acks=self.tracked.acks, contents={"ring": RING}, holds=(STOP, HOLD),
         )  # fmt: skip
-        outcome = Stage(
-            self.name, "outcome", "tracker.outcome", self.tracked.told, folder,
-            modules=_STEPS, own=True, place=AGAIN, results=self.results, **sends,
+        outcome = StageSpec(
+            "outcome", f"{_STEPS}.outcome:Outcome", self.tracked.told, self.tracked.room, own=True, place=AGAIN,
+            results=self.results, acks=self.tracked.acks, contents={"ring": RING}, holds=(STOP,),
         )  # fmt: skip
-        return (
-            Part(intake, units, {"ring": RING}, (STOP, HOLD)),
-            Part(outcome, self.tracked.room, {"ring": RING}, (STOP,)),
-            self.tracked.acker(folder),
-        )
-
-    def topics(self, units: int) -> Mapping[str, int]:
-        """The topics that the job makes for itself, with their units."""
-        own = {self.results: self.tracked.room, self.dead: units}
-        rounds = {part.stage.rounds: 1 for part in self.parts(units, Path())}
-        return {**own, **self.tracked.topics(), **rounds}
-
-    def prepare(self, folder: JobFolder) -> None:
-        """Make the files that rounds name, where they are not there."""
-        self.tracked.prepare(folder)
+        return intake, outcome, self.tracked.acker
 
 
 def declared_tracker(told: Declared) -> TrackerJob:
@@ -97,3 +78,6 @@ def declared_tracker(told: Declared) -> TrackerJob:
     told.check({"units", "tracking"}, topic=False)
     tracked = Tracked.declared(told, foreign=True)
     return TrackerJob(told.name, tracked, told.number("units", 2), backpressure=Choice.declared(told))
+
+
+KIND = Kind("tracker", declared_tracker)

@@ -21,12 +21,12 @@ from springline.spark_jobs.streaming.config import Declared
 from springline.spark_jobs.streaming.errors import BadJob
 from springline.spark_jobs.streaming.job_folder import STOP, JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import write_json
-from springline.spark_jobs.streaming.runtime.stage import Part, Stage
+from springline.spark_jobs.streaming.runtime.stage import StageSpec
 
 RING, PACE, LOW, FULL = "ring.json", "pace.json", "low.json", "full"
 SPRING, AGAIN, FIRST = range(3)  # places of the stages that send acks: the springs, then the others in their order
 _NONE_THROUGH: Mapping[str, Any] = {"lows": {}}
-_MODULES = ("springline.spark_jobs.streaming.tracking.steps",)
+_TRACKING = "springline.spark_jobs.streaming.tracking"
 _KEYS = ("ackers", "room", "timeout", "tries", "in_flight", "delivery")
 _PACE = 0.1  # seconds: a root is known to be complete so much later, and ackers have fewer rounds
 _FOREIGN_KEYS = ("ackers", "room", "timeout")
@@ -103,32 +103,22 @@ class Tracked:
         return f"{self.job}.told"
 
     @property
-    def sends(self) -> dict[str, Any]:
-        """What a stage that sends acks is given."""
-        return {"acks": self.acks, "ackers": self.room}
-
-    def acker(self, state: str) -> Part:
+    def acker(self) -> StageSpec:
         """The ackers, as a stage."""
         arguments: dict[str, Any] = {"timeout": self.timeout, "tries": self.attempts}
         if self.foreign:  # whose roots come one by one, under any ids
             arguments |= {"layout": "slots", "outcomes": True}
-        stage = Stage(
-            self.job, "acker", "tracking.acker", self.acks, state, arguments=arguments, modules=_MODULES,
-            stamped=True, admitted=10_000, told=self.told, pace=_PACE,
+        return StageSpec(
+            "acker", f"{_TRACKING}.acker.acker:Acker", self.acks, self.room, arguments, stamped=True,
+            admitted=10_000, told=self.told, pace=_PACE, contents={"ring": RING, "pace": PACE}, holds=(STOP,),
         )  # fmt: skip
-        return Part(stage, self.room, {"ring": RING, "pace": PACE}, (STOP,))
 
-    def lost(self, source: str, dead: str, state: str) -> Part:
+    def lost(self, source: str, dead: str) -> StageSpec:
         """What tells which messages of the source were lost, where none is sent again."""
-        stage = Stage(
-            self.job, "lost", "tracking.lost", self.told, state, arguments={"source": source}, modules=_MODULES,
-            own=True, place=AGAIN, dead=dead, pace=_PACE, **self.sends,
+        return StageSpec(
+            "lost", f"{_TRACKING}.replay.message_mode:lost", self.told, self.room, {"source": source}, own=True,
+            acks=self.acks, place=AGAIN, dead=dead, pace=_PACE, contents={"ring": RING}, holds=(STOP,),
         )  # fmt: skip
-        return Part(stage, self.room, {"ring": RING}, (STOP,))
-
-    def topics(self) -> dict[str, int]:
-        """The topics between the ackers and the others, with their units."""
-        return {self.acks: self.room, self.told: self.room}
 
     def prepare(self, folder: JobFolder) -> None:
         """Make the files that rounds name, where they are not there."""

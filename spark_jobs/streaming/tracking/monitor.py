@@ -13,9 +13,9 @@ from typing import Any
 from springline.spark_jobs.streaming.backpressure.rate_limit import Planned
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
-from springline.spark_jobs.streaming.runtime.background import Beside
+from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.report import Report
-from springline.spark_jobs.streaming.runtime.stage import Part
+from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.tracking.config import FULL, LOW, PACE, RING, Tracked
 from springline.spark_jobs.streaming.tracking.latency_histogram import percentiles
 from springline.spark_jobs.streaming.tracking.ring import newest
@@ -96,14 +96,16 @@ class _Seen:
     dealt: int = 0
 
 
-class Oversight(Beside):
-    """Does it for the parts of a job, every quarter of a second."""
+class Oversight(BackgroundService):
+    """Does it for the stages of a job, every quarter of a second."""
 
-    def __init__(self, tracked: Tracked, folder: JobFolder, parts: Sequence[Part]) -> None:
+    section = "tracking"
+
+    def __init__(self, tracked: Tracked, folder: JobFolder, stages: Sequence[Stage]) -> None:
         super().__init__("oversight")
         self._tracked = tracked
         self._path = folder.path
-        self._parts = parts
+        self._stages = stages
         self._began = time.time()
         self._seen = _Seen(lows=read_json(folder.path / LOW)["lows"])
 
@@ -112,7 +114,7 @@ class Oversight(Beside):
             with self._trying("tracking is not looked after"):
                 self._look()
 
-    def told(self) -> dict[str, Any]:
+    def status(self) -> dict[str, Any]:
         """How tracking is, for the heartbeat."""
         seen = self._seen
         ackers = {unit: each for unit, each in enumerate(seen.gauges) if each is not None}
@@ -134,15 +136,15 @@ class Oversight(Beside):
         }
 
     def _look(self) -> None:
-        reports = {part.stage.name: [self._report(part, unit) for unit in range(part.units)] for part in self._parts}
+        reports = {stage.name: [self._report(stage, unit) for unit in range(stage.units)] for stage in self._stages}
         gauges = [None if report is None else report.gauges for report in reports["acker"]]
         # The first stage of a foreign topology brings its acks too: while it does not, nothing of it is late.
-        waited = [part.stage for part in self._parts if part.stage.stamped or self._tracked.foreign]
+        waited = [stage for stage in self._stages if stage.stamped or self._tracked.foreign]
         behind = {stage.name: reports[stage.name] for stage in waited}
         at = time.time()
-        springs = [part.stage for part in self._parts if part.stage.acks and not part.stage.stamped]
+        springs = [stage for stage in self._stages if stage.acks and not stage.stamped]
         busy = (s.name for s in springs if under_way(Planned.read(s), reports[s.name], self._began, at))
-        own = [part.stage.name for part in self._parts if part.stage.own]
+        own = [stage.name for stage in self._stages if stage.own]
         before = self._seen
         _, ackers = newest(read_json(self._path / RING))
         in_flight = sum(each["in_flight"] for each in gauges if each is not None)
@@ -164,7 +166,7 @@ class Oversight(Beside):
         else:
             (self._path / FULL).unlink(missing_ok=True)
 
-    def _report(self, part: Part, unit: int) -> Report | None:
+    def _report(self, stage: Stage, unit: int) -> Report | None:
         """The newest report of a unit since the application began: before that the job may have gone back in time."""
-        report = Report.read(part.stage.folder(unit))
+        report = Report.read(stage.folder(unit))
         return report if report is not None and report.at >= self._began else None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from springline.spark_jobs.streaming.errors import MissingVersion
+from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.runtime.state_store import Versions
 from springline.spark_jobs.streaming.runtime.step import State
 from springline.spark_jobs.streaming.windows.adhoc import AdHoc, Answer, answer
-from springline.spark_jobs.streaming.windows.job import WindowsJob
+from springline.spark_jobs.streaming.windows.queryable import Queryable
 from springline.spark_jobs.streaming.windows.registry import Registry
 
 _TRIES = 5  # a version may be pruned between being found and being read
@@ -32,14 +33,14 @@ class Planners:
         return kept[1]
 
 
-def ask(job: WindowsJob, registry: Registry, state: Path, sql: str, planners: Planners | None = None) -> Answer:
+def ask(job: Queryable, registry: Registry, state: Path, sql: str, planners: Planners | None = None) -> Answer:
     """Answer `sql` from what the reducers hold; raises `BadQuery`, and `MissingVersion` before the first round.
 
     Who asks more than once hands in `planners`.
     """
     plan = (planners or Planners()).of(job.name, registry).plan(sql)
-    _, reducing = job.stages(state)
-    return answer(plan, [_newest(reducing.versions(unit)) for unit in range(job.reducers)])
+    (reducing,) = place_stages(job.name, [job.reducer()], state)
+    return answer(plan, [_newest(reducing.versions(unit)) for unit in range(reducing.units)])
 
 
 def _newest(versions: Versions) -> State:

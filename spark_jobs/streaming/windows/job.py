@@ -22,30 +22,32 @@ timeout = 30.0
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
 from springline.spark_jobs.streaming.config import Declared
 from springline.spark_jobs.streaming.errors import BadJob
-from springline.spark_jobs.streaming.job import OwnTopics
+from springline.spark_jobs.streaming.job import BaseJob, ServiceContext
 from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
-from springline.spark_jobs.streaming.runtime.stage import COMMAND, Part, Stage
+from springline.spark_jobs.streaming.kinds import Kind
+from springline.spark_jobs.streaming.runtime.background import BackgroundService
+from springline.spark_jobs.streaming.runtime.stage import COMMAND, StageSpec, rounds_topic
 from springline.spark_jobs.streaming.sources.schema import Stream
 from springline.spark_jobs.streaming.sql.errors import BadQuery
 from springline.spark_jobs.streaming.tracking.config import FIRST, FULL, RING, SPRING, Delivery, Tracked
 from springline.spark_jobs.streaming.windows.registry import Registry
-from springline.spark_jobs.streaming.windows.registry_file import REGISTRY, change_registry
+from springline.spark_jobs.streaming.windows.registry_file import QUERIES, REGISTRY, change_registry
+from springline.spark_jobs.streaming.windows.sink.parquet import KEEPING, Keeper
 
 logger = logging.getLogger("springline.stream")
 
-_STEPS = ("springline.spark_jobs.streaming.windows.steps",)
+_STEPS = "springline.spark_jobs.streaming.windows"
 
 
 @dataclass(frozen=True)
-class WindowsJob(OwnTopics):
+class WindowsJob(BaseJob):
     """Windowed statistics over a topic: mappers, one a unit of the topic, and `reducers` reducers."""
 
     name: str
@@ -67,48 +69,51 @@ class WindowsJob(OwnTopics):
     @property
     def sized(self) -> Mapping[str, str]:
         """That between the stages, and that of acks."""
-        return {self.partials: "reducers", **({} if self.tracked is None else self.tracked.sized)}
+        return {self.partials: "reducers", **super().sized}
 
-    def stages(self, state: Path) -> tuple[Stage, Stage]:
-        """The stages; states lie below `state`."""
-        folder = str(state / self.name)
-        mapping = Stage(
-            self.name, "map", "windows.map", self.topic, folder,
-            arguments={"stream": self.stream.name, "units": self.reducers}, modules=_STEPS,
-            downstream=self.partials, units=self.reducers, dead=self.dead, admitted=self.admitted,
+    def mapper(self, units: int) -> StageSpec:
+        """The stage that adds up rows; it waits where the job is held."""
+        return StageSpec(
+            "map", f"{_STEPS}.mapper:Mapper", self.topic, units, {"stream": self.stream.name, "units": self.reducers},
+            downstream=self.partials, dead=self.dead, admitted=self.admitted, contents={"queries": REGISTRY},
+            holds=(STOP, HOLD),
         )  # fmt: skip
-        reducing = Stage(
-            self.name, "reduce", "windows.reduce", self.partials, folder,
-            arguments={"stream": self.stream.name, "source": self.topic}, modules=_STEPS,
-            stamped=True, results=self.results, dead=self.dead, place=FIRST, admitted=10_000,
+
+    def reducer(self) -> StageSpec:
+        """The stage that adds up what mappers send."""
+        return StageSpec(
+            "reduce", f"{_STEPS}.reducer:Reducer", self.partials, self.reducers,
+            {"stream": self.stream.name, "source": self.topic}, stamped=True, results=self.results, dead=self.dead,
+            place=FIRST, admitted=10_000, contents={"queries": REGISTRY}, holds=(STOP,),
         )  # fmt: skip
-        return mapping, reducing
 
-    def topics(self, mappers: int) -> dict[str, int]:
-        """The topics that the job makes for itself, with their units."""
-        own = {self.partials: self.reducers, self.results: self.reducers, self.dead: max(mappers, self.reducers)}
-        if self.tracked is not None:
-            own |= {self.dead: max(own[self.dead], self.tracked.room), **self.tracked.topics()}
-        return {**own, **{part.stage.rounds: 1 for part in self.parts(mappers, Path())}}
+    def stages(self, units: int) -> tuple[StageSpec, ...]:
+        """Both; tracked, with messages as roots: what a round makes of them is through when all reducers have it."""
+        mapper, reducer = self.mapper(units), self.reducer()
+        if self.tracked is None:
+            return mapper, reducer
+        contents, acks = {**mapper.contents, "ring": RING}, self.tracked.acks
+        spring = replace(
+            mapper, step=f"{_STEPS}.mapper:tracked_mapper", place=SPRING, acks=acks, contents=contents,
+            holds=(*mapper.holds, FULL),
+        )  # fmt: skip
+        sink = replace(reducer, step=f"{_STEPS}.reducer:tracked_reducer", acks=acks, contents=contents)
+        return spring, self.tracked.lost(self.topic, self.dead), sink, self.tracked.acker
 
-    def parts(self, units: int, state: Path) -> tuple[Part, ...]:
-        """The stages as they run: both look at the queries, and the first one waits where it is held."""
-        mapping, reducing = self.stages(state)
-        queries = {"queries": REGISTRY}
-        parts = (Part(mapping, units, queries, (STOP, HOLD)), Part(reducing, self.reducers, queries, (STOP,)))
-        return parts if self.tracked is None else self._tracked_parts(self.tracked, *parts)
+    @property
+    def service_topics(self) -> Collection[str]:
+        """The rounds in which results are kept."""
+        return (rounds_topic(self.name, KEEPING),)
 
-    def _tracked_parts(self, tracked: Tracked, mapping: Part, reducing: Part) -> tuple[Part, ...]:
-        """With messages as roots: what a round of a mapper makes of them is through when all reducers have it."""
-        spring = replace(mapping.stage, step="windows.tracked_map", place=SPRING, **tracked.sends)
-        sink = replace(reducing.stage, step="windows.tracked_reduce", **tracked.sends)
-        contents = {**mapping.contents, "ring": RING}
-        return (
-            Part(spring, mapping.units, contents, (*mapping.holds, FULL)),
-            tracked.lost(self.topic, self.dead, mapping.stage.state),
-            Part(sink, reducing.units, contents, reducing.holds),
-            tracked.acker(mapping.stage.state),
-        )
+    @property
+    def chosen_files(self) -> Collection[str]:
+        """Those of the queries."""
+        return QUERIES
+
+    def services(self, context: ServiceContext) -> Sequence[BackgroundService]:
+        """The one that keeps results, where they are kept, and those of tracking."""
+        keepers = [Keeper(self, context.folder, context.settings)] if self.keep else []
+        return [*keepers, *super().services(context)]
 
     def prepare(self, folder: JobFolder) -> None:
         """Register the queries that the job begins with, where none are, and its stream as it is declared now.
@@ -116,8 +121,7 @@ class WindowsJob(OwnTopics):
         Raises `BadQuery`, `BadJob` where a registered query does not fit the declared stream.
         """
         change_registry(folder, self._registered)
-        if self.tracked is not None:
-            self.tracked.prepare(folder)
+        super().prepare(folder)
 
     def _registered(self, known: Registry | None) -> Registry:
         if known is None:
@@ -177,3 +181,6 @@ def declared_windows(told: Declared) -> WindowsJob:
         reducers=told.number("reducers", 2), admitted=told.number("admitted", 1_000), latest=told.latest, keep=keep,
         tracked=_tracked(told), backpressure=Choice.declared(told),
     )  # fmt: skip
+
+
+KIND = Kind("windows", declared_windows)

@@ -25,6 +25,7 @@ from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Outp
 from springline.spark_jobs.streaming.sources.chunk import Chunk
 from springline.spark_jobs.streaming.sources.decoder import Decoder
 from springline.spark_jobs.streaming.sources.schema import MICROS, Stream
+from springline.spark_jobs.streaming.tracking.replay.message_mode import Spring
 from springline.spark_jobs.streaming.windows.aggregation.dictionary import Coder
 from springline.spark_jobs.streaming.windows.aggregation.grouping import Grouping
 from springline.spark_jobs.streaming.windows.aggregation.row_partials import RowPartials
@@ -105,6 +106,11 @@ class Mapper:
             stream = registry.stream(self._stream)
             self._read = (content, (stream, cubes_of(registry.queries(self._stream), stream)))
         return self._read[1]
+
+
+def tracked_mapper(stream: str, units: int) -> Spring:
+    """The step of a mapper whose messages are tracked."""
+    return Spring(Mapper(stream, units), units)
 
 
 class _Work:

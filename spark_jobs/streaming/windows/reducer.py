@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State
 from springline.spark_jobs.streaming.sources.schema import Stream
+from springline.spark_jobs.streaming.tracking.replay.message_mode import Sink
 from springline.spark_jobs.streaming.windows.coverage import Announcement, Spans, told, whole
 from springline.spark_jobs.streaming.windows.errors import BadPartial
 from springline.spark_jobs.streaming.windows.measures import measures_of
@@ -88,6 +89,11 @@ class Reducer:
             queries = {query.name: query for query in registry.queries(self._stream)}
             self._known = (content, (stream, queries, cubes_of(queries.values(), stream)))
         return self._known[1]
+
+
+def tracked_reducer(stream: str, source: str) -> Sink:
+    """The step of a reducer that ends what such mappers have sent."""
+    return Sink(Reducer(stream, source))
 
 
 def _opened(given: Input, message: Message) -> pa.RecordBatch:

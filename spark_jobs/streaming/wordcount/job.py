@@ -17,20 +17,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
 from springline.spark_jobs.streaming.config import Declared
-from springline.spark_jobs.streaming.job import OwnTopics
-from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
-from springline.spark_jobs.streaming.runtime.stage import Part, Stage
+from springline.spark_jobs.streaming.job import BaseJob
+from springline.spark_jobs.streaming.job_folder import HOLD, STOP
+from springline.spark_jobs.streaming.kinds import Kind
+from springline.spark_jobs.streaming.runtime.stage import StageSpec
 from springline.spark_jobs.streaming.tracking.config import AGAIN, FIRST, FULL, LOW, RING, SPRING, Delivery, Tracked
 
-_STEPS = ("springline.spark_jobs.streaming.wordcount.steps",)
+_STEPS = "springline.spark_jobs.streaming.wordcount"
 
 
 @dataclass(frozen=True)
-class WordCountJob(OwnTopics):
+class WordCountJob(BaseJob):
     """Counts the words of a topic's lines, in so many `units`."""
 
     name: str
@@ -51,52 +51,38 @@ class WordCountJob(OwnTopics):
     @property
     def sized(self) -> Mapping[str, str]:
         """That between the stages, and that of acks."""
-        return {self.words: "units", **({} if self.tracked is None else self.tracked.sized)}
+        return {self.words: "units", **super().sized}
 
-    def parts(self, units: int, state: Path) -> tuple[Part, ...]:
+    def stages(self, units: int) -> tuple[StageSpec, ...]:
         """Split and count; tracked, with the twin of split that sends again, and the ackers."""
-        folder = str(state / self.name)
-        split = Stage(
-            self.name, "split", "wordcount.split", self.topic, folder,
-            arguments={"units": self.units, "tracked": False}, modules=_STEPS, admitted=self.admitted,
-            downstream=self.words, units=self.units, dead=self.dead,
+        split = StageSpec(
+            "split", f"{_STEPS}.split:Split", self.topic, units, {"units": self.units, "tracked": False},
+            admitted=self.admitted, downstream=self.words, dead=self.dead, holds=(STOP, HOLD),
         )  # fmt: skip
-        count = Stage(
-            self.name, "count", "wordcount.count", self.words, folder,
-            arguments={"once": False, "every": self.every, "tracked": False}, modules=_STEPS, stamped=True,
-            results=self.results, dead=self.dead, place=FIRST, admitted=10_000,
+        count = StageSpec(
+            "count", f"{_STEPS}.count:Count", self.words, self.units,
+            {"once": False, "every": self.every, "tracked": False}, stamped=True, admitted=10_000,
+            results=self.results, dead=self.dead, place=FIRST, holds=(STOP,), apart=self.apart,
         )  # fmt: skip
-        parts = (Part(split, units, {}, (STOP, HOLD)), Part(count, self.units, {}, (STOP,), self.apart))
-        return parts if self.tracked is None else self._tracked_parts(self.tracked, *parts)
+        return (split, count) if self.tracked is None else self._tracked_stages(self.tracked, split, count)
 
-    def _tracked_parts(self, tracked: Tracked, split: Part, count: Part) -> tuple[Part, ...]:
+    def _tracked_stages(self, tracked: Tracked, split: StageSpec, count: StageSpec) -> tuple[StageSpec, ...]:
         """With lines as roots: split is their spring, and they are sent again from its source."""
-        sends, once = tracked.sends, tracked.delivery is Delivery.EXACTLY_ONCE
-        spring = replace(split.stage, arguments={**split.stage.arguments, "tracked": True}, place=SPRING, **sends)
-        again = Stage(
-            self.name, "again", "wordcount.again", tracked.told, split.stage.state,
-            arguments={"source": self.topic, "units": self.units}, modules=_STEPS, own=True, place=AGAIN,
-            downstream=self.words, units=self.units, dead=self.dead, **sends,
+        once = tracked.delivery is Delivery.EXACTLY_ONCE
+        spring = replace(
+            split, arguments={**split.arguments, "tracked": True}, place=SPRING, acks=tracked.acks,
+            contents={"ring": RING}, holds=(*split.holds, FULL),
         )  # fmt: skip
-        counting = {**count.stage.arguments, "once": once, "tracked": True}
-        sink = replace(count.stage, arguments=counting, **sends)
-        return (
-            Part(spring, split.units, {"ring": RING}, (*split.holds, FULL)),
-            Part(again, tracked.room, {"ring": RING}, (STOP,)),
-            replace(count, stage=sink, contents={"ring": RING, "low": LOW}),
-            tracked.acker(split.stage.state),
-        )
-
-    def topics(self, units: int) -> Mapping[str, int]:
-        """The topics that the job makes for itself, with their units."""
-        room, between = (self.tracked.room, self.tracked.topics()) if self.tracked else (1, {})
-        own = {self.words: self.units, self.results: self.units, self.dead: max(units, room, self.units)}
-        return {**own, **between, **{part.stage.rounds: 1 for part in self.parts(units, Path())}}
-
-    def prepare(self, folder: JobFolder) -> None:
-        """Make the files that rounds name, where they are not there."""
-        if self.tracked is not None:
-            self.tracked.prepare(folder)
+        again = StageSpec(
+            "again", f"{_STEPS}.split:again", tracked.told, tracked.room, {"source": self.topic, "units": self.units},
+            own=True, place=AGAIN, downstream=self.words, acks=tracked.acks, dead=self.dead,
+            contents={"ring": RING}, holds=(STOP,),
+        )  # fmt: skip
+        sink = replace(
+            count, arguments={**count.arguments, "once": once, "tracked": True}, acks=tracked.acks,
+            contents={"ring": RING, "low": LOW},
+        )  # fmt: skip
+        return spring, again, sink, tracked.acker
 
 
 def declared_wordcount(told: Declared) -> WordCountJob:
@@ -107,3 +93,6 @@ def declared_wordcount(told: Declared) -> WordCountJob:
         told.name, told.topic, tracked, told.number("units", 2), told.seconds("every", 5.0),
         told.number("admitted", 1_000), told.latest, told.flag("apart"), Choice.declared(told),
     )  # fmt: skip
+
+
+KIND = Kind("wordcount", declared_wordcount)

@@ -11,16 +11,16 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-_STEPS = "springline.spark_jobs.streaming.wordcount.steps"
+_COUNT = "springline.spark_jobs.streaming.wordcount.count"
 
 
-class _AfterSteps(MetaPathFinder):
-    """Registers leaky steps when the module that registers the steps has been imported."""
+class _AfterCount(MetaPathFinder):
+    """Puts a leaky step in the place of that which counts words, when its module has been imported."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != _STEPS:
+        if fullname != _COUNT:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         assert spec is not None and spec.loader is not None
@@ -28,24 +28,22 @@ class _AfterSteps(MetaPathFinder):
 
         def execute(module: ModuleType) -> None:
             plain(module)
-            _register()
+            _leak(module)
 
         spec.loader.exec_module = execute  # type: ignore[method-assign]
         return spec
 
 
-def _register() -> None:
-    from springline.spark_jobs.streaming.runtime.stage import register_step
-    from springline.spark_jobs.streaming.wordcount.count import Count
+def _leak(module: ModuleType) -> None:
     from tests.support.leaky_stages import Leaks, Leaky
 
-    leaks = Leaks(**json.loads(os.environ["SPRINGLINE_TEST_LEAKS"]))
+    leaks, count = Leaks(**json.loads(os.environ["SPRINGLINE_TEST_LEAKS"])), module.Count
 
     def leaky(**arguments: Any) -> Leaky:
-        return Leaky(Count(**arguments), leaks)
+        return Leaky(count(**arguments), leaks)
 
-    register_step("wordcount.count", leaky)
+    module.Count = leaky  # type: ignore[attr-defined]
 
 
 if "SPRINGLINE_TEST_LEAKS" in os.environ:
-    sys.meta_path.insert(0, _AfterSteps())
+    sys.meta_path.insert(0, _AfterCount())

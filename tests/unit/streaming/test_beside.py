@@ -14,11 +14,11 @@ from springline.spark_jobs.streaming.checkpoints.checkpointer import Upkeep
 from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
-from springline.spark_jobs.streaming.runtime.background import Beside
-from springline.spark_jobs.streaming.runtime.stage import Part, Stage
+from springline.spark_jobs.streaming.runtime.background import BackgroundService
+from springline.spark_jobs.streaming.runtime.stage import Stage
 
 
-class Trying(Beside):
+class Trying(BackgroundService):
     """Tries some errors, one a turn."""
 
     def __init__(self, *errors: Exception | None) -> None:
@@ -34,7 +34,7 @@ class Trying(Beside):
                     raise error
 
 
-class Ending(Beside):
+class Ending(BackgroundService):
     """Cannot even begin."""
 
     def _work(self) -> None:
@@ -83,9 +83,9 @@ def test_upkeep_saves_on_after_an_error_that_nobody_foresaw(
     def failing(*_: object) -> None:
         raise KeyError("taken")
 
-    stage = Stage("job", "map", "windows.map", "topic", str(tmp_path / "states"))
+    stage = Stage("map", "", "topic", job="job", state=str(tmp_path / "states"))
     monkeypatch.setattr(checkpointer, "make_asked", failing)
-    found = Upkeep(folder, [Part(stage, 1)], platform, Cluster("nowhere"), 1e-9)
+    found = Upkeep(folder, [stage], platform, Cluster("nowhere"), 1e-9)
     monkeypatch.setattr(found, "_save", saved.set)
     with found:
         assert saved.wait(10)

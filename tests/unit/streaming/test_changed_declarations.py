@@ -12,7 +12,6 @@ from springline.spark_jobs.streaming.errors import BadJob
 from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import job_of
-from springline.spark_jobs.streaming.join.job import JoinJob
 from springline.spark_jobs.streaming.windows.registry_file import read_registry
 from tests.support.declarations import join_sides, written
 
@@ -80,7 +79,6 @@ def test_the_predicate_of_a_join_that_ran_is_refused_until_it_begins_anew(tmp_pa
     changed = declared(tmp_path, JOIN.format(on="l.k = r.k AND l.k > 1", keep=60.0))
     with pytest.raises(BadJob, match=r"job 'job': on cannot be changed, .* begin anew: `.*reset job`"):
         changed.prepare(folder)
-    assert isinstance(changed, JoinJob)
-    changed.begin_anew(folder)
+    changed.on_rewind(folder)
     changed.prepare(folder)
     assert json.loads((folder.path / "condition.json").read_text())["where"] == "l.k = r.k AND l.k > 1"

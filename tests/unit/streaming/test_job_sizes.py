@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.errors import BadJob
-from springline.spark_jobs.streaming.job import check_sizes
+from springline.spark_jobs.streaming.job import check_sizes, topics_of_stages
 from springline.spark_jobs.streaming.jobs import job_of
+from springline.spark_jobs.streaming.runtime.stage import place_stages
 from tests.support.declarations import join_sides, written
 from tests.support.memory_log import MemoryLog
 
@@ -34,7 +35,7 @@ def test_a_job_is_not_started_with_another_number_of_units(
 ) -> None:
     """The setting is named, with its value of before and that of now; the same number is right."""
     job = job_of(written(tmp_path, f"[job]\n{declared.format(before)}"), "job")
-    log = MemoryLog(job.topics(3))
+    log = MemoryLog(topics_of_stages(job, 3))
     check_sizes(job, 3, log)
     changed = job_of(written(tmp_path, f"[job]\n{declared.format(now)}"), "job")
     with pytest.raises(BadJob, match=rf"job 'job': {setting} was {before} when it first ran, and is {now} now"):
@@ -56,10 +57,11 @@ def test_a_job_is_not_started_with_another_number_of_units(
 def test_each_unit_has_a_place_of_its_own_for_what_it_puts_aside(tmp_path: Path, declared: str, units: int) -> None:
     """Every stage that reads what others may have written, but the ackers; a place is a sender in a partition."""
     job = job_of(written(tmp_path, f"[job]\n{declared}"), "job")
-    parts = [part for part in job.parts(units, tmp_path) if part.stage.dead]
-    assert {part.stage.name for part in job.parts(units, tmp_path)} - {part.stage.name for part in parts} <= {
+    every = place_stages(job.name, job.stages(units), tmp_path)
+    stages = [stage for stage in every if stage.dead]
+    assert {stage.name for stage in every} - {stage.name for stage in stages} <= {
         "acker", "outcome",
     }  # fmt: skip
-    senders = [part.stage.sender(unit) for part in parts for unit in range(part.units)]
+    senders = [stage.sender(unit) for stage in stages for unit in range(stage.units)]
     assert len(senders) == len(set(senders))
-    assert max(part.units for part in parts) <= job.topics(units)[job.dead]
+    assert max(stage.units for stage in stages) <= topics_of_stages(job, units)[job.dead]

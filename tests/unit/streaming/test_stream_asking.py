@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.errors import MissingVersion
+from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.runtime.state_store import Version, Versions
 from springline.spark_jobs.streaming.sql.errors import BadQuery
 from springline.spark_jobs.streaming.windows.adhoc_query import Planners, ask
@@ -44,7 +45,7 @@ def test_an_answer_is_of_the_newest_states(tmp_path: Path) -> None:
     job, planners, ran = WindowsJob("S", "S", STREAM), Planners(), Ran(registry(QUERIES, STREAM), reducers=2)
     with pytest.raises(MissingVersion, match="has not run a round"):
         ask(job, ran.registry, tmp_path, AD_HOC, planners)
-    _, reducing = job.stages(tmp_path)
+    _, reducing = place_stages(job.name, job.stages(1), tmp_path)
     for number in (1, 2):
         ran.round([csv((1_700_000_040, "x", "a", 1, 0.5))])
         for unit in range(2):

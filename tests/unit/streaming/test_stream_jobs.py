@@ -8,21 +8,25 @@ import pytest
 
 from springline.persistence.profile import project_folder
 from springline.spark_jobs.streaming.errors import BadJob, StreamError, UnknownJob, UnknownStep
+from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.jobs import job_of, read_jobs, windows_job_of
-from springline.spark_jobs.streaming.runtime.stage import Stage
+from springline.spark_jobs.streaming.jobs import job_of, read_jobs
+from springline.spark_jobs.streaming.runtime.stage import Stage, StageSpec, place_stages
 from springline.spark_jobs.streaming.windows.errors import QueryExists
+from springline.spark_jobs.streaming.windows.queryable import queryable_job_of
 from springline.spark_jobs.streaming.windows.registry_file import change_registry, read_registry
 from tests.support.declarations import written
 
 STREAM = '[a.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
+
+WINDOWS = "springline.spark_jobs.streaming.windows"
 
 
 def test_the_jobs_of_the_checkout_can_be_read() -> None:
     """Their queries too."""
     jobs = read_jobs(project_folder() / "streams.toml")
     assert {"flights", "words"} <= set(jobs)
-    assert windows_job_of(project_folder() / "streams.toml", "flights").registry().queries()
+    assert queryable_job_of(project_folder() / "streams.toml", "flights").registry().queries()
 
 
 def test_no_file_declares_no_job(tmp_path: Path) -> None:
@@ -63,19 +67,39 @@ def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, told: str) -> N
 def test_the_stages_of_a_job_have_topics_and_folders_of_their_own(tmp_path: Path) -> None:
     """Nothing of one job is another's."""
     job = read_jobs(written(tmp_path, f'[a]\ntopic = "rows"\nreducers = 3\n{STREAM}'))["a"]
-    mapping, reducing = job.stages(tmp_path)
-    assert job.topics(2) == {"a.partials": 3, "a.results": 3, "a.dead": 3, "a.map.rounds": 1, "a.reduce.rounds": 1}
+    mapping, reducing = place_stages(job.name, job.stages(2), tmp_path)
+    assert topics_of_stages(job, 2) == {
+        "a.partials": 3,
+        "a.results": 3,
+        "a.dead": 3,
+        "a.map.rounds": 1,
+        "a.reduce.rounds": 1,
+    }
     assert (mapping.topic, mapping.downstream, reducing.topic) == ("rows", "a.partials", "a.partials")
     assert mapping.folder(0) != reducing.folder(0)
     assert Stage.from_json(mapping.as_json()).as_json() == mapping.as_json() and mapping.make_step()
 
 
-def test_a_stage_of_an_unknown_step_says_which_there_are() -> None:
-    """By name."""
-    with pytest.raises(UnknownStep, match=r"job.map: no step 'windows.mop'"):
-        Stage(
-            "job", "map", "windows.mop", "rows", "state", modules=["springline.spark_jobs.streaming.windows.steps"]
-        ).make_step()
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ("windows.map", "its step is 'windows.map'; write package.module:factory"),
+        ("no.such.module:Step", "its step 'no.such.module:Step' cannot be imported: No module named 'no'; install"),
+        (f"{WINDOWS}.mapper:Mop", f"its step is '{WINDOWS}.mapper:Mop', and the module .* has no Mop to call"),
+        (f"{WINDOWS}.mapper:BATCH_ROWS", "has no BATCH_ROWS to call"),
+    ],
+)  # fmt: skip
+def test_a_step_that_is_nowhere_is_named_with_what_to_do(step: str, words: str) -> None:
+    """Which stage of which job wants it, and why it is none."""
+    with pytest.raises(UnknownStep, match=f"job.map: .*{words}"):
+        Stage("map", step, "rows", job="job", state="state").make_step()
+
+
+def test_a_stage_that_sends_to_where_nobody_reads_is_refused(tmp_path: Path) -> None:
+    """Its messages would be of no use, and their topic has no number of units."""
+    specs = [StageSpec("first", "", "in", downstream="a.second"), StageSpec("second", "", "a.seconds", stamped=True)]
+    with pytest.raises(BadJob, match=r"job 'a': its stage 'first' sends to 'a.second', which none of its stages reads"):
+        place_stages("a", specs, tmp_path)
 
 
 def test_a_change_of_queries_that_is_refused_changes_nothing(tmp_path: Path) -> None:

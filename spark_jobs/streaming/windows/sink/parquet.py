@@ -28,17 +28,18 @@ from springline.persistence.settings import Settings
 from springline.spark_jobs.streaming.errors import Fenced
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.background import Beside
+from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.message_log import Log
 from springline.spark_jobs.streaming.runtime.rounds import Plan
-from springline.spark_jobs.streaming.runtime.stage import Stage
+from springline.spark_jobs.streaming.runtime.stage import Stage, StageSpec, place_stages
 from springline.spark_jobs.streaming.runtime.stamps import stamp_of
 from springline.spark_jobs.streaming.settings import StreamSettings
-from springline.spark_jobs.streaming.windows.job import WindowsJob
+from springline.spark_jobs.streaming.windows.queryable import Queryable
 from springline.spark_jobs.streaming.windows.registry_file import read_registry
 from springline.spark_jobs.streaming.windows.sink.files import ResultFiles, schema_of
 
+KEEPING = "keep"  # the stage whose rounds say which results go into one dataset
 _ADMITTED = 100_000  # messages of a unit in one dataset
 _HEADERS = {"query", "incarnation"}
 _LINES_BYTES = 16 << 20  # of lines that are read at once
@@ -53,9 +54,10 @@ def folder_of(job: str) -> str:
     return f"streams/{job}/results/"
 
 
-def keeping_stage(job: WindowsJob, state: Path) -> Stage:
+def keeping_stage(job: Queryable, state: Path) -> Stage:
     """The stage whose rounds say which results go into one dataset; it has no state."""
-    return Stage(job.name, "keep", "", job.results, str(state / job.name), admitted=_ADMITTED)
+    (stage,) = place_stages(job.name, [StageSpec(KEEPING, "", job.results, admitted=_ADMITTED)], state)
+    return stage
 
 
 class KeptResults:
@@ -171,14 +173,14 @@ def _plan_of(dataset: Dataset) -> Plan:
     return Plan(told["incarnation"], told["round"], 0.0, ranges, topics=told["topics"])
 
 
-class Keeper(Beside):
+class Keeper(BackgroundService):
     """Keeps the results of a job every so many seconds and at its end.
 
     A thread of its own, with a platform and a log of its own, so that an under-store that is away holds nobody up. A
     job that fails is not held up either: who starts it again goes on.
     """
 
-    def __init__(self, job: WindowsJob, folder: JobFolder, settings: StreamSettings) -> None:
+    def __init__(self, job: Queryable, folder: JobFolder, settings: StreamSettings) -> None:
         super().__init__("keeper")
         self._job = job
         self._folder = folder

@@ -21,7 +21,7 @@ from springline.persistence.engine.store import Reading
 from springline.persistence.model.dataset import Phase
 from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.errors import BadSql, NothingKept
-from springline.spark_jobs.streaming.windows.job import WindowsJob
+from springline.spark_jobs.streaming.windows.queryable import Queryable
 from springline.spark_jobs.streaming.windows.sink.parquet import folder_of
 from springline.spark_jobs.streaming.windows.sink.read_only_files import PROTOCOL, ReadOnlyFiles
 
@@ -29,7 +29,7 @@ _LOCAL = "file://"
 _MOST = 1_000_000  # datasets of a job
 
 
-def ask_kept(platform: Platform, job: WindowsJob, sql: str) -> pa.Table:
+def ask_kept(platform: Platform, job: Queryable, sql: str) -> pa.Table:
     """Answer `sql` from all kept results of a job; raises `NothingKept`, `BadSql`, and what reading datasets raises.
 
     While it is answered the datasets are neither evicted nor retired; what is in a store that is no folder is copied.

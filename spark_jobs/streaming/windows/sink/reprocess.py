@@ -25,9 +25,10 @@ from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.errors import BadRange
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from springline.spark_jobs.streaming.runtime.message_log import Log
+from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, Round, State, Step
 from springline.spark_jobs.streaming.sql.windowing import instant
-from springline.spark_jobs.streaming.windows.job import WindowsJob
+from springline.spark_jobs.streaming.windows.queryable import Queryable
 from springline.spark_jobs.streaming.windows.registry import Registry
 from springline.spark_jobs.streaming.windows.sink.files import ResultFiles, schema_of
 
@@ -79,7 +80,7 @@ class Told:
         return {"offsets": offsets, "counts": dict(sorted(self.counts.items())), "dead": self.dead}
 
 
-def asked_of(job: WindowsJob, known: Registry | None, queries: Mapping[str, str]) -> Registry:
+def asked_of(job: Queryable, known: Registry | None, queries: Mapping[str, str]) -> Registry:
     """The queries that a range is to answer: those given, else all that the job has now; raises `BadQuery`."""
     registry = job.registry() if known is None else known
     if queries:
@@ -93,7 +94,7 @@ def asked_of(job: WindowsJob, known: Registry | None, queries: Mapping[str, str]
 
 def write_range(
     platform: Platform,
-    job: WindowsJob,
+    job: Queryable,
     registry: Registry,
     log: Log,
     span: Span,
@@ -127,16 +128,16 @@ def write_range(
     return writing.dataset
 
 
-def answer(job: WindowsJob, registry: Registry, log: Log, span: Span, give: Give, now: float) -> Told:
+def answer(job: Queryable, registry: Registry, log: Log, span: Span, give: Give, now: float) -> Told:
     """Give the results of all windows that begin and end inside a range, as they are told; `now` since 1970."""
     extents = log.extents(job.topic)
-    mapping, reducing = job.stages(Path())
+    mapping, reducing = place_stages(job.name, [job.mapper(len(extents)), job.reducer()], Path())
     mapping = replace(mapping, arguments={**mapping.arguments, "span": [span.begin, span.end]})
     # Nobody is idle, and nobody will ask for slices later.
     streams = tuple(replace(stream, idle=None, retain=0.0) for stream in registry.streams)
     versions = {"queries": replace(registry, streams=streams).as_json()}
     mappers = {unit: _Unit(mapping.name, unit, mapping.make_step(), versions, now) for unit in sorted(extents)}
-    reducers = [_Unit(reducing.name, unit, reducing.make_step(), versions, now) for unit in range(job.reducers)]
+    reducers = [_Unit(reducing.name, unit, reducing.make_step(), versions, now) for unit in range(reducing.units)]
     told = Told({unit: (extent.low, extent.high) for unit, extent in extents.items()})
     watermarks: dict[int, float] = {}
     at = {unit: extent.low for unit, extent in extents.items()}

@@ -11,7 +11,7 @@ from springline.spark_jobs.streaming.backpressure.accounting import Counting, up
 from springline.spark_jobs.streaming.backpressure.queue import Counted
 from springline.spark_jobs.streaming.backpressure.rate_limit import Planned
 from springline.spark_jobs.streaming.runtime.report import Flow, Report
-from springline.spark_jobs.streaming.runtime.stage import Part
+from springline.spark_jobs.streaming.runtime.stage import Stage, place_stages
 from springline.spark_jobs.streaming.tracking.config import Tracked
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 
@@ -22,13 +22,13 @@ class Stages:
     """A relay of two units a stage, whose reports a test writes."""
 
     def __init__(self, folder: Path) -> None:
-        parts = RelayJob("r", "in", units=2).parts(2, folder)
-        self.parts: dict[str, Part] = {part.stage.name: part for part in parts}
-        self.counting = Counting(parts, 2)
+        stages = place_stages("r", RelayJob("r", "in", units=2).stages(2), folder)
+        self.stages: dict[str, Stage] = {stage.name: stage for stage in stages}
+        self.counting = Counting(stages, 2)
 
     def ended(self, name: str, unit: int, number: int, busy: float = 0.1, *, behind: int = 0) -> None:
         """A unit tells that it has ended a round, of `ROUND` bytes as all before, each of so many seconds."""
-        stage = self.parts[name].stage
+        stage = self.stages[name]
         flows = [
             Flow(ROUND * at, {f"{topic}[{unit}]": ROUND * at for topic in stage.outlets}, busy * at)
             for at in (number, number - 1)
@@ -88,7 +88,7 @@ def test_a_round_under_way_is_counted_as_taken(stages: Stages) -> None:
     for number in range(1, 8):
         stages.both("parse", number)
         stages.count("parse", float(number))
-    Planned(8, 7.5, 10).write(stages.parts["parse"].stage)
+    Planned(8, 7.5, 10).write(stages.stages["parse"])
     counted = stages.count("parse", 8.0)
     assert (counted.taken, counted.began) == (15 * ROUND, 7.5)
 
@@ -113,7 +113,7 @@ def test_work_is_of_the_task_with_most_of_it_and_without_the_first_rounds(stages
 
 def test_edges_that_lead_back_are_left_out() -> None:
     """An acker throttles those that send to it, and nobody throttles an acker for what it tells them."""
-    parts = WordCountJob("w", "lines", Tracked("w")).parts(2, Path("states"))
-    assert upstreams_of([part.stage for part in parts]) == {
+    stages = place_stages("w", WordCountJob("w", "lines", Tracked("w")).stages(2), Path("states"))
+    assert upstreams_of(stages) == {
         "split": (), "again": (), "count": ("split", "again"), "acker": ("split", "again", "count"),
     }  # fmt: skip

@@ -21,7 +21,7 @@ LEASE = 1e9
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
     """A stage of two units."""
-    return Stage("job", "parse", "", "lines", str(tmp_path), admitted=ADMITTED)
+    return Stage("parse", "", "lines", job="job", state=str(tmp_path), admitted=ADMITTED)
 
 
 def passes(pacing: Pacing, seconds: float, every: float, waiting: int = 1 << 20) -> int:

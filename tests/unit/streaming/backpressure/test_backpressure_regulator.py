@@ -31,8 +31,8 @@ class World:
 
     def regulate(self) -> Regulator:
         """One without memory."""
-        parts = tuple(self.stages.parts.values())
-        return Regulator(self.declared, self.folder, parts, 2, self._channel)
+        stages = tuple(self.stages.stages.values())
+        return Regulator(self.declared, self.folder, stages, 2, self._channel)
 
     def go(self, seconds: float, *, behind: bool) -> dict[str, Any]:
         """Rounds of a tenth of a second, of which `count` ends every fourth one where it falls behind."""
@@ -54,7 +54,7 @@ class World:
 
     def rate(self, stage: str, later: float = 0.0) -> float | None:
         """What a planner finds."""
-        found = Rates(Path(self.stages.parts["take"].stage.state)).of(stage, self.at + later)
+        found = Rates(Path(self.stages.stages["take"].state)).of(stage, self.at + later)
         return None if found is None else found.rate
 
     def _channel(self, control: Control) -> Channel:

@@ -17,7 +17,7 @@ from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.runtime.history import CONTENTS_EVERY, cut_before
 from springline.spark_jobs.streaming.runtime.rounds import Plan
-from springline.spark_jobs.streaming.runtime.stage import Part, Stage
+from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.state_store import Versions
 from springline.spark_jobs.streaming.runtime.step import Message, State
 from tests.support.memory_log import MemoryLog
@@ -27,7 +27,7 @@ from tests.support.states import wipe_cache
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
     """A stage whose states lie in a folder of the test's."""
-    return Stage("job", "reduce", "windows.reduce", "job.partials", str(tmp_path / "states"), stamped=True)
+    return Stage("reduce", "", "job.partials", job="job", state=str(tmp_path / "states"), stamped=True)
 
 
 def run_to(stage: Stage, last: int) -> None:
@@ -91,7 +91,7 @@ def test_a_log_that_is_the_job_s_own_is_cut_and_one_that_is_others_is_not(
 ) -> None:
     """Up to what the persisted state needs; what clients have asked is nobody else's either."""
     given = {written: True} if written else {}
-    stage = Stage("job", "intake", "tracker.intake", "job.asks", str(tmp_path / "states"), **given)  # type: ignore[arg-type]
+    stage = Stage("intake", "", "job.asks", job="job", state=str(tmp_path / "states"), **given)  # type: ignore[arg-type]
     run_to(stage, 3)
     deleted: dict[str, Mapping[int, int]] = {}
 
@@ -99,7 +99,7 @@ def test_a_log_that_is_the_job_s_own_is_cut_and_one_that_is_others_is_not(
         def delete(self, topic: str, before: Mapping[int, int]) -> None:
             deleted[topic] = before
 
-    upkeep = Upkeep(JobFolder(tmp_path), [Part(stage, 1)], platform, Cluster("nowhere"), 1.0)
+    upkeep = Upkeep(JobFolder(tmp_path), [stage], platform, Cluster("nowhere"), 1.0)
     upkeep._log = Log({stage.rounds: 1})  # type: ignore[assignment]
     upkeep._save()
     assert deleted == ({"job.asks": {0: 30}} if cut else {})
@@ -109,14 +109,16 @@ def test_what_is_told_is_cut_where_the_persisted_states_of_all_units_are_done_wi
     platform: Platform, tmp_path: Path
 ) -> None:
     """A state that says nothing of a unit may need all of it; nothing is cut before all units are persisted."""
-    stage = Stage("job", "join", "join.unit", "job.tuples", str(tmp_path / "states"), stamped=True, told="job.copies")
+    stage = Stage(
+        "join", "", "job.tuples", 2, job="job", state=str(tmp_path / "states"), stamped=True, told="job.copies"
+    )
     deleted: dict[str, Mapping[int, int]] = {}
 
     class Log(MemoryLog):
         def delete(self, topic: str, before: Mapping[int, int]) -> None:
             deleted[topic] = before
 
-    upkeep = Upkeep(JobFolder(tmp_path), [Part(stage, 2)], platform, Cluster("nowhere"), 1.0)
+    upkeep = Upkeep(JobFolder(tmp_path), [stage], platform, Cluster("nowhere"), 1.0)
     upkeep._log = Log({stage.rounds: 1})  # type: ignore[assignment]
     for unit, needs in ((0, {"0": 7, "1": 4, "2": 9}), (1, {"0": 5, "1": 6})):
         versions = stage.versions(unit)

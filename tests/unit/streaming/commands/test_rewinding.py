@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.commands import savepoints
+from springline.spark_jobs.streaming.job import running_stages, topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import tracked_job_of
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
@@ -31,8 +32,8 @@ def test_a_job_that_goes_back_has_nothing_through_ahead_of_it(tmp_path: Path, mo
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
     monkeypatch.setenv("SPRINGLINE_STREAMS", str(file))
     job, folder = tracked_job_of(file, "words"), JobFolder(tmp_path / "streams" / "words")
-    log = Log({"lines": 2, **job.topics(2)})
-    Planner(StreamSettings().parts(job, 2)[0].stage, log, lambda: 1.0, dict).begin()
+    log = Log({"lines": 2, **topics_of_stages(job, 2)})
+    Planner(running_stages(job, 2, StreamSettings())[0], log, lambda: 1.0, dict).begin()
     folder.path.mkdir(parents=True)
     job.prepare(folder)
     write_json(folder.path / LOW, {"lows": {"0": 7, "1": 3}})

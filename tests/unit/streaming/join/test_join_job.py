@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.join.job import JoinJob
+from springline.spark_jobs.streaming.runtime.stage import place_stages
 from tests.support.declarations import join_sides, written
 
 SIDES = join_sides("j", "a", "b")
@@ -42,10 +44,10 @@ def test_a_join_is_declared_by_two_topics_and_a_predicate(tmp_path: Path) -> Non
     assert (job.sources, job.topic, job.room, job.control.units, job.control.strategy) == (
         ("a", "b"), "a+b", 8, 4, "heavy-split-work",
     )  # fmt: skip
-    assert job.topics(3) == {
+    assert topics_of_stages(job, 3) == {
         "j.tuples": 8, "j.copies": 8, "j.results": 8, "j.dead": 8, "j.route.rounds": 1, "j.join.rounds": 1,
     }  # fmt: skip
-    assert all(part.stage.make_step() for part in job.parts(3, tmp_path))
+    assert all(stage.make_step() for stage in place_stages(job.name, job.stages(3), tmp_path))
 
 
 def test_a_topic_may_be_joined_with_itself(tmp_path: Path) -> None:
@@ -108,8 +110,8 @@ def test_tuples_are_kept_for_ever_unless_seconds_are_declared(tmp_path: Path) ->
     for_ever, kept = declared(tmp_path), declared(tmp_path, keep=60)
     assert for_ever.keep is None and kept.keep == 60.0
     assert (for_ever.control.expiring, kept.control.expiring) == (False, True)
-    assert all(part.stage.make_step() for part in kept.parts(3, tmp_path))
-    new, old = ([part.stage.arguments for part in job.parts(3, tmp_path)] for job in (kept, for_ever))
+    assert all(stage.make_step() for stage in place_stages(kept.name, kept.stages(3), tmp_path))
+    new, old = ([stage.arguments for stage in job.stages(3)] for job in (kept, for_ever))
     assert new == [{**old[0], "clocked": True}, {**old[1], "keep": 60.0}]
 
 

@@ -136,7 +136,7 @@ def test_another_room_than_at_first_is_refused(folder: JobFolder) -> None:
 
 def test_nothing_is_decided_before_all_units_have_told(world: JoinWorld) -> None:
     """A job that was just started has reports of none, then of some; the next look is to come soon."""
-    route, join = world.parts
+    route, join = world.stages
     assert world.helm.look() and explained(world.folder) is None
     while len(world._reports("join")) < join.units - 1:
         world._step(route)
@@ -163,7 +163,7 @@ def test_an_epoch_that_could_not_be_written_is_written_at_the_next_look(
     monkeypatch.setattr(rebalance, "write_json", full)
     with pytest.raises(OSError, match="no space"):
         for _ in range(50):
-            world._step(world.parts[0])
+            world._step(world.stages[0])
             world.helm.look()
     assert course_of(world.folder).table.epoch > read_json(world.folder.path / ROUTING)["epoch"] >= before
     failing = False

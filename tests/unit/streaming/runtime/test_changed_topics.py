@@ -13,8 +13,8 @@ from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.driver.recovery import recover
 from springline.spark_jobs.streaming.runtime.driver.savepoints import BEGINNING, pack, rewind
 from springline.spark_jobs.streaming.runtime.rounds import Plan
-from springline.spark_jobs.streaming.runtime.stage import Stage, register_step
-from springline.spark_jobs.streaming.runtime.step import Input, Output, State
+from springline.spark_jobs.streaming.runtime.stage import Stage
+from springline.spark_jobs.streaming.runtime.step import Input, Output, State, Step
 from springline.spark_jobs.streaming.runtime.worker.unit import Units
 from tests.support.memory_log import MemoryLog
 
@@ -24,14 +24,16 @@ def adding_up(state: State, given: Input) -> Output:
     return Output(State({"sum": state.scalars.get("sum", 0) + sum(int(bytes(each.value)) for each in given.messages)}))
 
 
-register_step("adding up", lambda: adding_up)
+def make_adding_up() -> Step:
+    """As a stage names it."""
+    return adding_up
 
 
 class World:
     """A stage whose topic may change, as a driver and workers without memory see it at every run."""
 
     def __init__(self, folder: Path, topic: str = "numbers", units: int = 1) -> None:
-        self.stage = Stage("job", "add", "adding up", topic, str(folder), admitted=1)
+        self.stage = Stage("add", f"{__name__}:make_adding_up", topic, job="job", state=str(folder), admitted=1)
         names = topic.split("+")
         self.log = MemoryLog({**dict.fromkeys(names, units), self.stage.rounds: 1})
         self.clock = 0.0
@@ -189,6 +191,6 @@ def test_a_job_that_is_to_read_another_topic_than_before_is_refused(world: World
     """Offsets of one are not those of the other."""
     world.run(1)
     world.log.topics["others"] = [[]]
-    world.stage = Stage("job", "add", "adding up", "others", world.stage.state)
+    world.stage = Stage("add", f"{__name__}:make_adding_up", "others", job="job", state=world.stage.state)
     with pytest.raises(MessagesGone, match="round 1 read the topic numbers, and others is to be read now"):
         world.run(1)

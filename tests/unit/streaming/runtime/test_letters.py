@@ -12,15 +12,14 @@ from springline.spark_jobs.streaming.runtime.stamps import HEADER, Stamp
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Output, State
 
 STAGE = Stage(
-    "job",
     "first",
     "step",
     "source",
-    "/state",
+    job="job",
+    state="/state",
     downstream="next",
-    units=2,
     acks="acks",
-    ackers=1,
+    outlets={"next": 2, "acks": 1},
     told="told",
     dead="dead",
 )

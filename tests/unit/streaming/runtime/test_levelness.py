@@ -7,8 +7,8 @@ from pathlib import Path
 from springline.spark_jobs.streaming.runtime.driver.drain import level
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.rounds import Extent
-from springline.spark_jobs.streaming.runtime.stage import Stage, register_step
-from springline.spark_jobs.streaming.runtime.step import Input, Output, State
+from springline.spark_jobs.streaming.runtime.stage import Stage
+from springline.spark_jobs.streaming.runtime.step import Input, Output, State, Step
 from springline.spark_jobs.streaming.runtime.worker.unit import Units
 from tests.support.memory_log import MemoryLog
 
@@ -18,7 +18,9 @@ def reading(state: State, given: Input) -> Output:
     return Output(State({"seen": state.scalars.get("seen", 0) + sum(1 for _ in given.messages)}))
 
 
-register_step("reading what is told", lambda: reading)
+def make_reading() -> Step:
+    """As a stage names it."""
+    return reading
 
 
 class Telling(MemoryLog):
@@ -36,10 +38,10 @@ def test_a_stage_that_reads_what_another_tells_is_level_when_it_has_read_what_th
     tmp_path: Path,
 ) -> None:
     """It is looked at again once that round is known; a savepoint would leave out what was told in between."""
-    step = "reading what is told"
+    step = f"{__name__}:make_reading"
     stages = [
-        Stage("job", "again", step, "told", str(tmp_path), own=True),
-        Stage("job", "acker", step, "numbers", str(tmp_path), told="told"),
+        Stage("again", step, "told", job="job", state=str(tmp_path), own=True),
+        Stage("acker", step, "numbers", job="job", state=str(tmp_path), told="told"),
     ]
     log = Telling({"told": 1, "numbers": 1, **{stage.rounds: 1 for stage in stages}})
     for stage in stages:

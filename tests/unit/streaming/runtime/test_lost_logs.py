@@ -10,8 +10,8 @@ import pytest
 from springline.spark_jobs.streaming.errors import LogLost, MessagesGone
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.driver.recovery import check_known, recover
-from springline.spark_jobs.streaming.runtime.stage import Stage, register_step
-from springline.spark_jobs.streaming.runtime.step import Input, Output, State
+from springline.spark_jobs.streaming.runtime.stage import Stage
+from springline.spark_jobs.streaming.runtime.step import Input, Output, State, Step
 from springline.spark_jobs.streaming.runtime.worker.unit import Units
 from tests.support.memory_log import MemoryLog
 
@@ -23,14 +23,16 @@ def counting(state: State, given: Input) -> Output:
     return Output(State({"seen": state.scalars.get("seen", 0) + sum(1 for _ in given.messages)}))
 
 
-register_step("counting what comes", lambda: counting)
+def make_counting() -> Step:
+    """As a stage names it."""
+    return counting
 
 
 class World:
     """A stage of two units, and a Kafka that can be emptied."""
 
     def __init__(self, folder: Path) -> None:
-        self.stage = Stage("job", "count", "counting what comes", "numbers", str(folder), admitted=2)
+        self.stage = Stage("count", f"{__name__}:make_counting", "numbers", job="job", state=str(folder), admitted=2)
         self.clock = 0.0
         self.empty()
 

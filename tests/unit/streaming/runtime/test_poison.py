@@ -18,8 +18,8 @@ from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.driver.recovery import recover
 from springline.spark_jobs.streaming.runtime.history import read_history, read_line
 from springline.spark_jobs.streaming.runtime.rounds import Aside, Plan
-from springline.spark_jobs.streaming.runtime.stage import Stage, register_step
-from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State
+from springline.spark_jobs.streaming.runtime.stage import Stage
+from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, Step
 from springline.spark_jobs.streaming.runtime.worker import poison
 from springline.spark_jobs.streaming.runtime.worker.attempts import decide, decided
 from springline.spark_jobs.streaming.runtime.worker.poison import apart, poison_in
@@ -45,14 +45,18 @@ def summing(state: State, given: Input) -> Output:
     return Output(State({"sum": total}), counts={"rows": 1})
 
 
-register_step("summing up", lambda: summing)
+def make_summing() -> Step:
+    """As a stage names it."""
+    return summing
 
 
 class World:
     """A stage of one unit that reads all in one round, and attempts at it by workers without memory."""
 
     def __init__(self, folder: Path, *values: bytes, tries: int = 3) -> None:
-        self.stage = Stage("job", "sum", "summing up", "numbers", str(folder), dead="dead", tries=tries)
+        self.stage = Stage(
+            "sum", f"{__name__}:make_summing", "numbers", job="job", state=str(folder), dead="dead", tries=tries
+        )
         self.log = MemoryLog({"numbers": 1, "dead": 1, self.stage.rounds: 1})
         for value in values:
             self.log.put("numbers", 0, value)
@@ -238,12 +242,15 @@ def test_a_few_messages_may_all_be_put_aside(tmp_path: Path) -> None:
     assert world.sum == 0 and len(world.letters) == 2
 
 
+def make_failing() -> Step:
+    """Of a step that fails with whatever it is given."""
+    return lambda state, given: 1 / 0  # type: ignore[return-value]
+
+
 def test_a_round_that_fails_without_messages_too_stays_an_error(tmp_path: Path) -> None:
     """Nothing can be put aside for it."""
     world = World(tmp_path, b"1")
-    failing = lambda state, given: 1 / 0  # noqa: E731
-    register_step("failing", lambda: failing)
-    world.stage = replace(world.stage, step="failing")
+    world.stage = replace(world.stage, step=f"{__name__}:make_failing")
     world.fail(3, "ZeroDivisionError")
     with pytest.raises(NotForItsMessages, match="without any of its messages too: ZeroDivisionError"):
         world.attempt()
@@ -281,13 +288,18 @@ def test_a_message_that_kills_workers_is_put_aside_too(tmp_path: Path) -> None:
     }
 
 
+def make_killing() -> Step:
+    """Of a step that ends its process."""
+    return lambda state, given: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[return-value]
+
+
 def test_workers_that_were_killed_by_others_put_nothing_aside(tmp_path: Path) -> None:
     """The round works when it is tried."""
     world = World(tmp_path, b"1", b"4")
     for _ in range(3):
         child = os.fork()
         if child == 0:
-            register_step("summing up", lambda: lambda state, given: os.kill(os.getpid(), signal.SIGKILL))
+            world.stage = replace(world.stage, step=f"{__name__}:make_killing")
             world.attempt()
         os.waitpid(child, 0)
     world.attempt()

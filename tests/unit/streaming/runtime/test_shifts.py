@@ -21,9 +21,9 @@ from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.driver.shifts import Shifts
 from springline.spark_jobs.streaming.runtime.history import Content, ShiftEnd, read_line
 from springline.spark_jobs.streaming.runtime.rounds import Extent, Plan
-from springline.spark_jobs.streaming.runtime.stage import Stage, register_step
+from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.state_store import Versions
-from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State
+from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, Step
 from springline.spark_jobs.streaming.runtime.worker import task_loop
 from springline.spark_jobs.streaming.runtime.worker.task_loop import Shift, work
 from springline.spark_jobs.streaming.runtime.worker.unit import Units
@@ -39,14 +39,16 @@ def adding(state: State, given: Input) -> Output:
     return Output(State({"total": total}))
 
 
-register_step("adding", lambda: adding)
+def make_adding() -> Step:
+    """As a stage names it."""
+    return adding
 
 
 class World:
     """A stage of two units, its log, and its planner."""
 
     def __init__(self, folder: Path) -> None:
-        self.stage = Stage("job", "add", "adding", "numbers", str(folder), admitted=2, pace=0.0)
+        self.stage = Stage("add", f"{__name__}:make_adding", "numbers", job="job", state=str(folder), admitted=2)
         self.log = MemoryLog({"numbers": 2, self.stage.rounds: 1})
         self.factor = 1
         for number, unit in itertools.product(range(MESSAGES), (0, 1)):
@@ -224,7 +226,7 @@ def test_a_clock_that_was_ahead_for_a_moment_goes_on_slower_until_it_is_right(
     tmp_path: Path, messages: int, seconds: int, reached: float
 ) -> None:
     """It never goes back, and a stage goes on having rounds, whether there are messages or not."""
-    stage = Stage("job", "add", "adding", "numbers", str(tmp_path))
+    stage = Stage("add", f"{__name__}:make_adding", "numbers", job="job", state=str(tmp_path))
     log = MemoryLog({"numbers": 1, stage.rounds: 1})
     times = [100.0, 110.0, 3_600.0, 3_600.5, *(111.0 + second for second in range(seconds))]
     now = iter(times)

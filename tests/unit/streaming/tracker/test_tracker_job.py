@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.errors import BadJob, StreamError
+from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import is_tracked, read_jobs, tracked_job_of, tracked_jobs
 from springline.spark_jobs.streaming.runtime.report import Report
+from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.tracking.monitor import Oversight
 from tests.support.commands import invoke
 from tests.support.declarations import written
@@ -23,10 +25,10 @@ def test_the_tracker_needs_no_topic_it_makes_the_one_that_clients_write_to(tmp_p
     """Before all else, with as many units as its table says."""
     job = tracked_job_of(written(tmp_path, f"{TRACKER}units = 3\n"), "orders")
     assert (job.topic, dict(job.opens)) == ("orders.asks", {"orders.asks": 3})
-    parts = job.parts(3, tmp_path)
-    assert {part.stage.topic for part in parts} <= {*job.opens, *job.topics(3)}
-    assert {part.stage.name: part.units for part in parts} == {"intake": 3, "outcome": 2, "acker": 2}
-    assert all(part.stage.make_step() for part in parts)
+    stages = place_stages(job.name, job.stages(3), tmp_path)
+    assert {stage.topic for stage in stages} <= {*job.opens, *topics_of_stages(job, 3)}
+    assert {stage.name: stage.units for stage in stages} == {"intake": 3, "outcome": 2, "acker": 2}
+    assert all(stage.make_step() for stage in stages)
 
 
 def test_what_tells_jobs_that_are_tracked_from_others_is_what_they_have(tmp_path: Path) -> None:
@@ -40,8 +42,8 @@ def test_what_tells_jobs_that_are_tracked_from_others_is_what_they_have(tmp_path
 def test_stages_that_write_to_the_ackers_are_told_apart(tmp_path: Path) -> None:
     """By the numbers of their units in stamps."""
     job = tracked_job_of(written(tmp_path, TRACKER), "orders")
-    sending = [part for part in job.parts(2, tmp_path) if part.stage.acks]
-    senders = [part.stage.sender(unit) for part in sending for unit in range(part.units)]
+    sending = [stage for stage in place_stages(job.name, job.stages(2), tmp_path) if stage.acks]
+    senders = [stage.sender(unit) for stage in sending for unit in range(stage.units)]
     assert len(sending) == 2 and len(set(senders)) == len(senders)
 
 
@@ -49,7 +51,7 @@ def test_a_root_has_one_try_for_the_ackers_and_they_tell_what_became_of_it(tmp_p
     """Of a job of ours they are what they were."""
     file = written(tmp_path, f'{TRACKER}[words]\nkind = "wordcount"\ntopic = "lines"\n')
     arguments = {
-        name: next(part.stage.arguments for part in job.parts(2, tmp_path) if part.stage.name == "acker")
+        name: next(stage.arguments for stage in job.stages(2) if stage.name == "acker")
         for name, job in tracked_jobs(file).items()
     }
     assert arguments["orders"] == {"timeout": 30.0, "tries": 1, "layout": "slots", "outcomes": True}
@@ -92,15 +94,15 @@ def test_time_stands_still_for_a_foreign_topology_while_its_acks_are_not_read(
     job = tracked_job_of(written(tmp_path, table), "orders")
     folder = JobFolder(tmp_path)
     job.prepare(folder)
-    parts = job.parts(2, tmp_path / "state")
+    stages = place_stages(job.name, job.stages(2), tmp_path / "state")
     monkeypatch.setattr("springline.spark_jobs.streaming.tracking.monitor.time.time", lambda: 100.0)
     gauges = dict.fromkeys(("in_flight", "completed", "again", "retried", "forwarded", "adopted", "gone"), 0)
-    for part in parts:
-        for unit in range(part.units):
-            place = part.stage.folder(unit)
+    for stage in stages:
+        for unit in range(stage.units):
+            place = stage.folder(unit)
             place.mkdir(parents=True)
-            behind, newest = (7, 20.0) if part is parts[0] else (0, 0.0)
+            behind, newest = (7, 20.0) if stage is stages[0] else (0, 0.0)
             Report(unit, 1, {}, 0, behind, newest, {}, 100.0, {**gauges, "lows": {}}).write(place)
-    oversight = Oversight(job.tracked, folder, parts)
+    oversight = Oversight(job.tracked, folder, stages)
     oversight._look()
     assert oversight._seen.still == ("intake is behind" if waits else "")

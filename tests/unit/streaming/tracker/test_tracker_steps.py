@@ -47,7 +47,7 @@ class Steps:
         acked = self.acker(self.state, self.given("acker", _messages(self.taken.acks.get(0, ()))))
         self.state = acked.state
         output = self.outcome(State(), self.given("outcome", _messages(acked.tells)))
-        stage = Stage("t", "outcome", "", "t.told", "", results="t.results")
+        stage = Stage("outcome", "", "t.told", job="t", state="", results="t.results")
         lines = [line for letter in results_of(stage, 0, (1, 1), output) for line in letter.value.splitlines()]
         return [(told["root"], told["attempt"], told["outcome"]) for told in map(json.loads, lines)]
 

@@ -12,6 +12,7 @@ from springline.spark_jobs.streaming.backpressure.rate_limit import Planned
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import tracked_job_of
 from springline.spark_jobs.streaming.runtime.report import Report
+from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.tracking.monitor import Oversight, lows_of, stands_still, under_way
 from tests.support.declarations import written
 
@@ -108,17 +109,17 @@ def test_oversight_looks_at_the_rounds_of_the_source(tmp_path: Path, monkeypatch
     monkeypatch.setattr("springline.spark_jobs.streaming.tracking.monitor.time.time", lambda: 100.0)
     job = tracked_job_of(written(tmp_path, '[words]\nkind = "wordcount"\ntopic = "t"\n'), "words")
     job.prepare(JobFolder(tmp_path))
-    parts = job.parts(1, tmp_path / "state")
-    oversight = Oversight(job.tracked, JobFolder(tmp_path), parts)
+    stages = place_stages(job.name, job.stages(1), tmp_path / "state")
+    oversight = Oversight(job.tracked, JobFolder(tmp_path), stages)
     monkeypatch.setattr("springline.spark_jobs.streaming.tracking.monitor.time.time", lambda: 110.0)
-    for part in parts:
-        for unit in range(part.units):
-            part.stage.folder(unit).mkdir(parents=True)
+    for stage in stages:
+        for unit in range(stage.units):
+            stage.folder(unit).mkdir(parents=True)
             gauges = {**gauge({}), "completed": 0, "bytes": 0}
-            replace(report(110.0), gauges=gauges).write(part.stage.folder(unit))
+            replace(report(110.0), gauges=gauges).write(stage.folder(unit))
     oversight._look()
     assert oversight._seen.still == ""
-    Planned(2, 105.0, 3).write(parts[0].stage)
+    Planned(2, 105.0, 3).write(stages[0])
     oversight._look()
     assert oversight._seen.still == "split has a round under way"
 

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.errors import BadJob, UnknownJob
+from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.jobs import read_jobs, tracked_job_of, windows_job_of
+from springline.spark_jobs.streaming.jobs import read_jobs, tracked_job_of
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json
+from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.tracking.config import LOW, RING, Delivery
+from springline.spark_jobs.streaming.windows.queryable import queryable_job_of
 from tests.support.declarations import written
 
 WORDS = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
@@ -21,17 +24,17 @@ def test_a_word_count_is_tracked_exactly_once_unless_it_says_otherwise(tmp_path:
     job = tracked_job_of(written(tmp_path, WORDS), "words")
     tracked = job.tracked
     assert (tracked.ackers, tracked.timeout, tracked.delivery) == (1, 30.0, Delivery.EXACTLY_ONCE)
-    stages = {part.stage.name: part.stage for part in job.parts(2, tmp_path)}
+    stages = {stage.name: stage for stage in place_stages(job.name, job.stages(2), tmp_path)}
     assert set(stages) == {"split", "again", "count", "acker"}
-    assert {stage.topic for stage in stages.values()} - set(job.topics(2)) == {"lines"}
+    assert {stage.topic for stage in stages.values()} - set(topics_of_stages(job, 2)) == {"lines"}
     assert all(stage.make_step() for stage in stages.values())
 
 
 def test_stages_that_write_to_one_topic_are_told_apart(tmp_path: Path) -> None:
     """By the numbers of their units in stamps."""
     job = tracked_job_of(written(tmp_path, WORDS), "words")
-    sending = [part for part in job.parts(2, tmp_path) if part.stage.acks]
-    senders = [part.stage.sender(unit) for part in sending for unit in range(part.units)]
+    sending = [stage for stage in place_stages(job.name, job.stages(2), tmp_path) if stage.acks]
+    senders = [stage.sender(unit) for stage in sending for unit in range(stage.units)]
     assert len(set(senders)) == len(senders)
 
 
@@ -52,7 +55,10 @@ def test_at_most_once_tries_once(tmp_path: Path) -> None:
         (f"{WORDS}[words.tracking]\ntimeout = 0\n", "timeout must be a number of seconds above 0"),
         (f'{WORDS}[words.tracking]\ndelivery = "twice"\n', "delivery = 'twice'; write exactly-once or at-least-once"),
         (f"{WORDS}tracking = 3\n", r"\[words.tracking\]: it must be a table"),
-        ('[words]\nkind = "joins"\ntopic = "t"\n', "kind = 'joins'; write windows or wordcount"),
+        (
+            '[words]\nkind = "joins"\ntopic = "t"\n',
+            "kind 'joins': no installed package brings it; known: join, tracker",
+        ),
     ],
 )
 def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, told: str) -> None:
@@ -67,7 +73,7 @@ def test_a_job_of_another_kind_says_what_it_lacks(tmp_path: Path) -> None:
         tmp_path, f'{WORDS}[ticks]\ntopic = "t"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"]]\n'
     )  # fmt: skip
     with pytest.raises(UnknownJob, match="words: it computes no windowed statistics"):
-        windows_job_of(file, "words")
+        queryable_job_of(file, "words")
     with pytest.raises(UnknownJob, match="ticks: its records are not tracked"):
         tracked_job_of(file, "ticks")
 

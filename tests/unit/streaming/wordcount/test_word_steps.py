@@ -16,7 +16,7 @@ from springline.spark_jobs.streaming.runtime.step import Input, Message, Output,
 from springline.spark_jobs.streaming.wordcount.count import Count
 from springline.spark_jobs.streaming.wordcount.split import Split, again
 
-COUNTING = Stage("words", "count", "wordcount.count", "words.words", "/state", results="words.results")
+COUNTING = Stage("count", "", "words.words", job="words", state="/state", results="words.results")
 
 
 def split(values: Sequence[bytes]) -> Output:

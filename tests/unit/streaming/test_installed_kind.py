@@ -1,0 +1,150 @@
+"""Kinds of stream jobs are found among the installed packages; one of others is installed, and runs by its name."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from springline.persistence.profile import project_folder
+from springline.spark_jobs.streaming import kinds
+from springline.spark_jobs.streaming.errors import BadJob, BadKind
+from springline.spark_jobs.streaming.jobs import read_jobs
+from springline.spark_jobs.streaming.kinds import Kind, kind_named
+from tests.support.extension import installed
+
+EVEREST = '[everest]\nkind = "heights"\ntopic = "numbers"\nleast = 2\n'
+# Each round takes two messages at most; workers have no memory between rounds.
+RUN = """
+import json, sys
+from dataclasses import replace
+from pathlib import Path
+
+from springline.spark_jobs.streaming.job import topics_of_stages
+from springline.spark_jobs.streaming.jobs import job_of
+from springline.spark_jobs.streaming.runtime.driver.planner import Planner
+from springline.spark_jobs.streaming.runtime.stage import place_stages
+from springline.spark_jobs.streaming.runtime.worker.unit import Units
+from tests.support.memory_log import MemoryLog
+
+folder = Path(sys.argv[1])
+job = job_of(folder / "streams.toml", "everest")
+(stage,) = place_stages(job.name, [replace(spec, admitted=2) for spec in job.stages(1)], folder / "states")
+log = MemoryLog({"numbers": 1, **topics_of_stages(job, 1)})
+for value in ("3", "2", "tall", "5", "5", "8"):
+    log.put("numbers", 0, value.encode())
+planner = Planner(stage, log, iter(range(0, 1_000, 2)).__next__, dict)
+plan = planner.begin()
+for _ in range(6):
+    plan = planner.after(plan)
+    Units(stage, log).run(plan, planner.contents_of(plan), 0)
+results = [json.loads(line) for message in log.topics[job.results][0] for line in message.value.splitlines()]
+dead = [bytes(message.value).decode() for message in log.topics[job.dead][0]]
+print(json.dumps([type(job).__module__, [row["record"] for row in results], dead]))
+"""
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Where the package of the example is installed."""
+    return installed("stream_kind", tmp_path_factory.mktemp("extension"))
+
+
+def run(command: list[str], environment: dict[str, str], **settings: str) -> str:
+    """What a Python prints in that environment."""
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=project_folder(),
+        env={**environment, **settings},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_job_of_an_installed_kind_runs_by_its_name(environment: dict[str, str], tmp_path: Path) -> None:
+    """It tells each record once, across rounds and workers without memory, and puts aside what is no number."""
+    (tmp_path / "streams.toml").write_text(EVEREST)
+    told = json.loads(run(["-c", RUN, str(tmp_path)], environment))
+    assert told == ["heights.job", [3.0, 5.0, 8.0], ["tall"]]
+
+
+def test_commands_know_a_job_of_an_installed_kind(environment: dict[str, str], tmp_path: Path) -> None:
+    """As any other."""
+    file = tmp_path / "streams.toml"
+    file.write_text(EVEREST)
+    command = ["-m", "springline", "stream", "list", "--json"]
+    (seen,) = json.loads(run(command, environment, SPRINGLINE_STREAMS=str(file), SPRINGLINE_HOME=str(tmp_path)))
+    assert (seen["job"], seen["state"]) == ("everest", "never started")
+
+
+def test_the_checkout_knows_nothing_of_that_kind(tmp_path: Path) -> None:
+    """Without the package it is unknown, and the error says what would bring it."""
+    assert find_spec("heights") is None
+    file = tmp_path / "streams.toml"
+    file.write_text(EVEREST)
+    known = "known: join, tracker, windows, wordcount"
+    remedy = "install the package that has 'heights' among its entry points springline.stream_kinds"
+    with pytest.raises(
+        BadKind, match=f"job 'everest': kind 'heights': no installed package brings it; {known}; {remedy}"
+    ):
+        read_jobs(file)
+
+
+# ---- what can be wrong with a registration
+
+NOT_A_KIND = object()
+MISNAMED = Kind("depths", lambda table: None)  # type: ignore[arg-type, return-value]
+
+
+@pytest.fixture
+def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Lets a test say what is installed."""
+    kinds._installed.cache_clear()
+    yield monkeypatch
+    kinds._installed.cache_clear()
+
+
+def entries(register: pytest.MonkeyPatch, *values: str) -> None:
+    """Packages register the kind `heights` so."""
+    found = [EntryPoint("heights", value, kinds.GROUP) for value in values]
+    register.setattr(kinds, "entry_points", lambda group: found)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (["a:KIND", "b:KIND"], r"registered by .*\(a:KIND\) and .*\(b:KIND\); uninstall all but one of them"),
+        (["no_such_module:KIND"], "cannot be loaded from no_such_module:KIND: ModuleNotFound.*; install what it needs"),
+        (["json:KIND"], "cannot be loaded from json:KIND: AttributeError: .*; install a version of"),
+        ([f"{__name__}:NOT_A_KIND"], "is of type object; it has to be a springline.stream_kinds.Kind"),
+        ([f"{__name__}:MISNAMED"], "is the kind 'depths'; it has to be"),
+        ([], "no kind of stream job is installed, .*: the package springline is on the path, but is not installed"),
+    ],
+)  # fmt: skip
+def test_a_kind_that_cannot_be_used_is_an_error_with_its_remedy(
+    register: pytest.MonkeyPatch, values: list[str], words: str
+) -> None:
+    """Which package, what is wrong, what helps."""
+    entries(register, *values)
+    with pytest.raises(BadKind, match=words):
+        kind_named("heights")
+
+
+def test_a_kind_is_imported_when_a_table_names_it_and_not_before(register: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One that is broken hurts nobody who does not use it."""
+    whole = [*kinds.entry_points(group=kinds.GROUP), EntryPoint("heights", "no_such_module:KIND", kinds.GROUP)]
+    register.setattr(kinds, "entry_points", lambda group: whole)
+    file = tmp_path / "streams.toml"
+    file.write_text('[words]\nkind = "wordcount"\ntopic = "lines"\n')
+    assert list(read_jobs(file)) == ["words"]
+    file.write_text("[words]\nkind = 3\n")
+    with pytest.raises(BadJob, match="job 'words': kind = 3; write the name of a kind of jobs"):
+        read_jobs(file)
