@@ -34,7 +34,7 @@ def persist(
 ) -> None:
     """Work on the queue, low in priority, until it is empty; with --forever also prove operations when it is."""
     os.nice(10)
-    with progress("persisting what is in the queue", quiet=as_json) as say, opened() as platform:
+    with progress("persisting what is in the queue", quiet=as_json) as say, opened(runs=True) as platform:
         start_logging(MonitoringSettings(), sys.stderr if as_json else sys.stdout)
         platform.store.register_operations(platform.runner.operations().values())
 
@@ -72,7 +72,7 @@ def recover(
     as_json: Json = False,
 ) -> None:
     """Find what was lost and bring it back by running its operations again; name what cannot come back."""
-    with opened() as platform:
+    with opened(runs=True) as platform:
         platform.store.register_operations(platform.runner.operations().values())
         with progress("looking at the copies that the catalog names", quiet=as_json) as say:
             scan = platform.maintenance.scan(deep=deep)

@@ -28,7 +28,7 @@ def prove(
     as_json: Json = False,
 ) -> None:
     """Run operations a second time that are only declared idempotent, now, and compare what they make."""
-    with opened() as platform:
+    with opened(runs=True) as platform:
         platform.store.register_operations(platform.runner.operations().values())
         plans = _chosen(platform, operations)
         done = []

@@ -85,5 +85,5 @@ def progress(text: str, *, quiet: bool = False) -> Iterator[Callable[[str], None
         *columns, console=Terminal(stderr=True, highlight=False), transient=True, refresh_per_second=4,
         redirect_stdout=sys.stdout.isatty(),
     ) as shown:  # fmt: skip
-        task = shown.add_task(text, total=None)
-        yield lambda text: shown.update(task, description=text)
+        task = shown.add_task(visible(text), total=None)  # spelled out before its width is measured
+        yield lambda text: shown.update(task, description=visible(text))
