@@ -56,7 +56,7 @@ cache_capacity = "8GB"
 landing = "landing"          # a relative path starts at the folder of this file
 ```
 
-Then `var/`, `streams.toml` and `alerts.toml` are looked for beside it, and its folder is where modules are imported from.
+Then `var/`, `streams.toml` and `alerts.toml` are looked for beside it, and modules are imported from its folder.
 The environment wins over a profile, a profile over the project. A process that works elsewhere, such as an Airflow of
 your own, is told the project by `SPRINGLINE_PROJECT`, the path of its folder.
 
