@@ -27,6 +27,14 @@ stderr. The exit status:
 | 2 | the command was misused: an unknown name, a value that cannot be meant so, a setting that cannot be read |
 | 3 | it is done, and what was asked about is not so: not through, lost, unproven, left in the queue, at risk |
 
+With `--json`, stdout holds JSON and nothing else: a list is an array, one thing or the result of an action is an
+object, and times are seconds since 1970 unless they are texts. What is said for people goes away; an error is still one
+line on stderr. Without it, a command that takes longer than a moment shows on stderr what it is at, where stderr is a
+terminal. Commands without `--json` hand on what others say, such as logs, or are shows for people.
+
+A command belongs to the project that it is called in: the nearest folder upwards with a `springline.toml`, which
+`springline init` makes, or the one that `SPRINGLINE_PROJECT` names. See [settings](settings.md).
+
 This page is written by `make docs`; edit the functions of the commands instead.
 """
 _DOCS = """\

@@ -47,12 +47,25 @@ make demo PROFILE=cluster
 SPRINGLINE_PROFILE=cluster springline dataset list
 ```
 
+A project has its settings in `springline.toml`, in small letters and without the prefix; commands find it in the folder
+that they are called in, or the nearest above it. `springline init` makes one:
+
+```toml
+operations = ["pipeline"]    # modules beside this file
+cache_capacity = "8GB"
+landing = "landing"          # a relative path starts at the folder of this file
+```
+
+Then `var/`, `streams.toml` and `alerts.toml` are looked for beside it, and modules are imported from its folder.
+The environment wins over a profile, a profile over the project. A process that works elsewhere, such as an Airflow of
+your own, is told the project by `SPRINGLINE_PROJECT`, the path of its folder.
+
 A process reads its settings when it starts, so restart the servers (`make stop`, `make demo`) after a change.
 Sizes may have a unit (`8GB`, `7.5GiB`; powers of 1000, with an i of 1024), lists have commas between
 (`SPRINGLINE_WEIGHTS=-4,-2,1,0.1`), settings of another program are a JSON object
 (`SPRINGLINE_SPARK_CONF='{"spark.sql.shuffle.partitions": "8"}'`). A variable `SPRINGLINE_…` that is no setting is
 warned of, with the nearest name, when a process starts.
-`springline config list` prints what is in force for the datasets.
+`springline config list` prints what is in force, and from where; `springline config check` names what is wrong.
 This page is written by `make docs`; edit the classes that it names instead.
 """
 
@@ -78,7 +91,7 @@ def settings_page() -> str:
 def _default(name: str, field: FieldInfo) -> str:
     default: Any = field.default
     if field.default_factory is not None:
-        return "`var/` in the checkout" if name == "home" else "empty"
+        return "`var/` in the project" if name == "home" else "empty"
     if default is PydanticUndefined:
         return "none: it must be given"
     if default in ("", None, (), {}) or isinstance(default, SecretStr):

@@ -1,10 +1,11 @@
-"""Where settings come from: the environment first, then the profile, a file of settings that is chosen by name."""
+"""Where settings come from: the environment, then the profile that is chosen by name, then the project's file."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
+import tomllib
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -15,12 +16,14 @@ from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_v
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
+    InitSettingsSource,
     NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
 )
 
+from springline.persistence.project import project_file
 from springline.persistence.text.formatting import parse_bytes, parse_json_object, say_near
 
 if TYPE_CHECKING:
@@ -37,7 +40,7 @@ MODULES = (
     "springline.spark_jobs.streaming.settings",
 )
 # Variables of ours that no class of settings reads.
-_OTHERS = frozenset({"PROFILE", "SERVICE_TOKEN", "WORKER_PYTHON"})
+_OTHERS = frozenset({"PROFILE", "PROJECT", "SERVICE_TOKEN", "WORKER_PYTHON"})
 
 logger = logging.getLogger("springline.settings")
 
@@ -54,7 +57,7 @@ def profile_file(chosen: str, profiles: Path) -> Path:
     return path.resolve()
 
 
-def _chosen_profile() -> Path | None:
+def chosen_profile() -> Path | None:
     """The file that SPRINGLINE_PROFILE chooses, if it chooses one; raises `SettingsError`."""
     chosen = os.environ.get(f"{PREFIX}PROFILE", "")
     return profile_file(chosen, project_folder() / "profiles") if chosen else None
@@ -63,8 +66,11 @@ def _chosen_profile() -> Path | None:
 def project_folder() -> Path:
     """The folder that holds the profiles, the declarations and the home, where no setting says otherwise.
 
-    It is the checkout; where Springline was installed as a package, it is `~/springline`.
+    It is the folder of the project that a process works in (`springline.toml`), else the checkout; where Springline
+    was installed as a package, it is `~/springline`.
     """
+    if file := project_file():
+        return file.parent
     here = Path(__file__).resolve().parent.parent
     return here if (here / "pyproject.toml").is_file() else Path.home() / "springline"
 
@@ -101,17 +107,44 @@ SecretObject = Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(parse_j
 def unknown_settings(given: frozenset[str]) -> dict[str, str]:
     """Which of these names of SPRINGLINE_<NAME> no package reads, each with the nearest that one does read, or ""."""
     known = set(_OTHERS)
-    for module in MODULES:
+    if given <= known:
+        return {}
+    for each in settings_classes():
+        known |= {name.upper() for name in each.model_fields}
         if given <= known:
             return {}
+    return {name: say_near(name, known) for name in sorted(given - known)}
+
+
+def settings_classes() -> Iterator[type[ProfiledSettings]]:
+    """Every class that declares settings, those of parts whose packages are not installed left out."""
+    for module in MODULES:
         try:
             declared = vars(import_module(module)).values()
         except ModuleNotFoundError:
-            continue  # what this part needs is not installed
+            continue
         for each in declared:
-            if isinstance(each, type) and issubclass(each, ProfiledSettings):
-                known |= {name.upper() for name in each.model_fields}
-    return {name: say_near(name, known) for name in sorted(given - known)}
+            if isinstance(each, type) and issubclass(each, ProfiledSettings) and each.__module__ == module:
+                yield each
+
+
+def project_settings() -> dict[str, Any]:
+    """The settings in the project's file, by name; raises `SettingsError` where it is no TOML."""
+    file = project_file()
+    if file is None:
+        return {}
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file}: is no TOML: {error}") from None
+
+
+def _in_project(name: str, value: object, settings: type[BaseSettings]) -> object:
+    """A value of the project's file; a relative path in it starts at the folder of the project."""
+    field = settings.model_fields.get(name)
+    if field is not None and isinstance(value, str) and value and field.annotation in (Path, Path | None):
+        return project_folder() / Path(value).expanduser()
+    return value
 
 
 @cache
@@ -127,7 +160,11 @@ def _names(variables: Iterable[str]) -> frozenset[str]:
 
 
 class ProfiledSettings(BaseSettings):
-    """Settings that are read from SPRINGLINE_<NAME>, else from the file that SPRINGLINE_PROFILE names."""
+    """Settings: read from SPRINGLINE_<NAME>, else from the file that SPRINGLINE_PROFILE names, else the project's.
+
+    The project's file is `springline.toml`, in the working directory or above it; its keys are the names in small
+    letters, as `cache_capacity = "8GB"`.
+    """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", hide_input_in_errors=True)
 
@@ -142,8 +179,10 @@ class ProfiledSettings(BaseSettings):
         except ValidationError as error:
             raise SettingsError("; ".join(_wrong(each) for each in error.errors(include_input=False))) from None
         _warn_of_unknown(_names(os.environ), "environment")
-        if file := _chosen_profile():
+        if file := chosen_profile():
             _warn_of_unknown(_names(dotenv_values(file)), str(file))
+        if given := project_settings():
+            _warn_of_unknown(frozenset(name.upper() for name in given), str(project_file()))
 
     @classmethod
     def help_of(cls, name: str) -> str:
@@ -165,6 +204,10 @@ class ProfiledSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        sources = (init_settings, env_settings)
-        file = _chosen_profile()
-        return (*sources, DotEnvSettingsSource(settings_cls, env_file=file)) if file else sources
+        sources: tuple[PydanticBaseSettingsSource, ...] = (init_settings, env_settings)
+        if file := chosen_profile():
+            sources = (*sources, DotEnvSettingsSource(settings_cls, env_file=file))
+        if given := project_settings():
+            own = {name: _in_project(name, value, settings_cls) for name, value in given.items()}
+            sources = (*sources, InitSettingsSource(settings_cls, init_kwargs=own))
+        return sources

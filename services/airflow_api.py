@@ -1,12 +1,13 @@
-"""Airflow's REST API: the few calls that start runs and watch them."""
+"""Airflow's REST API: the calls that list DAGs, start runs and watch them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -14,11 +15,17 @@ from springline.services.errors import ServiceError
 from springline.services.log_files import one_line
 
 _TRIES = 5
+_CONNECT_SECONDS = 10.0
+_PAGE = 100  # things that Airflow lists at once
 _OVER = (404, 409)  # of a backfill: it was rolled back, it has ended
 
 
 class AirflowRefused(ServiceError):
-    """Airflow answered with an error, or not at all."""
+    """Airflow answered with an error, whose HTTP status is known, or not at all."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +40,7 @@ class TaskState:
 
 
 class AirflowApi:
-    """A session of one user."""
+    """A session of one user, who gives a password, or a token that Airflow or something before it has issued."""
 
     def __init__(
         self,
@@ -41,11 +48,14 @@ class AirflowApi:
         user: str,
         password: str,
         *,
+        token: str = "",
         pause: Callable[[float], None] = time.sleep,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         # Longer than Airflow itself waits for its SQLite, which answers then.
-        self._client = httpx.Client(base_url=address, timeout=120, transport=transport)
+        timeout = httpx.Timeout(120, connect=_CONNECT_SECONDS)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._client = httpx.Client(base_url=address, timeout=timeout, transport=transport, headers=headers)
         self._login = {"username": user, "password": password}
         self._pause = pause
 
@@ -76,14 +86,48 @@ class AirflowApi:
         params = {"update_mask": "slots"}
         self._call("PATCH", f"/api/v2/pools/{name}", params=params, json={"slots": slots})
 
-    def trigger(self, dag_id: str, conf: Mapping[str, Any]) -> str:
-        """Start a DAG run that has no logical date; returns its id."""
-        body = {"logical_date": None, "conf": dict(conf)}
+    def dags(self) -> list[dict[str, Any]]:
+        """All DAGs that the user may see, as Airflow describes them."""
+        found: list[dict[str, Any]] = []
+        while True:
+            page = self._call(
+                "GET", "/api/v2/dags", params={"limit": _PAGE, "offset": len(found), "order_by": "dag_id"}
+            )
+            found += page["dags"]
+            if not page["dags"] or len(found) >= page["total_entries"]:
+                return found
+
+    def dag(self, dag_id: str) -> dict[str, Any]:
+        """A DAG, as Airflow describes it."""
+        return dict(self._call("GET", f"/api/v2/dags/{quote(dag_id, safe='')}"))
+
+    def tasks_of(self, dag_id: str) -> Sequence[dict[str, Any]]:
+        """The tasks that a DAG declares, as Airflow describes them."""
+        return list(self._call("GET", f"/api/v2/dags/{quote(dag_id, safe='')}/tasks")["tasks"])
+
+    def newest_runs(self, dag_id: str, most: int) -> list[dict[str, Any]]:
+        """The newest DAG runs, the newest first, as Airflow describes them."""
+        params = {"limit": most, "order_by": "-run_after"}
+        return list(self._call("GET", f"/api/v2/dags/{quote(dag_id, safe='')}/dagRuns", params=params)["dag_runs"])
+
+    def trigger(self, dag_id: str, conf: Mapping[str, Any], day: date | None = None) -> str:
+        """Start a DAG run, of this day or one that has no logical date; returns its id."""
+        body = {"logical_date": f"{day}T00:00:00Z" if day else None, "conf": dict(conf)}
         return str(self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", json=body)["dag_run_id"])
 
-    def backfill(self, dag_id: str, first: date, last: date, conf: Mapping[str, Any], runs_at_once: int) -> int:
-        """Run every day from `first` to `last`, days that ran before too; returns the backfill's id.
+    def backfill(
+        self,
+        dag_id: str,
+        first: date,
+        last: date,
+        conf: Mapping[str, Any],
+        runs_at_once: int,
+        *,
+        reprocess: str = "completed",
+    ) -> int:
+        """Run every day from `first` to `last`; returns the backfill's id.
 
+        `reprocess` says which of the days that ran before run again: `none`, `failed`, or `completed`, which is all.
         Airflow makes one in several steps; where its database was locked in the midst of them, the half is
         cancelled and made again.
         """
@@ -94,7 +138,7 @@ class AirflowApi:
             "max_active_runs": runs_at_once,
             "run_backwards": False,
             "dag_run_conf": dict(conf),
-            "reprocess_behavior": "completed",
+            "reprocess_behavior": reprocess,
         }
         for _ in range(_TRIES):
             answer = self._answer("POST", "/api/v2/backfills", json=body)
@@ -174,10 +218,13 @@ class AirflowApi:
     def _answer(self, method: str, path: str, **more: Any) -> httpx.Response:
         try:
             answer = self._client.request(method, path, **more)
-            if answer.status_code == 401:  # no token yet, or one that ran out
+            if answer.status_code == 401 and self._login["password"]:  # no token yet, or one that ran out
                 token = self._client.post("/auth/token", json=self._login)
                 if token.is_error:
-                    raise AirflowRefused(f"Airflow refused the login of {self._login['username']}: {token.text[:500]}")
+                    raise AirflowRefused(
+                        f"Airflow refused the login of {self._login['username']}: {one_line(token.text)}",
+                        token.status_code,
+                    )
                 self._client.headers["Authorization"] = f"Bearer {token.json()['access_token']}"
                 answer = self._client.request(method, path, **more)
         except httpx.HTTPError as error:
@@ -198,5 +245,7 @@ def _is_locked(answer: httpx.Response) -> bool:
 def _checked(answer: httpx.Response) -> Any:
     if answer.is_error:
         asked = answer.request
-        raise AirflowRefused(f"{asked.method} {asked.url.path}: {answer.status_code}: {one_line(answer.text)}")
+        raise AirflowRefused(
+            f"{asked.method} {asked.url.path}: {answer.status_code}: {one_line(answer.text)}", answer.status_code
+        )
     return answer.json()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from springline.persistence.commands.arguments import Json
 from springline.persistence.text.redaction import redacted
-from springline.persistence.text.terminal import print
+from springline.persistence.text.terminal import print, print_json, print_nothing, print_result, progress
 from springline.services.errors import NoProgram
 from springline.services.log_files import tail
 from springline.services.packages.chromium import have_chromium
@@ -23,23 +24,35 @@ from springline.services.supervisor import State, Supervisor
 Names = Annotated[list[str] | None, typer.Argument(metavar="NAME…", help=f"of {', '.join(SERVERS)}")]
 
 
-def up(names: Annotated[list[str], typer.Argument(metavar="NAME…", help=f"of {', '.join(SERVERS)}")]) -> None:
+def up(
+    names: Annotated[list[str], typer.Argument(metavar="NAME…", help=f"of {', '.join(SERVERS)}")],
+    as_json: Json = False,
+) -> None:
     """Start servers, and those that they need, and wait until they are ready; those that run already stay."""
     settings = ServiceSettings()
-    Supervisor(settings.home).up(servers_to_start(names, settings), settings.start_patience)
+    supervisor = Supervisor(settings.home, say=print_nothing if as_json else print)
+    servers = servers_to_start(names, settings)
+    with progress(f"starting {', '.join(server.name for server in servers)}", quiet=as_json):
+        supervisor.up(servers, settings.start_patience)
+    if as_json:
+        print_json([_fields(supervisor.state(server.name)) for server in servers])
 
 
-def down(names: Names = None) -> None:
+def down(names: Names = None, as_json: Json = False) -> None:
     """End servers with all of their processes; without a name, every one that was started here."""
     settings = ServiceSettings()
     supervisor = Supervisor(settings.home)
     chosen = known(names or []) or in_turn(supervisor.recorded())
-    ended = end_servers(supervisor, chosen, settings.stop_patience, print)
+    with progress("ending servers", quiet=as_json or not chosen):
+        ended = end_servers(supervisor, chosen, settings.stop_patience, print_nothing if as_json else print)
+    if as_json:
+        print_json([_fields(supervisor.state(name)) for name in chosen])
     raise typer.Exit(not ended)
 
 
 def stop(
     timeout: Annotated[float, typer.Option(min=0, help="Seconds that all streams may take to come to rest")] = 90.0,
+    as_json: Json = False,
 ) -> None:
     """End every stream and every server that was started here, of every profile.
 
@@ -48,29 +61,39 @@ def stop(
     said: list[str] = []
 
     def say(line: str) -> None:
-        said.append(line)
-        print(redacted(line), flush=True)
+        said.append(redacted(line))
+        if not as_json:
+            print(said[-1], flush=True)
 
-    ended = stop_all_profiles(timeout, say)
-    if not said:
+    with progress("ending streams and servers", quiet=as_json):
+        ended = stop_all_profiles(timeout, say)
+    if as_json:
+        print_json({"ended": ended, "messages": said})
+    elif not said:
         print("nothing runs")
     raise typer.Exit(not ended)
 
 
-def ps(names: Names = None) -> None:
+def ps(names: Names = None, as_json: Json = False) -> None:
     """Tell which servers run, where, with how much memory, and in which processes."""
     supervisor = Supervisor(ServiceSettings().home)
-    print("\n".join(aligned([_told(supervisor.state(name)) for name in known(names or []) or SERVERS])))
+    states = [supervisor.state(name) for name in known(names or []) or SERVERS]
+    if as_json:
+        print_json([_fields(state) for state in states])
+    else:
+        print("\n".join(aligned([_told(state) for state in states])))
 
 
 def kill(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"of {', '.join(SERVERS)}")],
     process: Annotated[str, typer.Argument(metavar="PROCESS", help="one of its processes, as `ps` names them")],
+    as_json: Json = False,
 ) -> None:
     """Kill one process of a server at once, as a fault would; `up NAME` starts just that one again."""
     known([name])
     Supervisor(ServiceSettings().home).kill(name, process)
-    print(f"{name}: {process} killed; `springline up {name}` starts it again")
+    sentence = f"{name}: {process} killed; `springline up {name}` starts it again"
+    print_result(as_json, {"server": name, "process": process}, sentence)
 
 
 def logs(names: Names = None) -> None:
@@ -83,13 +106,20 @@ def logs(names: Names = None) -> None:
 
 def jars(
     sets: Annotated[list[str] | None, typer.Argument(metavar="SET…", help=f"of {', '.join(jar_sets())}")] = None,
+    as_json: Json = False,
 ) -> None:
     """Fetch the servers' jars, those that are not here yet; without a name, of every server."""
     found = Jars(ServiceSettings())
-    for name in sets or jar_sets():
-        folder = found.folder(name)
-        here = sizes(folder)
-        print(f"{name:10} {len(here):4} jars  {sum(here.values()) / 1e6:6.1f} MB  {folder}")
+    rows: list[dict[str, Any]] = []
+    with progress("fetching jars", quiet=as_json) as say:
+        for name in sets or jar_sets():
+            say(f"fetching the jars of {name}")
+            here = sizes(folder := found.folder(name))
+            rows.append({"set": name, "jars": len(here), "bytes": sum(here.values()), "folder": str(folder)})
+            if not as_json:
+                print(f"{name:10} {len(here):4} jars  {sum(here.values()) / 1e6:6.1f} MB  {folder}")
+    if as_json:
+        print_json(rows)
 
 
 def execute(
@@ -105,21 +135,34 @@ def execute(
         raise NoProgram(f"{command[0]} cannot be run: {error.strerror}") from error
 
 
-def java() -> None:
+def java(as_json: Json = False) -> None:
     """Print the JAVA_HOME that the servers use."""
     settings = ServiceSettings()
-    print(find_java(os.environ, settings.home).home)
+    found = find_java(os.environ, settings.home)
+    print_result(as_json, {"home": str(found.home), "version": found.version, "from": found.words}, str(found.home))
 
 
-def chromium() -> None:
+def chromium(as_json: Json = False) -> None:
     """Print the Chromium that looks at pages in tests; where there is none, install it if that may be done here."""
-    print(have_chromium(os.environ, root=os.geteuid() == 0))
+    with progress("looking for Chromium, and fetching it where there is none", quiet=as_json):
+        program = have_chromium(os.environ, root=os.geteuid() == 0)
+    print_result(as_json, {"path": str(program)}, str(program))
 
 
 def aligned(rows: list[tuple[str, ...]]) -> list[str]:
     """The rows as lines, their columns under each other."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _fields(state: State) -> dict[str, Any]:
+    return {
+        "server": state.server,
+        "state": state.words,
+        "address": state.address,
+        "processes": dict(state.processes),
+        "memory_bytes": dict(state.memory),
+    }
 
 
 def _told(state: State) -> tuple[str, ...]:

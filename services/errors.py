@@ -64,3 +64,15 @@ class UnknownServer(ServiceError):
     """A name that no server has."""
 
     exit_status = 2
+
+
+class UnknownDag(ServiceError):
+    """A name that no DAG of Airflow has."""
+
+    exit_status = 2
+
+
+class BadRequest(ServiceError):
+    """Something was asked of Airflow that cannot be meant so."""
+
+    exit_status = 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from springline.persistence.profile import Bytes, Names, ProfiledSettings, project_folder
 
@@ -26,6 +26,19 @@ class ServiceSettings(ProfiledSettings):
         description="Address of a Maven repository for the jars; empty: that of Maven's settings, else Central",
     )
 
+    airflow_url: str = Field(
+        default="",
+        pattern="^(https?://.+)?$",
+        description="Address of the Airflow that `springline dag` asks, such as https://airflow.example; empty: the "
+        "one that is started here",
+    )
+    airflow_user: str = Field(default="admin", description="User at that Airflow")
+    airflow_password: SecretStr = Field(
+        default=SecretStr(""), description="Password of that user; empty: that of the Airflow that is started here"
+    )
+    airflow_token: SecretStr = Field(
+        default=SecretStr(""), description="Token for that Airflow, instead of a user and a password"
+    )
     airflow_port: int = _port(8080, "Airflow's pages and REST API")
     airflow_parallelism: int = Field(
         default=4,

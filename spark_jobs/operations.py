@@ -19,6 +19,7 @@ from pydantic_settings import SettingsError
 from springline.persistence.errors import CyclicLineage
 from springline.persistence.model.dataset import Call, Operation
 from springline.persistence.model.lineage import check_acyclic
+from springline.persistence.project import let_import
 from springline.persistence.text.formatting import say_known
 from springline.spark_jobs.code.code_version import code_version
 from springline.spark_jobs.code.udfs import late_udfs, send_by_value
@@ -228,6 +229,7 @@ def load_operations(modules: Iterable[str] = ()) -> Registry:
     """
     for module in BUILT_IN:
         import_module(module)
+    let_import()
     for module in modules:
         try:
             with late_udfs():
@@ -235,7 +237,8 @@ def load_operations(modules: Iterable[str] = ()) -> Registry:
         except ModuleNotFoundError as error:
             if f"{module}.".startswith(f"{error.name}."):
                 raise SettingsError(
-                    f"SPRINGLINE_OPERATIONS: no module {module!r} can be imported; it must be on PYTHONPATH"
+                    f"SPRINGLINE_OPERATIONS: no module {module!r} can be imported; it must be on PYTHONPATH, or beside "
+                    "the project's springline.toml"
                 ) from error
             raise
     REGISTRY.models()  # tells the versions while the files are still those that were imported

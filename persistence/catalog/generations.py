@@ -141,6 +141,12 @@ class Generations(Database):
         with self.reading() as connection:
             return int(connection.scalar(cached) or 0) + int(connection.scalar(expected) or 0)
 
+    def phases(self) -> dict[str, int]:
+        """How many generations are in each phase."""
+        counted = select(generation.c.phase, func.count()).group_by(generation.c.phase).order_by(generation.c.phase)
+        with self.reading() as connection:
+            return {str(phase): int(count) for phase, count in connection.execute(counted)}
+
     def uses_under_store(self) -> bool:
         """Whether any generation has a copy in the under-store; one that is on its way there is none yet."""
         used = select(generation.c.id).where(schema.persisted).limit(1)

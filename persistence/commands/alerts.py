@@ -27,13 +27,7 @@ def list_alerts(as_json: Json = False) -> None:
     judged = {rule.name: [state for state in states if rule.name in state.rules] for rule in rules}
     standing = standing_in_all(states)
     if as_json:
-        print_json(
-            {
-                "file": str(settings.rules),
-                "rules": [_rule_fields(rule, judged[rule.name]) for rule in rules],
-                "standing": [asdict(each) for each in standing],
-            }
-        )
+        print_json([_rule_fields(rule, judged[rule.name], standing) for rule in rules])
         return
     out = console()
     out.print(_standing_table(standing) if standing else _say_none(judged))
@@ -73,13 +67,14 @@ def _say_judged(rule: Rule, states: Sequence[AlertState]) -> str:
     return "\n".join(f"{_moment(state.at)}, by the {state.actor}" for state in states)
 
 
-def _rule_fields(rule: Rule, states: Sequence[AlertState]) -> dict[str, object]:
+def _rule_fields(rule: Rule, states: Sequence[AlertState], standing: Iterable[Standing]) -> dict[str, object]:
     return {
         "rule": rule.name,
         "condition": rule.condition,
         "where": dict(rule.where),
         "severity": rule.severity.value,
         "judged": [{"at": state.at, "actor": state.actor} for state in states],
+        "standing": [asdict(each) for each in standing if each.rule == rule.name],
     }
 
 

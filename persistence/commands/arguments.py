@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from springline.persistence.engine.runner import NoRunner
 from springline.persistence.errors import NeverWritten
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.text.formatting import parse_bytes, say_near
@@ -29,9 +30,13 @@ def size_of(text: str) -> int:
 
 
 @contextmanager
-def opened() -> Iterator[Platform]:
-    """The platform that the settings describe; what is changed is noted as made by the command line."""
-    platform = open_platform(who=f"command line of {os.environ.get('USER') or os.getuid()}")
+def opened(*, runs: bool = False) -> Iterator[Platform]:
+    """The platform that the settings describe; what is changed is noted as made by the command line.
+
+    Only one that `runs` operations again loads them: they may take seconds to import, and may be broken.
+    """
+    who = f"command line of {os.environ.get('USER') or os.getuid()}"
+    platform = open_platform(who=who, runner=None if runs else NoRunner())
     try:
         yield platform
     except NeverWritten as error:

@@ -22,7 +22,7 @@ from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.platform import Platform
 from springline.persistence.rendering import recovery_row, say_away
 from springline.persistence.text.formatting import counted, say_bytes, say_list, say_seconds
-from springline.persistence.text.terminal import print, print_json
+from springline.persistence.text.terminal import print, print_json, print_result, progress
 
 logger = logging.getLogger("springline.persister")
 
@@ -34,14 +34,15 @@ def persist(
 ) -> None:
     """Work on the queue, low in priority, until it is empty; with --forever also prove operations when it is."""
     os.nice(10)
-    start_logging(MonitoringSettings(), sys.stdout)
-    with opened() as platform:
+    with progress("persisting what is in the queue", quiet=as_json) as say, opened(runs=True) as platform:
+        start_logging(MonitoringSettings(), sys.stderr if as_json else sys.stdout)
         platform.store.register_operations(platform.runner.operations().values())
 
         gauges = Gauges(platform)
 
         def tell(outcome: Outcome) -> None:
             gauges.tell()
+            say(f"persisting; the last was {outcome.ref}")
             if as_json:
                 return
             with about(dataset=str(outcome.ref), method=outcome.method.value):
@@ -56,12 +57,12 @@ def persist(
             if platform.prover.step() is None:
                 platform.persister.sleep(1.0)
             summary = platform.persister.drain(patience=float("inf"), told=tell)
-        if as_json:
-            print_json({"persisted": summary.persisted, "left": summary.left})
-        else:
-            logger.info("%s persisted, %s left", summary.persisted, summary.left)
-        if summary.left:
-            raise typer.Exit(NOT_SO)
+    if as_json:
+        print_json({"persisted": summary.persisted, "left": summary.left})
+    else:
+        logger.info("%s persisted, %s left", summary.persisted, summary.left)
+    if summary.left:
+        raise typer.Exit(NOT_SO)
 
 
 def recover(
@@ -71,15 +72,18 @@ def recover(
     as_json: Json = False,
 ) -> None:
     """Find what was lost and bring it back by running its operations again; name what cannot come back."""
-    with opened() as platform:
+    with opened(runs=True) as platform:
         platform.store.register_operations(platform.runner.operations().values())
-        scan = platform.maintenance.scan(deep=deep)
-        targets = [platform.catalog.resolve(p).ref for p in paths] or [d.ref for d in platform.maintenance.lost()]
-        planned = platform.restorer.plan(targets)
-        if dry_run:
-            report = Restored(list(planned.steps), planned.seconds, dict(planned.irrecoverable))
-        else:
-            report = platform.restorer.bring_back(targets)
+        with progress("looking at the copies that the catalog names", quiet=as_json) as say:
+            scan = platform.maintenance.scan(deep=deep)
+            targets = [platform.catalog.resolve(p).ref for p in paths] or [d.ref for d in platform.maintenance.lost()]
+            planned = platform.restorer.plan(targets)
+            if dry_run:
+                report = Restored(list(planned.steps), planned.seconds, dict(planned.irrecoverable))
+            else:
+                about = f", predicted to take {say_seconds(planned.seconds)}" if planned.steps else ""
+                say(f"bringing datasets back: {counted(len(planned.steps), 'step')}{about}")
+                report = platform.restorer.bring_back(targets)
         if as_json:
             print_json(
                 {
@@ -133,7 +137,8 @@ def evict(
         else:
             chosen = platform.replacement.plan(size)
             victims, short, away = list(chosen.victims), chosen.short, chosen.away
-        stays = {victim.ref: why for victim in victims if (why := _let_go(platform, victim, dry_run))}
+        with progress(f"letting {counted(len(victims), 'dataset')} go from the cache", quiet=as_json):
+            stays = {victim.ref: why for victim in victims if (why := _let_go(platform, victim, dry_run))}
         gone = [victim for victim in victims if victim.ref not in stays]
         if as_json:
             print_json(
@@ -172,18 +177,21 @@ def _let_go(platform: Platform, victim: Victim, dry_run: bool) -> str:
 def pin(
     path: Annotated[str, typer.Argument(help="A dataset path")],
     off: Annotated[bool, typer.Option("--off", help="Let it go again")] = False,
+    as_json: Json = False,
 ) -> None:
     """Keep a dataset in the cache, and its generation from being retired, until the pin is taken off."""
     with opened() as platform:
         ref = platform.catalog.resolve(path).ref
         platform.catalog.amend(ref, event="unpinned" if off else "pinned", why="asked for by hand", pinned=not off)
-        print(f"{ref}: {'no longer pinned' if off else 'pinned'}")
+        result = {"dataset": str(ref), "pinned": not off}
+        print_result(as_json, result, f"{ref}: {'no longer pinned' if off else 'pinned'}")
 
 
 def retire(as_json: Json = False) -> None:
     """Remove superseded generations that nobody reads, and what dead writers left."""
     with opened() as platform:
-        retired, swept = platform.maintenance.retire(), platform.maintenance.sweep()
+        with progress("removing superseded generations", quiet=as_json):
+            retired, swept = platform.maintenance.retire(), platform.maintenance.sweep()
         if as_json:
             print_json({"retired": [str(ref) for ref in retired], "swept": [str(ref) for ref in swept]})
         else:
@@ -193,7 +201,8 @@ def retire(as_json: Json = False) -> None:
 def rebuild(as_json: Json = False) -> None:
     """Fill an empty catalog again from the sidecar files beside the persisted data."""
     with opened() as platform:
-        report = platform.maintenance.rebuild()
+        with progress("reading the sidecar files of the under-store", quiet=as_json):
+            report = platform.maintenance.rebuild()
         if as_json:
             print_json(
                 {
@@ -213,8 +222,11 @@ def rebuild(as_json: Json = False) -> None:
 def adopt(
     path: Annotated[str, typer.Argument(help="The dataset path to give it")],
     location: Annotated[str, typer.Argument(help="Where its files are, relative to the under-store's root")],
+    as_json: Json = False,
 ) -> None:
     """Record files that are in the under-store already as the next generation of a dataset."""
     with opened() as platform:
-        dataset = platform.maintenance.adopt(path, location)
-        print(f"{dataset.ref}: {say_bytes(dataset.bytes)} adopted from {location}")
+        with progress(f"reading the files of {location}", quiet=as_json):
+            dataset = platform.maintenance.adopt(path, location)
+        result = {"dataset": str(dataset.ref), "bytes": dataset.bytes, "location": location}
+        print_result(as_json, result, f"{dataset.ref}: {say_bytes(dataset.bytes)} adopted from {location}")

@@ -15,7 +15,7 @@ from springline.persistence.engine.prover import Proof, Verdict
 from springline.persistence.errors import Misuse
 from springline.persistence.platform import Platform
 from springline.persistence.text.formatting import say_known
-from springline.persistence.text.terminal import print, print_json
+from springline.persistence.text.terminal import print, print_json, progress
 
 _ALL = Bounds(0, 0.0)
 
@@ -28,10 +28,15 @@ def prove(
     as_json: Json = False,
 ) -> None:
     """Run operations a second time that are only declared idempotent, now, and compare what they make."""
-    with opened() as platform:
+    with opened(runs=True) as platform:
         platform.store.register_operations(platform.runner.operations().values())
         plans = _chosen(platform, operations)
-        done = [] if dry_run else [proof for plan in plans if (proof := _prove(platform, plan)) is not None]
+        done = []
+        with progress("running operations a second time", quiet=as_json) as say:
+            for number, plan in enumerate(() if dry_run else plans, 1):
+                say(f"running {plan.operation} a second time ({number} of {len(plans)})")
+                if (proof := _prove(platform, plan)) is not None:
+                    done.append(proof)
         if as_json:
             print_json([_row(each) for each in (plans if dry_run else done)])
         elif not plans:

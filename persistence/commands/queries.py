@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from textwrap import fill
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from springline.persistence.commands.arguments import NOT_SO, Json, opened
@@ -64,6 +66,52 @@ def list_datasets(
             out.print(f"Only the newest {_MOST_ROWS} are listed; give a prefix.")
         if away:
             out.print(say_away(platform, away), style="red", markup=False)
+
+
+def show(
+    path: Annotated[str, typer.Argument(help="A dataset path, or path@generation")], as_json: Json = False
+) -> None:
+    """Show what the catalog has of a dataset: its state, what made it of what, and where its files are."""
+    with opened() as platform:
+        dataset = platform.catalog.get(Ref.parse(path)) if "@" in path else platform.catalog.resolve(path)
+        lineage = platform.catalog.lineage_around([dataset.ref], down=False)
+        state = dataset.status(recomputable=lineage.recomputable(dataset.ref))
+        fields = {
+            **row_of(dataset, state, platform.watch.why_away()),
+            "operation": dataset.call.name if dataset.call else None,
+            "version": dataset.call.version if dataset.call else None,
+            "parameters": dict(dataset.call.params) if dataset.call else {},
+            "sources": [str(source) for source in dataset.sources],
+            "pinned": dataset.pinned,
+            "made_seconds": dataset.made_seconds,
+            "committed_at": dataset.committed_at,
+            "persisted_at": dataset.persisted_at,
+            "cache_uri": platform.cache.uri(dataset.cache_location) if dataset.in_cache else None,
+            "under_uri": platform.under.uri(dataset.under_location) if dataset.persisted else None,
+            "report": dataset.report,
+        }
+    if as_json:
+        print_json(fields)
+        return
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for name, value in fields.items():
+        if value not in (None, "", {}, []):
+            table.add_row(name.replace("_", " "), escape(_written(name, value)))
+    console().print(table)
+
+
+def _written(name: str, value: object) -> str:
+    if isinstance(value, float):
+        return say_seconds(value) if name.endswith("_seconds") else _moment(value)
+    if name == "bytes" and isinstance(value, int):
+        return say_bytes(value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={each}" for name, each in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().isoformat(sep=" ", timespec="seconds")
 
 
 def explain(

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from springline.persistence.errors import Misuse, OperationFailed
 from springline.persistence.model.dataset import Call, Operation, Written
+from springline.persistence.project import let_import
 
 
 class Runner(Protocol):
@@ -50,6 +51,7 @@ def load_runner(spec: str) -> Runner:
     if not spec:
         return NoRunner()
     module, _, factory = spec.partition(":")
+    let_import()
     try:
         found = import_module(module)
     except (ImportError, TypeError, ValueError) as error:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -43,3 +44,46 @@ def console() -> Terminal:
 def print_json(value: object, indent: int | None = 2) -> None:
     """Print a value as JSON, names in their own script."""
     builtins.print(json_text(value, indent))
+
+
+def print_result(as_json: bool, result: object, sentence: str) -> None:
+    """Print what an action came to: the value as JSON, or for a person the sentence that says the same."""
+    if as_json:
+        print_json(result)
+    else:
+        print(sentence)
+
+
+def print_nothing(text: str) -> None:
+    """Take a line that is not to be shown, such as what goes on in a command with --json."""
+
+
+@contextmanager
+def progress(text: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """Show on stderr what a command is at and for how long, while it is; the line is gone afterwards.
+
+    Yields what changes the text. Nothing is shown where stderr is no terminal, or where the command is to be `quiet`
+    (with --json).
+
+    Example:
+        with progress("looking for what was lost", quiet=as_json) as say:
+            say("bringing 3 datasets back")
+    """
+    if quiet or not sys.stderr.isatty():
+        yield print_nothing
+        return
+    from rich.progress import (
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )  # takes longer than a short command
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    # What is printed meanwhile appears above the line; what goes into a file or a pipe goes there untouched.
+    with Progress(
+        *columns, console=Terminal(stderr=True, highlight=False), transient=True, refresh_per_second=4,
+        redirect_stdout=sys.stdout.isatty(),
+    ) as shown:  # fmt: skip
+        task = shown.add_task(visible(text), total=None)  # spelled out before its width is measured
+        yield lambda text: shown.update(task, description=visible(text))

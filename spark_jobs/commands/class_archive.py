@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from springline.persistence.commands.arguments import Json
 from springline.persistence.text.formatting import say_bytes
-from springline.persistence.text.terminal import print
+from springline.persistence.text.terminal import print_result, progress
 from springline.spark_jobs.jvm.class_archive import make_archive
 from springline.spark_jobs.settings import JobSettings
 
 
-def class_archive() -> None:
+def class_archive(as_json: Json = False) -> None:
     """Make the archive of Spark's classes from which its JVM starts in half the time; `make setup` does."""
-    archive = make_archive(JobSettings().home)
-    print(f"{archive}: {say_bytes(archive.stat().st_size)}")
+    with progress("archiving Spark's classes", quiet=as_json):
+        archive = make_archive(JobSettings().home)
+    size = archive.stat().st_size
+    print_result(as_json, {"path": str(archive), "bytes": size}, f"{archive}: {say_bytes(size)}")

@@ -9,7 +9,7 @@ import typer
 
 from springline.persistence.commands.arguments import Json
 from springline.persistence.text.formatting import say_bytes, say_list
-from springline.persistence.text.terminal import print, print_json
+from springline.persistence.text.terminal import print, print_json, progress
 from springline.spark_jobs.landing import YEAR, land, parse_days, write_manifest
 from springline.spark_jobs.settings import JobSettings
 
@@ -24,7 +24,8 @@ def generate(
     chosen = parse_days(days)
     if strange := [day.isoformat() for day in chosen if day.year != YEAR]:
         raise ValueError(f"there are no flights of {say_list(strange)}: give days of {YEAR}, such as {YEAR}-01-05")
-    landed = land(chosen, folder or JobSettings().landing_folder, copies=copies)
+    with progress("writing landing files", quiet=as_json):
+        landed = land(chosen, folder or JobSettings().landing_folder, copies=copies)
     if as_json:
         print_json([{"path": str(one.path), "rows": one.rows, "bytes": one.manifest.size,
                       "fresh": one.fresh} for one in landed])  # fmt: skip
@@ -36,7 +37,13 @@ def generate(
 
 def manifest(
     files: Annotated[list[Path], typer.Argument(help="Landing files that are whole, as they are sent")],
+    as_json: Json = False,
 ) -> None:
     """Write the manifest beside landing files, without which no load takes them: lines, bytes and a checksum."""
-    for file in files:
-        print(f"{file}: {write_manifest(file)}")
+    with progress("reading landing files", quiet=as_json):
+        written = {file: write_manifest(file) for file in files}
+    if as_json:
+        print_json([{"file": str(file), "manifest": str(path)} for file, path in written.items()])
+        return
+    for file, path in written.items():
+        print(f"{file}: {path}")

@@ -14,7 +14,7 @@ from springline.persistence.commands.arguments import Json
 from springline.persistence.model.dataset import Dataset, Strategy
 from springline.persistence.platform import open_platform
 from springline.persistence.text.formatting import say_bytes, say_seconds
-from springline.persistence.text.terminal import console, print, print_json
+from springline.persistence.text.terminal import console, print, print_json, progress
 from springline.spark_jobs.landing import parse_days
 from springline.spark_jobs.materialize import produce
 from springline.spark_jobs.operations import RegisteredOperation, Registry, load_operations
@@ -58,6 +58,7 @@ def run(
     params = _params(param)
     settings = JobSettings()
     with (
+        progress("starting", quiet=as_json) as say,
         closing(make_runner(settings)) as runner,
         closing(open_platform(runner=runner, who="command line")) as platform,
     ):
@@ -65,6 +66,7 @@ def run(
         made = []
         for date in _dates(ds):
             for name in wanted:
+                say(f"running {' of '.join([name, *date.values()])}")
                 made.append(produce(platform, name, {**params, **date}, strategy=strategy))
                 if not as_json:
                     _say(made[-1])

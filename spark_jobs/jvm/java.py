@@ -52,6 +52,11 @@ def find_java(environment: Mapping[str, str], home: Path) -> Java:
 
     Raises `NoJava`.
     """
+    return installed_java(environment) or packaged_java(home)
+
+
+def installed_java(environment: Mapping[str, str]) -> Java | None:
+    """The Java of JAVA_HOME, else of the PATH, if it is new enough; nothing is written for it."""
     if java_home := environment.get("JAVA_HOME"):
         version = version_of(Path(java_home) / "bin" / "java")
         if version >= LEAST:
@@ -61,7 +66,7 @@ def find_java(environment: Mapping[str, str], home: Path) -> Java:
         version = version_of(real)
         if version >= LEAST and real.parent.name == "bin":
             return Java(real.parent.parent, version, "the PATH")
-    return packaged_java(home)
+    return None
 
 
 def use_java(home: Path, environment: MutableMapping[str, str] = os.environ) -> Path:

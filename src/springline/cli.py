@@ -14,6 +14,8 @@ from typer.completion import completion_init  # type: ignore[attr-defined]
 
 from springline.completion import VARIABLE
 from springline.late_commands import Branch, Late, command_line
+from springline.persistence.project import VARIABLE as PROJECT
+from springline.persistence.project import project_file
 from springline.persistence.text.redaction import redacted
 from springline.persistence.text.terminal import print
 from springline.persistence.text.visible_text import visible
@@ -25,10 +27,25 @@ _SERVERS = "springline.services.commands"
 _WHATEVER = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 COMMANDS: Mapping[str, Late | Branch] = {
+    "init": Late("springline.project.commands:init"),
+    "doctor": Late("springline.doctor.commands:doctor"),
+    "dag": Branch(
+        "DAGs of Airflow: of the one that is started here, or that SPRINGLINE_AIRFLOW_URL names.",
+        {
+            "list": Late("springline.services.dag_commands:list_dags"),
+            "show": Late("springline.services.dag_commands:show"),
+            "runs": Late("springline.services.dag_commands:list_runs"),
+            "trigger": Late("springline.services.dag_commands:trigger"),
+            "backfill": Late("springline.services.dag_commands:backfill"),
+            "pause": Late("springline.services.dag_commands:pause"),
+            "unpause": Late("springline.services.dag_commands:unpause"),
+        },
+    ),
     "dataset": Branch(
         "Datasets: where each is, why, and what can be done about it.",
         {
             "list": Late(f"{_DATASETS}.queries:list_datasets"),
+            "show": Late(f"{_DATASETS}.queries:show"),
             "explain": Late(f"{_DATASETS}.queries:explain"),
             "recover": Late(f"{_DATASETS}.changes:recover"),
             "evict": Late(f"{_DATASETS}.changes:evict"),
@@ -98,8 +115,22 @@ COMMANDS: Mapping[str, Late | Branch] = {
         {"send": Late(f"{_STREAMS}.datagen:send"), "generate": Late(f"{_STREAMS}.datagen:generate")},
     ),
     "alert": Branch("Alerts.", {"list": Late(f"{_DATASETS}.alerts:list_alerts")}),
-    "catalog": Branch("The catalog.", {"rebuild": Late(f"{_DATASETS}.changes:rebuild")}),
-    "config": Branch("Settings.", {"list": Late(f"{_DATASETS}.configuration:list_settings")}),
+    "catalog": Branch(
+        "The catalog: the database of all datasets.",
+        {
+            "check": Late(f"{_DATASETS}.catalog:check"),
+            "backup": Late(f"{_DATASETS}.catalog:backup"),
+            "rebuild": Late(f"{_DATASETS}.changes:rebuild"),
+        },
+    ),
+    "config": Branch(
+        "Settings: what each is, from where, and whether all of them can be meant so.",
+        {
+            "list": Late(f"{_DATASETS}.configuration:list_settings"),
+            "get": Late(f"{_DATASETS}.configuration:get_setting"),
+            "check": Late("springline.doctor.commands:check_config"),
+        },
+    ),
     "demo": Branch(
         "The demo: a workflow and streams, and a fault.",
         {
@@ -154,6 +185,8 @@ def options(
     ] = False,
 ) -> None:
     """Take what holds for every command."""
+    if file := project_file():
+        os.environ[PROJECT] = str(file.parent)  # for what this command starts, wherever that works
     if home is not None:
         os.environ["SPRINGLINE_HOME"] = str(home.absolute())
     if profile:

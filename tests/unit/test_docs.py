@@ -194,7 +194,7 @@ def test_the_map_names_every_package_and_every_suite():
 def test_every_setting_that_is_named_is_one(document):
     """`SPRINGLINE_…` in prose and in commands."""
     classes = (Settings, JobSettings, StreamSettings, MonitoringSettings, ServiceSettings)
-    declared = {"profile", *(name for each in classes for name in each.model_fields)}
+    declared = {"profile", "project", *(name for each in classes for name in each.model_fields)}
     assert {name.lower() for name in re.findall(r"SPRINGLINE_([A-Z_]+)", read(document))} <= declared
 
 

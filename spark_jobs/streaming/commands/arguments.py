@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from springline.persistence.commands.arguments import Json
 from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import job_of
@@ -16,7 +17,8 @@ from springline.spark_jobs.streaming.kafka.probe import require_answer
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.windows.queryable import Queryable, as_queryable
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON")]
+__all__ = ["JobName", "Json", "Watch", "job_named", "opened_log", "queryable_job_named"]
+
 Watch = Annotated[bool, typer.Option("--watch", help="Follow until Ctrl-C, which ends nothing but this")]
 JobName = Annotated[str, typer.Argument(help="A job of streams.toml")]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ import typer
 from rich.table import Table
 
 from springline.persistence.text.formatting import say_bytes, say_seconds
-from springline.persistence.text.terminal import console, print
+from springline.persistence.text.terminal import console, print_json, print_result
 from springline.spark_jobs.streaming.application.status import look
 from springline.spark_jobs.streaming.backpressure.admission import Mode
 from springline.spark_jobs.streaming.backpressure.config import Choice, Control, choice_of, choose
@@ -25,8 +24,7 @@ def show(job: JobName, as_json: Json = False) -> None:
     seen = look(job, folder, time.time())
     choice = choice_of(folder, declared.backpressure)
     if as_json:
-        chosen = {"mode": choice.mode, "control": choice.control}
-        print(json.dumps({"job": job, "state": seen.state, **seen.backpressure, **chosen}, indent=2))
+        print_json({"job": job, "state": seen.state, **seen.backpressure, **_fields(choice)})
         return
     out = console()
     out.print(f"{job}: {seen.state}, {_said(choice)}")
@@ -42,10 +40,16 @@ def set_mode(
     job: JobName,
     mode: Annotated[Mode, typer.Argument(help="How admission is decided")],
     control: Annotated[Control | None, typer.Option(help="How signals travel; none: as now")] = None,
+    as_json: Json = False,
 ) -> None:
     """Go on under another mode, or with another channel, while the job runs or not; nothing stops for that."""
     declared, folder = job_named(job)
-    print(f"{job}: {_said(choose(folder, declared.backpressure, mode, control))}")
+    choice = choose(folder, declared.backpressure, mode, control)
+    print_result(as_json, {"job": job, **_fields(choice)}, f"{job}: {_said(choice)}")
+
+
+def _fields(choice: Choice) -> dict[str, str]:
+    return {"mode": choice.mode, "control": choice.control}
 
 
 def _said(choice: Choice) -> str:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from springline.persistence.text.formatting import counted
-from springline.persistence.text.terminal import print
-from springline.spark_jobs.streaming.commands.arguments import opened_log
+from springline.persistence.text.terminal import print_result, progress
+from springline.spark_jobs.streaming.commands.arguments import Json, opened_log
 from springline.spark_jobs.streaming.examples.datagen import Source, lines_of, messages_of
 from springline.spark_jobs.streaming.examples.datagen import send as send_when_due
 from springline.spark_jobs.streaming.examples.flights import Due
+
+_SAY_EVERY = 100  # messages
 
 Size = Annotated[int, typer.Option(min=1, help="Rows in a message")]
 Units = Annotated[int, typer.Option(min=1, help="Units of the topic, where it is made now")]
@@ -31,9 +33,10 @@ def generate(
     speed: Annotated[
         float, typer.Option(help="Flights: seconds of 2013 a second. Others: rows a second. 0: at once")
     ] = 0,
+    as_json: Json = False,
 ) -> None:
     """Send rows to a topic, to try things on."""
-    _send(topic or source.value, units, messages_of(source, rows=rows, size=size, speed=speed))
+    _send(topic or source.value, units, messages_of(source, rows=rows, size=size, speed=speed), as_json)
 
 
 def send(
@@ -41,13 +44,21 @@ def send(
     file: Annotated[Path, typer.Argument(help="Of lines, each a row in the form that the job declares", exists=True)],
     size: Size = 100,
     units: Units = 2,
+    as_json: Json = False,
 ) -> None:
     """Send the lines of a file to a topic."""
-    _send(topic, units, lines_of(file, size=size))
+    _send(topic, units, lines_of(file, size=size), as_json)
 
 
-def _send(topic: str, units: int, messages: Iterable[Due]) -> None:
-    with opened_log() as log:
+def _send(topic: str, units: int, messages: Iterable[Due], as_json: bool) -> None:
+    with progress(f"sending to {topic}", quiet=as_json) as say, opened_log() as log:
         log.create({topic: units})
-        sent = send_when_due(log, topic, messages)
-    print(f"{counted(sent, 'message')} sent to {topic}")
+
+        def counting() -> Iterator[Due]:
+            for number, message in enumerate(messages):
+                if number % _SAY_EVERY == 0:
+                    say(f"sending to {topic}: {counted(number, 'message')}")
+                yield message
+
+        sent = send_when_due(log, topic, counting())
+    print_result(as_json, {"topic": topic, "messages": sent}, f"{counted(sent, 'message')} sent to {topic}")

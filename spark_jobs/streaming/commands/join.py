@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from springline.persistence.text.terminal import console, print
+from springline.persistence.text.terminal import console, print_json, print_result
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named
 from springline.spark_jobs.streaming.commands.tables import plain_table
 from springline.spark_jobs.streaming.job_folder import JobFolder
@@ -26,7 +25,7 @@ def explain(job: JobName, as_json: Json = False) -> None:
     _, folder = _named(job)
     told = explanation_of(folder)
     if as_json:
-        print(json.dumps(told, indent=2))
+        print_json(told)
         return
     out = console()
     messages = f"{told['messages']:.2f} messages a tuple" if told["messages"] else "no tuples yet"
@@ -53,11 +52,16 @@ def _some(reasons: Sequence[str]) -> str:
     return "; ".join(reasons[:_REASONS]) + (f"; and {more} more" if more > 0 else "")
 
 
-def rescale(job: JobName, wanted: Annotated[int, typer.Argument(min=1, help="How many there are to be")]) -> None:
+def rescale(
+    job: JobName,
+    wanted: Annotated[int, typer.Argument(metavar="UNITS", min=1, help="How many there are to be")],
+    as_json: Json = False,
+) -> None:
     """Go on with another number of units, while the job runs or not; nothing stops for that."""
     declared, folder = _named(job)
     want_units(folder, wanted, declared.room)
-    print(f"{job}: {wanted} units are wanted; `springline stream explain {job}` tells how far it is")
+    sentence = f"{job}: {wanted} units are wanted; `springline stream explain {job}` tells how far it is"
+    print_result(as_json, {"job": job, "units": wanted}, sentence)
 
 
 def _named(name: str) -> tuple[Rebalanced, JobFolder]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from springline.persistence.text.terminal import print
+from springline.persistence.text.terminal import print, print_json, print_result, progress
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, queryable_job_named
 from springline.spark_jobs.streaming.commands.tables import print_answer, print_rows
 from springline.spark_jobs.streaming.settings import StreamSettings
@@ -27,26 +26,26 @@ def queries(job: JobName, as_json: Json = False) -> None:
     declared, folder = queryable_job_named(job)
     registry = read_registry(folder) or declared.registry()
     if as_json:
-        print(json.dumps(registry.as_json()["queries"], indent=2))
+        print_json(registry.as_json()["queries"])
         return
     print_rows(
         ("query", "since version", "SQL"), ((query.name, query.since, query.sql) for query in registry.registered)
     )
 
 
-def register(job: JobName, name: QueryName, sql: Sql) -> None:
+def register(job: JobName, name: QueryName, sql: Sql, as_json: Json = False) -> None:
     """Register a query; it is answered from the first window on that begins after now."""
-    _change(job, lambda registry: registry.register(name, sql), f"{name} is registered")
+    _change(job, lambda registry: registry.register(name, sql), name, "registered", as_json)
 
 
-def alter(job: JobName, name: QueryName, sql: Sql) -> None:
+def alter(job: JobName, name: QueryName, sql: Sql, as_json: Json = False) -> None:
     """Give a query another text."""
-    _change(job, lambda registry: registry.change(name, sql), f"{name} is changed")
+    _change(job, lambda registry: registry.change(name, sql), name, "changed", as_json)
 
 
-def cancel(job: JobName, name: QueryName) -> None:
+def cancel(job: JobName, name: QueryName, as_json: Json = False) -> None:
     """End a query."""
-    _change(job, lambda registry: registry.cancel(name), f"{name} is cancelled")
+    _change(job, lambda registry: registry.cancel(name), name, "cancelled", as_json)
 
 
 def query(
@@ -59,11 +58,13 @@ def query(
     declared, folder = queryable_job_named(job)
     registry = read_registry(folder) or declared.registry()
     if sql:
-        print_answer(ask(declared, registry, settings.state_folder, sql).rows, as_json)
+        with progress(f"asking the slices of {job}", quiet=as_json):
+            answer = ask(declared, registry, settings.state_folder, sql).rows
+        print_answer(answer, as_json)
         return
     askable = AdHoc(registry).askable()
     if as_json:
-        print(json.dumps([asdict(each) for each in askable], indent=2))
+        print_json([asdict(each) for each in askable])
         return
     print_rows(
         ("stream", "GROUP BY some of", "aggregates", "rows", "windows of", "kept for"),
@@ -79,7 +80,8 @@ def query(
         print("No slices are kept: register a query first.")
 
 
-def _change(job: str, make: Callable[[Registry], Registry], said: str) -> None:
+def _change(job: str, make: Callable[[Registry], Registry], name: str, change: str, as_json: bool) -> None:
     declared, folder = queryable_job_named(job)
     changed = change_registry(folder, lambda known: make(declared.registry() if known is None else known))
-    print(f"{job}: {said}; version {changed.version} of its queries")
+    result = {"job": job, "query": name, "change": change, "version": changed.version}
+    print_result(as_json, result, f"{job}: {name} is {change}; version {changed.version} of its queries")

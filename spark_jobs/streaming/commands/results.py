@@ -9,7 +9,7 @@ import typer
 
 from springline.persistence.engine.runner import NoRunner
 from springline.persistence.platform import open_platform
-from springline.persistence.text.terminal import print
+from springline.persistence.text.terminal import print, print_json, progress
 from springline.persistence.text.visible_text import json_text
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named, opened_log, queryable_job_named
 from springline.spark_jobs.streaming.commands.tables import print_answer
@@ -21,12 +21,17 @@ def results(
     job: JobName,
     query: Annotated[str, typer.Option(help="Only those of this query")] = "",
     last: Annotated[int, typer.Option("-n", min=1, help="So many rows, over all units")] = 10,
+    as_json: Json = False,
 ) -> None:
-    """Print the newest results as lines of JSON, the newest last."""
+    """Print the newest results, the newest last: each as a line of JSON, or with --json all as one array."""
     declared, _ = job_named(job)
     with opened_log() as log:
-        for row in newest(log, declared.results, last, query):
-            print(json_text(row))
+        rows = list(newest(log, declared.results, last, query))
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        print(json_text(row))
 
 
 def sql(
@@ -36,6 +41,9 @@ def sql(
 ) -> None:
     """Ask the results that were kept as parquet, by DuckDB's SQL: each query of the job is a table."""
     declared, _ = queryable_job_named(job)
-    with closing(open_platform(runner=NoRunner(), who="command line")) as platform:
+    with (
+        progress(f"asking the results of {job}", quiet=as_json),
+        closing(open_platform(runner=NoRunner(), who="command line")) as platform,
+    ):
         found = ask_kept(platform, declared, query)
     print_answer(found, as_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import closing
 from typing import Annotated
@@ -14,7 +13,7 @@ from springline.persistence.model.dataset import Dataset
 from springline.persistence.platform import open_platform
 from springline.persistence.settings import Settings
 from springline.persistence.text.formatting import say_bytes
-from springline.persistence.text.terminal import print
+from springline.persistence.text.terminal import print_json, print_result, progress
 from springline.spark_jobs.streaming.checkpoints.savepoints import Savepoints, orders_of
 from springline.spark_jobs.streaming.checkpoints.store import SavedStates
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named, opened_log
@@ -32,6 +31,7 @@ def savepoint(
     job: JobName,
     name: Annotated[str, typer.Argument(help="What it is to be called")],
     timeout: Annotated[float, typer.Option(help="Seconds to wait until it is made")] = 60.0,
+    as_json: Json = False,
 ) -> None:
     """Make a savepoint of a job that runs: the states of all its stages, to go back to later."""
     declared, folder = job_named(job)
@@ -40,13 +40,14 @@ def savepoint(
         raise NoSavepoint(f"{job}: it does not run; a savepoint is made while it does")
     folder.ask_savepoint(name)
     until = time.monotonic() + timeout
-    while folder.asked_savepoint() is not None:
-        if time.monotonic() > until or not folder.runs():
-            raise NoSavepoint(f"{job}: {name!r} was not made within {timeout:g} s; its log: {folder.log_file}")
-        time.sleep(_LOOK_SECONDS)
+    with progress(f"making the savepoint {name} of {job}", quiet=as_json):
+        while folder.asked_savepoint() is not None:
+            if time.monotonic() > until or not folder.runs():
+                raise NoSavepoint(f"{job}: {name!r} was not made within {timeout:g} s; its log: {folder.log_file}")
+            time.sleep(_LOOK_SECONDS)
     if why := folder.savepoint_trouble():
         raise NoSavepoint(f"{job}: {name!r} was not made: {why}")
-    print(f"{job}: savepoint {name} is made")
+    print_result(as_json, {"job": job, "savepoint": name}, f"{job}: savepoint {name} is made")
 
 
 def savepoints(job: JobName, as_json: Json = False) -> None:
@@ -59,7 +60,7 @@ def savepoints(job: JobName, as_json: Json = False) -> None:
             {"name": name, "made_at": dataset.committed_at, "bytes": dataset.bytes, "orders": orders_of(dataset)}
             for name, dataset in found.items()
         ]
-        print(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     print_rows(
         ("savepoint", "made", "after round", "size"),
@@ -73,6 +74,7 @@ def savepoints(job: JobName, as_json: Json = False) -> None:
 def rewind(
     job: JobName,
     to: Annotated[str, typer.Option(help="A savepoint; none: the beginning of the topic")] = "",
+    as_json: Json = False,
 ) -> None:
     """Let a job that is stopped go on from a savepoint; its results since then are told again."""
     settings = StreamSettings()
@@ -80,6 +82,7 @@ def rewind(
     if to:
         _check(declared)
     with (
+        progress(f"going back to {to or 'the beginning'} of {job}", quiet=as_json),
         folder.held(),
         closing(open_platform(Settings(), runner=NoRunner())) as platform,
         opened_log() as log,
@@ -92,7 +95,8 @@ def rewind(
         for stage in stages:
             for unit in point[stage.name].units if to else ():
                 states.save(stage, unit)
-    print(f"{job}: goes on from {to or 'the beginning'} when it is started, as incarnation {incarnation}")
+    sentence = f"{job}: goes on from {to or 'the beginning'} when it is started, as incarnation {incarnation}"
+    print_result(as_json, {"job": job, "savepoint": to or None, "incarnation": incarnation}, sentence)
 
 
 def _check(job: Job) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from springline.persistence.text.formatting import say_bytes
-from springline.persistence.text.terminal import print
+from springline.persistence.text.terminal import print_json
 from springline.spark_jobs.streaming.application.status import Seen, look
 from springline.spark_jobs.streaming.commands.arguments import Json, Watch
 from springline.spark_jobs.streaming.commands.live import show_live
@@ -23,7 +22,7 @@ def list_jobs(watch: Watch = False, as_json: Json = False) -> None:
     """List the jobs: what runs, how far it is, how far behind."""
     settings = StreamSettings()
     if as_json:
-        print(json.dumps([seen.as_json() for seen in _seen(settings)], indent=2))
+        print_json([seen.as_json() for seen in _seen(settings)])
         return
     show_live(lambda: _table(_seen(settings), settings), watch)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,7 +10,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from springline.persistence.text.terminal import console, print
+from springline.persistence.text.terminal import console, print_json
 from springline.persistence.text.visible_text import visible
 
 
@@ -39,6 +38,6 @@ def print_answer(found: pa.Table, as_json: bool) -> None:
     """Print an Arrow table for a person, or as JSON."""
     rows = found.to_pylist()
     if as_json:
-        print(json.dumps(rows, default=str, indent=2))
+        print_json(rows)
     else:
         print_rows(found.column_names, (row.values() for row in rows))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import typer
@@ -12,8 +11,7 @@ from rich.table import Table
 
 from springline.persistence.commands.arguments import NOT_SO
 from springline.persistence.text.formatting import say_bytes
-from springline.persistence.text.terminal import print
-from springline.persistence.text.visible_text import json_text
+from springline.persistence.text.terminal import print, print_json, print_result, progress
 from springline.spark_jobs.streaming.application.status import Seen, look
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, Watch, opened_log
 from springline.spark_jobs.streaming.commands.live import show_live
@@ -36,7 +34,7 @@ def list_tracked(watch: Watch = False, as_json: Json = False) -> None:
     """List what is in flight, completed and failed in every tracked job."""
     settings = StreamSettings()
     if as_json:
-        print(json.dumps({seen.job: seen.tracking for seen in _seen(settings)}, indent=2))
+        print_json([{"job": seen.job, "state": seen.state, **seen.tracking} for seen in _seen(settings)])
         return
     show_live(lambda: _table(_seen(settings), settings), watch)
 
@@ -53,7 +51,7 @@ def dead_letters(
     sent = resent(folder)
     if as_json:
         rows = [{**failure.as_json(), "sent_again": sent.get(failure.letter)} for failure in found]
-        print(json_text(rows, 2))
+        print_json(rows)
         return
     if found:
         names = ("letter", "partition", "offset", "when", "why", "sent again", "content")
@@ -76,13 +74,19 @@ def dead_letters(
 def retry(
     job: JobName,
     letters: Annotated[list[str], typer.Argument(help="As `dead-letters` names them: UNIT:OFFSET")],
+    as_json: Json = False,
 ) -> None:
     """Send records that failed again, as new ones at the end of the topic; each is sent once."""
     declared, folder = _named(job)
+    rows = []
     with opened_log() as log:
         for letter in letters:
             sent = send_again(log, declared, folder, letter, time.time())
-            print(f"{job}: partition {sent.partition}, offset {sent.offset} is sent again to {declared.topic}")
+            rows.append({"letter": letter, "partition": sent.partition, "offset": sent.offset, "topic": declared.topic})
+            if not as_json:
+                print(f"{job}: partition {sent.partition}, offset {sent.offset} is sent again to {declared.topic}")
+    if as_json:
+        print_json(rows)
 
 
 def wait(
@@ -91,6 +95,7 @@ def wait(
         list[str] | None, typer.Option(help="PARTITION:OFFSET, may be repeated; none: all that is there now")
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds to wait until it is so")] = 0.0,
+    as_json: Json = False,
 ) -> None:
     """Wait until all records before some offsets are through, at most the time-out; exit status 3: they are not."""
     declared, folder = _named(job)
@@ -101,9 +106,12 @@ def wait(
         with opened_log() as log:
             wanted = {unit: extent.high for unit, extent in log.extents(declared.topic).items()}
     until = time.monotonic() + timeout
-    while not (found := completeness_of(folder, wanted)).through and time.monotonic() < until:
-        time.sleep(_LOOK_SECONDS)
-    print(f"{job}: {found.say() if found.through else f'not through: {found.say()}'}")
+    with progress(f"waiting for {job}", quiet=as_json) as say:
+        while not (found := completeness_of(folder, wanted)).through and time.monotonic() < until:
+            say(f"waiting for {job}: not through are {found.say()}")
+            time.sleep(_LOOK_SECONDS)
+    sentence = f"{job}: {found.say() if found.through else f'not through: {found.say()}'}"
+    print_result(as_json, {"job": job, "through": found.through, "missing": found.missing}, sentence)
     if not found.through:
         raise typer.Exit(NOT_SO)
 
@@ -114,7 +122,7 @@ def list_ackers(job: JobName, as_json: Json = False) -> None:
     epochs = ring_of(folder, declared.tracked)
     told = {each["acker"]: each for each in _look(job, folder).tracking.get("ackers", ())}
     if as_json:
-        print(json.dumps({**epochs.as_json(), "ackers": list(told.values())}, indent=2))
+        print_json([_acker_fields(epochs, acker, told.get(acker)) for acker in range(epochs.room)])
         return
     print_rows(
         ("acker", "in the ring", "in flight", "completed"),
@@ -126,20 +134,26 @@ def list_ackers(job: JobName, as_json: Json = False) -> None:
     print(f"epoch {epochs.number} of the ring; room for ackers 0 to {epochs.room - 1}")
 
 
-def add(job: JobName, acker: AckerNumber) -> None:
+def add(job: JobName, acker: AckerNumber, as_json: Json = False) -> None:
     """Add an acker to the ring, while the job runs or not."""
-    _change(job, lambda epochs: epochs.with_acker(acker))
+    _change(job, lambda epochs: epochs.with_acker(acker), as_json)
 
 
-def remove(job: JobName, acker: AckerNumber) -> None:
+def remove(job: JobName, acker: AckerNumber, as_json: Json = False) -> None:
     """Take an acker out of the ring, while the job runs or not; it hands over what it holds."""
-    _change(job, lambda epochs: epochs.without_acker(acker))
+    _change(job, lambda epochs: epochs.without_acker(acker), as_json)
 
 
-def _change(job: str, change: Callable[[Epochs], Epochs]) -> None:
+def _acker_fields(epochs: Epochs, acker: int, counts: Mapping[str, int] | None) -> dict[str, object]:
+    return {**(counts or {}), "acker": acker, "in_ring": acker in epochs.circle.ackers, "epoch": epochs.number}
+
+
+def _change(job: str, change: Callable[[Epochs], Epochs], as_json: bool) -> None:
     declared, folder = _named(job)
     changed = change_ring(folder, declared.tracked, change)
-    print(f"{job}: epoch {changed.number} of the ring: ackers {', '.join(map(str, changed.circle.ackers))}")
+    ackers = list(changed.circle.ackers)
+    sentence = f"{job}: epoch {changed.number} of the ring: ackers {', '.join(map(str, ackers))}"
+    print_result(as_json, {"job": job, "epoch": changed.number, "ackers": ackers}, sentence)
 
 
 def _named(job: str) -> tuple[TrackedJob, JobFolder]:

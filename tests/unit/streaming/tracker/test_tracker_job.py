@@ -79,7 +79,7 @@ def test_commands_of_tracking_know_the_tracker_too(tmp_path: Path, monkeypatch: 
     """That offsets tell nothing of its roots, they say."""
     for name, value in (("HOME", tmp_path), ("STREAMS", written(tmp_path, TRACKER))):
         monkeypatch.setenv(f"SPRINGLINE_{name}", str(value))
-    assert json.loads(invoke("stream", "tracked", "--json").output) == {"orders": {}}
+    assert json.loads(invoke("stream", "tracked", "--json").output) == [{"job": "orders", "state": "never started"}]
     assert "epoch 2 of the ring: ackers 0, 1" in invoke("stream", "acker", "add", "orders", "1").output
     error = invoke("stream", "wait", "orders").exception
     assert isinstance(error, StreamError) and "named by others" in str(error)

@@ -1,0 +1,277 @@
+"""The commands about DAGs of Airflow: list them, run them, see what became of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from datetime import date
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+
+from springline.persistence.commands.arguments import NOT_SO, Json
+from springline.persistence.text.formatting import counted, say_known, say_seconds
+from springline.persistence.text.redaction import redacted
+from springline.persistence.text.terminal import console, print_json, print_result, progress
+from springline.services.airflow_api import AirflowApi, AirflowRefused
+from springline.services.errors import BadRequest, ServiceError, UnknownDag
+from springline.services.servers.airflow import USER, password
+from springline.services.settings import ServiceSettings
+
+_LOOK_SECONDS = 2.0
+_FORBIDDEN = 403
+_UNAUTHORISED = 401
+_NOT_FOUND = 404
+
+DagId = Annotated[str, typer.Argument(metavar="DAG", help="A DAG, as `dag list` names it")]
+Parameters = Annotated[list[str], typer.Option("--param", help="name=value, a parameter of the DAG; may be repeated")]
+
+
+class Reprocess(StrEnum):
+    """Which days that ran before a backfill runs again."""
+
+    NONE = "none"
+    FAILED = "failed"
+    COMPLETED = "completed"
+
+
+def list_dags(as_json: Json = False) -> None:
+    """List the DAGs: when each runs, and whether it is paused."""
+    with _airflow(as_json) as api:
+        dags = api.dags()
+    if as_json:
+        print_json([_dag_fields(dag) for dag in dags])
+        return
+    table = _table("DAG", "schedule", "state", "next run")
+    for dag in dags:
+        fields = _dag_fields(dag)
+        state = "paused" if fields["paused"] else "broken" if dag["has_import_errors"] else "active"
+        table.add_row(fields["dag"], fields["schedule"] or "", state, _moment(fields["next_run"]))
+    console().print(table if dags else "Airflow has no DAGs.")
+
+
+def show(dag: DagId, as_json: Json = False) -> None:
+    """Show a DAG: when it runs, its tasks, and how far each is in the newest run."""
+    with _airflow(as_json) as api:
+        described = _dag_named(api, dag)
+        tasks = api.tasks_of(dag)
+        newest = next(iter(api.newest_runs(dag, 1)), None)
+        states = {} if newest is None else {each.task_id: each for each in api.tasks(dag, newest["dag_run_id"])}
+    rows = [
+        {
+            "task": task["task_id"],
+            "operator": task["operator_name"],
+            "downstream": task["downstream_task_ids"],
+            "state": states[task["task_id"]].state if task["task_id"] in states else None,
+            "attempt": states[task["task_id"]].attempt if task["task_id"] in states else None,
+        }
+        for task in tasks
+    ]
+    if as_json:
+        print_json({**_dag_fields(described), "newest_run": newest and _run_fields(newest), "tasks": rows})
+        return
+    out = console()
+    paused = ", paused" if described["is_paused"] else ""
+    ran = f"; newest run {newest['dag_run_id']}: {newest['state']}" if newest else "; never ran"
+    out.print(f"{dag}: {described['timetable_summary'] or 'runs when it is triggered'}{paused}{ran}", markup=False)
+    table = _table("task", "operator", "before", "state")
+    for row in rows:
+        table.add_row(row["task"], row["operator"], ", ".join(row["downstream"]), row["state"] or "")
+    out.print(table)
+
+
+def list_runs(
+    dag: DagId,
+    last: Annotated[int, typer.Option("-n", min=1, help="So many, the newest first")] = 10,
+    as_json: Json = False,
+) -> None:
+    """List the newest runs of a DAG: their states, and how long they took."""
+    with _airflow(as_json) as api:
+        _dag_named(api, dag)
+        runs = api.newest_runs(dag, last)
+    if as_json:
+        print_json([_run_fields(run) for run in runs])
+        return
+    table = _table("run", "state", "date", "began", "took")
+    for run in runs:
+        took = say_seconds(run["duration"]) if run["duration"] is not None else ""
+        day = (run["logical_date"] or "")[:10]
+        table.add_row(run["dag_run_id"], run["state"], day, _moment(run["start_date"]), took)
+    console().print(table if runs else f"{dag} never ran.")
+
+
+def trigger(
+    dag: DagId,
+    param: Parameters = [],  # noqa: B006  (typer reads it once)
+    day: Annotated[str, typer.Option("--date", help="The logical date, as 2026-01-05; none: the run has none")] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the run has ended")] = False,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait at most, with --wait")] = 3600.0,
+    as_json: Json = False,
+) -> None:
+    """Start a run of a DAG.
+
+    With --wait, exit status 1 means that the run failed, and 3 that it has not ended in time.
+    """
+    conf, of = _conf(param), _day(day) if day else None
+    with _airflow(as_json, f"starting a run of {dag}") as api:
+        _require_active(api, dag)
+        run = api.trigger(dag, conf, of)
+    state = _awaited(dag, run, timeout, as_json) if wait else "queued"
+    print_result(as_json, {"dag": dag, "run": run, "state": state}, f"{dag}: run {run} is {state}")
+    if wait and state != "success":
+        raise typer.Exit(1 if state == "failed" else NOT_SO)
+
+
+def backfill(
+    dag: DagId,
+    first: Annotated[str, typer.Option("--from", help="The first day, as 2026-01-05")],
+    last: Annotated[str, typer.Option("--to", help="The last day; none: the first alone")] = "",
+    param: Parameters = [],  # noqa: B006  (typer reads it once)
+    reprocess: Annotated[Reprocess, typer.Option(help="Which days that ran before run again")] = Reprocess.NONE,
+    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Runs that may run at the same time")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Run a DAG for each day of a range.
+
+    Airflow runs one backfill of a DAG at a time.
+    """
+    begin, end = _day(first), _day(last or first)
+    if end < begin:
+        raise BadRequest(f"--to {end} is before --from {begin}")
+    conf = _conf(param)
+    with _airflow(as_json, f"starting a backfill of {dag}") as api:
+        _require_active(api, dag)
+        number = api.backfill(dag, begin, end, conf, at_once, reprocess=reprocess.value)
+    result = {"dag": dag, "backfill": number, "from": begin.isoformat(), "to": end.isoformat()}
+    days = counted((end - begin).days + 1, "day")
+    print_result(as_json, result, f"{dag}: backfill {number} of {days} is under way; see `springline dag runs {dag}`")
+
+
+def pause(dag: DagId, as_json: Json = False) -> None:
+    """Pause a DAG: no run of it begins until it is unpaused."""
+    _pause(dag, True, as_json)
+
+
+def unpause(dag: DagId, as_json: Json = False) -> None:
+    """Unpause a DAG: its runs begin, by its schedule or when they are triggered."""
+    _pause(dag, False, as_json)
+
+
+def _pause(dag: str, paused: bool, as_json: bool) -> None:
+    with _airflow(as_json) as api:
+        _dag_named(api, dag)
+        api.pause(dag, paused)
+    print_result(as_json, {"dag": dag, "paused": paused}, f"{dag}: {'paused' if paused else 'active'}")
+
+
+@contextmanager
+def _airflow(as_json: bool, what: str = "asking Airflow") -> Iterator[AirflowApi]:
+    """The Airflow that the settings name; what it refuses is told with what to do."""
+    settings = ServiceSettings()
+    address = (settings.airflow_url or f"http://127.0.0.1:{settings.airflow_port}").rstrip("/")
+    user, secret = settings.airflow_user, settings.airflow_password.get_secret_value()
+    token = settings.airflow_token.get_secret_value()
+    if not settings.airflow_url and not token and not secret:
+        try:
+            user, secret = USER, password(settings.home)
+        except (OSError, ValueError, KeyError):
+            raise ServiceError(
+                f"no Airflow was started in {settings.home}: `springline up airflow` starts one, "
+                "SPRINGLINE_AIRFLOW_URL names another"
+            ) from None
+    with progress(what, quiet=as_json), closing(AirflowApi(address, user, secret, token=token)) as api:
+        try:
+            yield api
+        except AirflowRefused as error:
+            raise AirflowRefused(_refusal(error, redacted(address), user, bool(token)), error.status) from None
+
+
+def _refusal(error: AirflowRefused, address: str, user: str, by_token: bool) -> str:
+    who = "the token" if by_token else f"the user {user}"
+    if error.status == _UNAUTHORISED:
+        return (
+            f"{address} does not accept {who}: set SPRINGLINE_AIRFLOW_USER and SPRINGLINE_AIRFLOW_PASSWORD, or "
+            "SPRINGLINE_AIRFLOW_TOKEN"
+        )
+    if error.status == _FORBIDDEN:
+        return f"{address}: {who} may not do this ({error})"
+    if error.status is None:
+        return f"{address}: {error}; is it running? `springline up airflow` starts one here"
+    return f"{address}: {error}"
+
+
+def _dag_named(api: AirflowApi, dag: str) -> Mapping[str, Any]:
+    """A DAG; raises `UnknownDag` with those that there are."""
+    try:
+        return api.dag(dag)
+    except AirflowRefused as error:
+        if error.status != _NOT_FOUND:
+            raise
+    names = [each["dag_id"] for each in api.dags()]
+    raise UnknownDag(f"no DAG is called {dag!r}; Airflow has: {say_known(dag, names)}")
+
+
+def _require_active(api: AirflowApi, dag: str) -> None:
+    """Refuse a DAG whose run would wait for ever."""
+    if _dag_named(api, dag)["is_paused"]:
+        raise ServiceError(f"{dag} is paused, so a run would not begin: `springline dag unpause {dag}` first")
+
+
+def _awaited(dag: str, run: str, timeout: float, as_json: bool) -> str:
+    """The state of a run when it has ended, or when the time is over."""
+    until = time.monotonic() + timeout
+    with _airflow(as_json, f"run {run} of {dag}") as api:
+        while (state := api.run_state(dag, run)) in ("queued", "running") and time.monotonic() < until:
+            time.sleep(_LOOK_SECONDS)
+    return state
+
+
+def _conf(given: Sequence[str]) -> dict[str, str]:
+    for one in given:
+        if "=" not in one:
+            raise BadRequest(f"--param {one}: write it as name=value")
+    return dict(one.split("=", 1) for one in given)  # type: ignore[misc]
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise BadRequest(f"{text!r} is no date: write it as 2026-01-05") from None
+
+
+def _dag_fields(dag: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "dag": dag["dag_id"],
+        "schedule": dag["timetable_summary"],
+        "paused": dag["is_paused"],
+        "broken": dag["has_import_errors"],
+        "next_run": dag["next_dagrun_run_after"],
+        "file": dag["relative_fileloc"],
+    }
+
+
+def _run_fields(run: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "run": run["dag_run_id"],
+        "state": run["state"],
+        "type": run["run_type"],
+        "logical_date": run["logical_date"],
+        "began": run["start_date"],
+        "ended": run["end_date"],
+        "seconds": run["duration"],
+        "conf": run["conf"],
+    }
+
+
+def _table(*columns: str) -> Table:
+    return Table(*columns, box=box.SIMPLE, padding=(0, 1), pad_edge=False)
+
+
+def _moment(text: str | None) -> str:
+    """A time of Airflow's as a person reads it, to the second."""
+    return (text or "")[:19].replace("T", " ")

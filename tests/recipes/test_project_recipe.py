@@ -1,0 +1,117 @@
+"""What `springline init` makes runs as its README says: the pipeline, the recovery, the tests, the stream, the DAG."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from springline.services.scratch_home import beside
+from springline.services.settings import ServiceSettings
+from tests.support.commands import invoke
+
+DAG_BAG = """
+import json, sys
+from airflow.dag_processing.dagbag import DagBag
+bag = DagBag(sys.argv[1])
+print("DAGS", json.dumps([bag.import_errors, {name: sorted(dag.task_ids) for name, dag in bag.dags.items()}]))
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new project, in a folder of its own."""
+    folder = tmp_path_factory.mktemp("projects") / "bikes"
+    done = invoke("init", str(folder))
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+@pytest.fixture(scope="module")
+def environment(project: Path) -> dict[str, str]:
+    """That of a person who knows of no checkout; only the ports are others than the README's."""
+    ports = {f"SPRINGLINE_{name.upper()}": str(port) for name, port in beside(project / "var").model_dump().items()
+             if name.endswith("_port")}  # fmt: skip
+    others = {name: value for name, value in os.environ.items() if not name.startswith(("SPRINGLINE_", "AIRFLOW"))}
+    return {
+        **others,
+        **ports,
+        "AIRFLOW_HOME": str(project / "var" / "airflow"),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "SPRINGLINE_JARS": str(ServiceSettings().jars_folder),
+        "SPRINGLINE_KAFKA": f"127.0.0.1:{ports['SPRINGLINE_KAFKA_PORT']}",
+    }
+
+
+def run(script: str, project: Path, environment: dict[str, str]) -> str:
+    """What the lines of a block print; each ends well."""
+    done = subprocess.run(
+        ["bash", "-euc", script], cwd=project, env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, f"{script}\n{done.stdout[-6000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+def block(project: Path, name: str) -> str:
+    """A block of commands of its README."""
+    (found,) = re.findall(rf"^```sh {name}\n(.*?)^```$", (project / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+@pytest.mark.timeout(1_200)
+def test_the_pipeline_runs_and_its_datasets_are_persisted_let_go_and_brought_back(
+    project: Path, environment: dict[str, str]
+) -> None:
+    """By the settings of `springline.toml`, which are found from any folder of the project."""
+    told = run(block(project, "pipeline"), project, environment)
+    assert "rides/2026-01-05/stations@1: 3 rows" in told and "2 persisted, 0 left" in told
+    assert "1 step" in run(block(project, "recover"), project, environment)
+    listed = json.loads(run("springline dataset list --json", project / "dags", environment))
+    assert sorted((each["dataset"], each["status"]) for each in listed) == [
+        (f"rides/2026-01-05/{name}@1", "persisted") for name in ("clean", "load", "stations")
+    ]
+    assert (project / "var" / "catalog.db").is_file()
+
+
+def test_its_own_tests_pass_and_its_code_is_in_form(project: Path, environment: dict[str, str]) -> None:
+    """Without Spark and servers."""
+    assert " passed" in run(block(project, "test"), project, environment)
+    run("python -m ruff check --isolated --line-length 160 .", project, environment)
+
+
+def test_airflow_reads_its_dag(project: Path, environment: dict[str, str]) -> None:
+    """Tasks are the operations."""
+    settings = {"SPRINGLINE_PROJECT": str(project), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+    (project.parent / "read_dags.py").write_text(DAG_BAG)
+    folder = shlex.quote(str(project / "dags"))
+    script = f"cd /; python {shlex.quote(str(project.parent / 'read_dags.py'))} {folder}"
+    told = run(script, project, {**environment, **settings})
+    errors, dags = json.loads(told.partition("DAGS ")[2])
+    assert errors == {} and dags == {"bikes": ["clean", "load", "stations"]}
+
+
+@pytest.mark.timeout(1_200)
+def test_the_stream_answers_and_the_doctor_is_content_while_kafka_is_up(
+    project: Path, environment: dict[str, str]
+) -> None:
+    """Before it is up, Kafka is the one thing that is missing."""
+    missing = subprocess.run(
+        ["springline", "doctor", "--json"], cwd=project, env=environment, capture_output=True, text=True
+    )
+    assert missing.returncode == 3, missing.stdout + missing.stderr
+    assert [each["check"] for each in json.loads(missing.stdout) if each["state"] == "problem"] == ["kafka"]
+    up, rest = block(project, "stream").split("\n", 1)
+    try:
+        run(f"{up}\nspringline doctor", project, environment)
+        told = run(rest.replace("springline stream results rides", "sleep 4; springline stream results rides --json"),
+                   project, environment)  # fmt: skip
+    finally:
+        run("springline stream stop --kill; springline down", project, environment)
+    counted = re.findall(r'"station": "(\w+)",\s+"rides": (\d+)', told)
+    assert ("harbour", "2") in counted and ("castle", "1") in counted

@@ -1,0 +1,103 @@
+"""A project: a folder with `springline.toml`, made by `springline init` and found from wherever one is in it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from pydantic_settings import SettingsError
+
+from springline.persistence.profile import project_folder
+from springline.persistence.project import NoProject, project_file
+from springline.persistence.settings import Settings
+from springline.project.commands import template
+from springline.spark_jobs.settings import JobSettings
+from tests.support.commands import invoke
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project, in one of whose folders one is."""
+    for variable in ("SPRINGLINE_HOME", "SPRINGLINE_PROFILE", "SPRINGLINE_PROJECT"):
+        monkeypatch.setenv(variable, "")
+        monkeypatch.delenv(variable)
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a" / "b")
+    (tmp_path / "springline.toml").write_text('policy = "lrc"\noperations = ["mine"]\nlanding = "in"\n')
+    return tmp_path
+
+
+def test_the_file_is_found_upwards_and_its_folder_is_the_project_s(project: Path) -> None:
+    """The home lies in it, and relative paths start there."""
+    assert project_file() == project / "springline.toml" and project_folder() == project
+    assert Settings().home == project / "var" and Settings().policy == "lrc"
+    assert JobSettings().operations == ("mine",) and JobSettings().landing_folder == project / "in"
+
+
+def test_the_environment_and_a_profile_win_over_the_file(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this order."""
+    (project / "p.env").write_text("SPRINGLINE_POLICY=edge\n")
+    monkeypatch.setenv("SPRINGLINE_PROFILE", str(project / "p.env"))
+    assert Settings().policy == "edge"
+    monkeypatch.setenv("SPRINGLINE_POLICY", "paper")
+    assert Settings().policy == "paper"
+
+
+def test_a_process_elsewhere_is_told_its_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those that a command starts are; a folder that is none is refused."""
+    monkeypatch.chdir("/")
+    monkeypatch.setenv("SPRINGLINE_PROJECT", str(project))
+    assert project_folder() == project
+    monkeypatch.setenv("SPRINGLINE_PROJECT", str(project / "a"))
+    with pytest.raises(NoProject, match=r"no file .*a/springline\.toml"):
+        project_file()
+
+
+def test_what_is_wrong_in_the_file_is_told_with_its_name(project: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A value, a name that is no setting, a file that is no TOML."""
+    file = project / "springline.toml"
+    file.write_text('polcy = "lrc"\n')
+    with caplog.at_level(logging.WARNING, "springline.settings"):
+        Settings()
+    assert f"{file}: SPRINGLINE_POLCY is no setting" in caplog.text and "SPRINGLINE_POLICY?" in caplog.text
+    file.write_text('policy = "odd"\n')
+    with pytest.raises(SettingsError, match="SPRINGLINE_POLICY: policy 'odd' is not one of"):
+        Settings()
+    file.write_text("policy = \n")
+    with pytest.raises(SettingsError, match=r"springline\.toml: is no TOML"):
+        Settings()
+
+
+def test_init_makes_a_project_and_says_what(tmp_path: Path) -> None:
+    """Each file is that of the template, with the name in it."""
+    told = json.loads(invoke("init", str(tmp_path / "bikes"), "--json").stdout)
+    assert told["name"] == "bikes" and told["files"] == sorted(template("bikes"))
+    assert {"README.md", ".gitignore", "pipeline.py", "dags/pipeline_dag.py"} <= set(told["files"])
+    made = {path: (tmp_path / "bikes" / path).read_text() for path in told["files"]}
+    assert made == template("bikes") and not any("{{" in text.replace("{{name}}", "{{") for text in made.values())
+    assert '"bikes",' in made["dags/pipeline_dag.py"]
+
+
+def test_init_overwrites_nothing(tmp_path: Path) -> None:
+    """Not even one file: then none is made."""
+    (tmp_path / "pipeline.py").write_text("mine")
+    done = invoke("init", str(tmp_path), "--name", "x")
+    assert "has pipeline.py already, and nothing is overwritten" in str(done.exception)
+    assert [path.name for path in tmp_path.iterdir()] == ["pipeline.py"]
+
+
+@pytest.mark.parametrize("name", ["Big", "1st", "a b", "a/b", "../up", "x" * 42, 'a"'])
+def test_a_name_that_would_break_files_is_refused(name: str, tmp_path: Path) -> None:
+    """Before anything is made."""
+    assert "a project's name begins with a small letter" in str(
+        invoke("init", str(tmp_path / "p"), "--name", name).exception
+    )
+    assert not (tmp_path / "p").exists()
+
+
+def test_a_file_in_the_folder_s_place_is_told(tmp_path: Path) -> None:
+    """And stays."""
+    (tmp_path / "p").write_text("mine")
+    assert "is a file; name a folder" in str(invoke("init", str(tmp_path / "p")).exception)
