@@ -13,8 +13,8 @@ _SHOWN_IN = {  # the document with the table
     "join": "joins", "join_moves": "joins",
     "join_routing": "joins", "join_unit": "joins", "services": "services", "soak": "operations", "stores": "stores",
     "tracking": "tracking", "tracking_latency": "tracking", "acker": "tracking", "dataset_calls": "pages",
-    "csv_decoders": "streams", "window_kernels": "streams", "window_latency": "streams", "window_scale": "streams",
-    "windows": "streams",
+    "csv_decoders": "streams",
+    "window_kernels": "streams", "window_latency": "streams", "window_scale": "streams", "windows": "streams",
 }  # fmt: skip
 _ELSE = "persistence"
 
