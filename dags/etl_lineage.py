@@ -1,40 +1,42 @@
-"""The daily workflow over real files: load, clean, check, count; tasks and edges follow from the registry."""
+"""The daily workflow over real files: load, clean, check, count; tasks and edges follow from the registry.
+
+It is there where SPRINGLINE_OPERATIONS asks for its operations, those of springline.spark_jobs.etl.
+"""
 
 from datetime import datetime
 
 from airflow.sdk import DAG, Param
 
-from springline.airflow.retry_args import PATIENT
-from springline.airflow.task_factory import dataset_tasks
-from springline.airflow.timetables import DailyUntil
-from springline.persistence.model.dataset import Strategy
-from springline.spark_jobs.operations import load_operations
+from springline import Strategy
+from springline.airflow import PATIENT, DailyUntil, dataset_tasks
+from springline.spark_jobs.settings import JobSettings
 
-with DAG(
-    "etl_lineage",
-    schedule=DailyUntil("2013-12-31"),
-    start_date=datetime(2013, 1, 1),
-    catchup=False,
-    params={
-        "strategy": Param(
-            Strategy.ASYNC_AND_SYNC.value,
-            enum=[strategy.value for strategy in Strategy],
-            description="When the datasets are persisted",
-        ),
-        "quality": Param(
-            "quarantine",
-            enum=["pass", "quarantine", "stop"],
-            description="What the quality gate does with rows that break a rule",
-        ),
-        "ds": Param(
-            None,
-            type=["null", "string"],
-            pattern=r"^(\d{4}-\d{2}-\d{2})?$",
-            description="The day, as 2013-01-05; empty: that of the run's data interval",
-        ),
-    },
-    default_args=PATIENT,
-    doc_md=__doc__,
-    tags=["springline"],
-):
-    dataset_tasks(load_operations(), prefix="etl.")
+if "springline.spark_jobs.etl" in JobSettings().operations:
+    with DAG(
+        "etl_lineage",
+        schedule=DailyUntil("2013-12-31"),
+        start_date=datetime(2013, 1, 1),
+        catchup=False,
+        params={
+            "strategy": Param(
+                Strategy.ASYNC_AND_SYNC.value,
+                enum=[strategy.value for strategy in Strategy],
+                description="When the datasets are persisted",
+            ),
+            "quality": Param(
+                "quarantine",
+                enum=["pass", "quarantine", "stop"],
+                description="What the quality gate does with rows that break a rule",
+            ),
+            "ds": Param(
+                None,
+                type=["null", "string"],
+                pattern=r"^(\d{4}-\d{2}-\d{2})?$",
+                description="The day, as 2013-01-05; empty: that of the run's data interval",
+            ),
+        },
+        default_args=PATIENT,
+        doc_md=__doc__,
+        tags=["springline"],
+    ):
+        dataset_tasks(prefix="etl.")

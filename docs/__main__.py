@@ -27,7 +27,7 @@ BENCHMARKS = DOCS / "benchmarks.md"
 _PAGES = ("backpressure", "joins", "operations", "pages", "persistence", "services", "stores", "streams", "tracking")
 WITH_FIGURES = tuple(DOCS / f"{name}.md" for name in _PAGES)
 # Those of the README and of the tutorial need Spark and Kafka; tests run them.
-WITH_EXAMPLES = tuple(DOCS / name for name in ("persistence.md", "howto.md", "operations.md"))
+WITH_EXAMPLES = tuple(DOCS / name for name in ("persistence.md", "howto.md", "operations.md", "python.md"))
 
 
 def generated() -> dict[Path, str]:

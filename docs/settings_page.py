@@ -40,7 +40,8 @@ SPRINGLINE_CACHE_CAPACITY=8GB make demo
 
 Settings that belong together can stand in a file, a *profile*: `SPRINGLINE_PROFILE` names one of the folder
 `profiles/`, or is a path. `profiles/cluster.env` turns the whole platform to PostgreSQL, Kafka, HDFS and Alluxio. The
-environment wins over a profile.
+environment wins over a profile. Where it names none, `profiles/default.env` is read if it is there; that of the
+checkout asks for the example, the workflow over the flights.
 
 ```sh
 make demo PROFILE=cluster

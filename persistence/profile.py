@@ -58,9 +58,11 @@ def profile_file(chosen: str, profiles: Path) -> Path:
 
 
 def chosen_profile() -> Path | None:
-    """The file that SPRINGLINE_PROFILE chooses, if it chooses one; raises `SettingsError`."""
-    chosen = os.environ.get(f"{PREFIX}PROFILE", "")
-    return profile_file(chosen, project_folder() / "profiles") if chosen else None
+    """The file that SPRINGLINE_PROFILE chooses, else `default.env`, where there is one; raises `SettingsError`."""
+    profiles = project_folder() / "profiles"
+    if chosen := os.environ.get(f"{PREFIX}PROFILE", ""):
+        return profile_file(chosen, profiles)
+    return default if (default := profiles / "default.env").is_file() else None
 
 
 def project_folder() -> Path:

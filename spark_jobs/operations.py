@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
+from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,7 +23,7 @@ from springline.persistence.model.lineage import check_acyclic
 from springline.persistence.project import let_import
 from springline.persistence.text.formatting import say_known
 from springline.spark_jobs.code.code_version import code_version
-from springline.spark_jobs.code.udfs import late_udfs, send_by_value
+from springline.spark_jobs.code.udfs import is_platform, late_udfs, send_by_value
 from springline.spark_jobs.errors import BadDeclaration, BadParameter, UnknownOperation
 from springline.spark_jobs.landing import Landing
 from springline.spark_jobs.path_templates import fields_of, fill, shape_of
@@ -214,35 +215,43 @@ class Registry:
 REGISTRY = Registry()
 operation = REGISTRY.operation
 
-BUILT_IN = (
-    "springline.spark_jobs.etl.load",
-    "springline.spark_jobs.etl.transforms",
-    "springline.spark_jobs.etl.gate",
-    "springline.spark_jobs.etl.analyses",
-)
+GROUP = "springline.operations"  # of entry points: a package names its modules of operations there
 
 
 def load_operations(modules: Iterable[str] = ()) -> Registry:
-    """The registry with the workflow's own operations and those that `modules` declare.
+    """The registry with the operations that installed packages bring, and those that `modules` declare.
 
-    Raises `SettingsError` if one of `modules` is not there; what is wrong inside one is raised as it is.
+    A package names a module in its entry points of the group `springline.operations`; `modules` are those of the
+    setting `SPRINGLINE_OPERATIONS`. Raises `SettingsError` if one of them is not there; what is wrong inside one is
+    raised as it is.
+
+    Example:
+        >>> load_operations(["springline.spark_jobs.etl"]).get("etl.clean").output
+        'etl/{ds}/clean'
     """
-    for module in BUILT_IN:
-        import_module(module)
     let_import()
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        package = entry.dist.name if entry.dist else "a package"
+        _load(entry.module, f"{package}, entry point {entry.name!r} of {GROUP}", "install the package anew")
+    remedy = "it must be on PYTHONPATH, or beside the project's springline.toml"
     for module in modules:
-        try:
-            with late_udfs():
-                send_by_value(import_module(module))
-        except ModuleNotFoundError as error:
-            if f"{module}.".startswith(f"{error.name}."):
-                raise SettingsError(
-                    f"SPRINGLINE_OPERATIONS: no module {module!r} can be imported; it must be on PYTHONPATH, or beside "
-                    "the project's springline.toml"
-                ) from error
-            raise
+        _load(module, "SPRINGLINE_OPERATIONS", remedy)
     REGISTRY.models()  # tells the versions while the files are still those that were imported
     return REGISTRY
+
+
+def _load(module: str, where: str, remedy: str) -> None:
+    """Import a module of operations, which `where` names."""
+    try:
+        if is_platform(module):  # Spark's workers have it
+            import_module(module)
+            return
+        with late_udfs():
+            send_by_value(import_module(module))
+    except ModuleNotFoundError as error:
+        if f"{module}.".startswith(f"{error.name}."):
+            raise SettingsError(f"{where}: no module {module!r} can be imported; {remedy}") from error
+        raise
 
 
 def _check_itself(declared: RegisteredOperation) -> None:

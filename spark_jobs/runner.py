@@ -77,8 +77,10 @@ class SparkRunner:
 
     def _declared(self, call: Call, sources: Sequence[str]) -> RegisteredOperation:
         if call.name not in self.registry.names():
-            raise OperationFailed(f"operation {call.name} is not registered here; name its module in "
-                                  "SPRINGLINE_OPERATIONS")  # fmt: skip
+            raise OperationFailed(
+                f"operation {call.name} is not registered here; name its module in SPRINGLINE_OPERATIONS, or install "
+                "the package that brings it"
+            )
         declared = self.registry.get(call.name)
         if declared.version != call.version:
             raise OperationFailed(

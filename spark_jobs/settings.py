@@ -28,7 +28,9 @@ class JobSettings(ProfiledSettings):
     landing: Path | None = Field(
         default=None, description="Folder of landing files; empty: landing/ in the home folder"
     )
-    operations: Names = Field(default=(), description="Modules that register further operations, separated by commas")
+    operations: Names = Field(
+        default=(), description="Modules that declare operations, beside those of installed packages; commas between"
+    )
     quality: str = Field(
         default="quarantine",
         pattern="^(pass|quarantine|stop)$",

@@ -64,7 +64,7 @@ def _settings() -> Iterator[Setting]:
     sources = _sources()
     for declared in settings_classes():
         now = declared()
-        for name, field in declared.model_fields.items():
+        for name in declared.model_fields:
             if name not in names:
                 variable = PREFIX + name.upper()
                 source = sources.get(variable, "default")

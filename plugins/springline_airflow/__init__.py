@@ -1,1 +1,75 @@
-"""Everything of Springline that knows Airflow: connections, operators, triggers, the listener of DAG runs."""
+"""Everything of Springline that knows Airflow: connections, operators, triggers, the listener of DAG runs.
+
+These names are public, for DAG files; each is imported when it is asked for:
+
+    persister_dag, maintenance_dag, recover_dag    the DAGs that look after datasets
+    dataset_tasks                                  the tasks of a DAG, and their edges, from declared operations
+    DatasetOperator                                one task: one operation
+    PersisterOperator, MaintenanceOperator, RecoverOperator
+                                                   what the DAGs that look after datasets consist of
+    stream_dags, stream_range_dags                 the DAGs of stream jobs; they and the next need springline[streams]
+    StreamOperator, StreamRangeOperator, CompletenessOperator
+                                                   a stream as a task, a range of it, and waiting until it is complete
+    DailyUntil                                     a schedule: every day up to a last one
+    PATIENT                                        arguments of a task that is tried again while a server is away
+
+Whatever else is imported from below is private and may change.
+
+Example:
+    >>> from springline.airflow import PATIENT
+    >>> PATIENT["retries"]
+    6
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from springline.airflow.dags.streams import stream_dags, stream_range_dags
+    from springline.airflow.dags.upkeep import maintenance_dag, persister_dag, recover_dag
+    from springline.airflow.operators.dataset import DatasetOperator
+    from springline.airflow.operators.persister import MaintenanceOperator, PersisterOperator
+    from springline.airflow.operators.recover import RecoverOperator
+    from springline.airflow.operators.reprocess import StreamRangeOperator
+    from springline.airflow.operators.stream import StreamOperator
+    from springline.airflow.retry_args import PATIENT
+    from springline.airflow.sensors.stream_complete import CompletenessOperator
+    from springline.airflow.task_factory import dataset_tasks
+    from springline.airflow.timetables import DailyUntil
+
+__all__ = [
+    "PATIENT", "CompletenessOperator", "DailyUntil", "DatasetOperator", "MaintenanceOperator", "PersisterOperator",
+    "RecoverOperator", "StreamOperator", "StreamRangeOperator", "dataset_tasks", "maintenance_dag",
+    "persister_dag", "recover_dag", "stream_dags", "stream_range_dags",
+]  # fmt: skip
+
+_MODULES = {
+    "DailyUntil": "timetables",
+    "DatasetOperator": "operators.dataset",
+    "MaintenanceOperator": "operators.persister",
+    "PATIENT": "retry_args",
+    "PersisterOperator": "operators.persister",
+    "RecoverOperator": "operators.recover",
+    "CompletenessOperator": "sensors.stream_complete",
+    "StreamOperator": "operators.stream",
+    "StreamRangeOperator": "operators.reprocess",
+    "dataset_tasks": "task_factory",
+    "maintenance_dag": "dags.upkeep",
+    "persister_dag": "dags.upkeep",
+    "recover_dag": "dags.upkeep",
+    "stream_dags": "dags.streams",
+    "stream_range_dags": "dags.streams",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'springline.airflow' has no attribute {name!r}")
+    from springline.extras import import_late
+
+    return getattr(import_late(f"springline.airflow.{_MODULES[name]}", f"springline.airflow.{name}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_MODULES]

@@ -8,15 +8,32 @@ from typing import Any
 from airflow.sdk import TaskGroup
 
 from springline.airflow.operators.dataset import DatasetOperator
-from springline.spark_jobs.operations import RegisteredOperation, Registry
+from springline.spark_jobs.errors import UnknownOperation
+from springline.spark_jobs.operations import RegisteredOperation, Registry, load_operations
+from springline.spark_jobs.settings import JobSettings
 
 
-def dataset_tasks(registry: Registry, prefix: str, **common: Any) -> dict[str, DatasetOperator]:
+def dataset_tasks(registry: Registry | None = None, prefix: str = "", **common: Any) -> dict[str, DatasetOperator]:
     """A task for every operation whose name begins with `prefix`, by the operation's name, with their edges.
 
-    Tasks stand in one group a stage. `common` is given to each of them.
+    The operations are those of `registry`; without one, those that installed packages bring and that
+    `SPRINGLINE_OPERATIONS` names. Tasks stand in one group a stage, which is the module of their operations. `common`
+    is given to each of them, such as `retries`. Call it within a DAG. Raises `UnknownOperation` if none begins so.
+
+    Example:
+        >>> from airflow.sdk import DAG
+        >>> from springline.airflow import PATIENT, dataset_tasks
+        >>> with DAG("shop", schedule="@daily"):
+        ...     tasks = dataset_tasks(prefix="shop.", **PATIENT)  # doctest: +SKIP
     """
+    registry = load_operations(JobSettings().operations) if registry is None else registry
     chosen = [operation for operation in registry.in_order() if operation.name.startswith(prefix)]
+    if not chosen:
+        known = ", ".join(registry.names()) or "none"
+        raise UnknownOperation(
+            f"no operation's name begins with {prefix!r}; registered: {known}. Name its module in SPRINGLINE_OPERATIONS"
+            " where Airflow runs, or install the package that brings it"
+        )
     groups: dict[str, TaskGroup] = {}
     tasks: dict[str, DatasetOperator] = {}
     for operation in chosen:

@@ -21,8 +21,10 @@ from springline.services.errors import ServiceError
 from springline.services.log_files import last_error
 from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Supervisor
+from springline.spark_jobs.settings import JobSettings
 
 DAG_ID, PERSISTER, MAINTENANCE = "etl_lineage", "persister", "maintenance"
+_OPERATIONS = "springline.spark_jobs.etl"
 DAYS = tuple(date(2013, 1, 5) + timedelta(days=n) for n in range(3))
 FILES, STATES = "etl/", "streams/"  # how the paths of the workflow's datasets begin, and those of the streams' states
 _OWN = {
@@ -35,11 +37,13 @@ _OWN = {
 def prepared() -> ServiceSettings:
     """The settings of the servers; what they start, and this process, has the demo's own where nothing is set.
 
-    Raises `ServiceError` where there is to be no Airflow.
+    Raises `ServiceError` where there is to be no Airflow, or the flights' operations are not asked for.
     """
     settings = ServiceSettings()
     if "airflow" not in settings.servers:
         raise ServiceError("SPRINGLINE_SERVERS names no airflow, and the demo runs its workflow there")
+    if _OPERATIONS not in JobSettings().operations:
+        raise ServiceError(f"SPRINGLINE_OPERATIONS does not name {_OPERATIONS}, which the demo runs: name it there")
     os.environ["SPRINGLINE_HOME"] = str(settings.home)
     for name, value in {"SPRINGLINE_KAFKA": f"127.0.0.1:{settings.kafka_port}", **_OWN}.items():
         os.environ.setdefault(name, value)

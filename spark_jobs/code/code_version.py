@@ -2,7 +2,8 @@
 
 Hashed are the syntax trees of the function and of every function, class and constant of this project that it
 refers to, directly or through others. Comments, docstrings, formatting and the annotations of functions do not
-count; libraries count by name only (that their upgrade changes a result, the digests find out).
+count; libraries count by name only (that their upgrade changes a result, the digests find out). So does what this
+platform has beside its Spark jobs. It does not matter where a package lies: in a folder, or installed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import inspect
 import linecache
 import re
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
@@ -25,9 +25,9 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from springline.spark_jobs.code.code_tree import binding, canonical, stripped, tree_of_class, trees_of
+from springline.spark_jobs.code.library_folders import library_folder
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
-_LIBRARIES = ("stdlib", "platstdlib", "purelib", "platlib")
 _MISSING = object()
 _ROOT = "springline"
 _OWN = "springline.spark_jobs"
@@ -53,8 +53,6 @@ class _Reader:
         self.texts: dict[object, str] = {}
         self.waiting: list[Callable[[], None]] = []
         self._packages = {package, _OWN}
-        found = {Path(sysconfig.get_paths()[key]).resolve() for key in _LIBRARIES}
-        self._libraries = sorted(found, key=lambda path: len(path.parts), reverse=True)  # the innermost first
 
     def read_function(self, function: Any) -> None:
         """Take in a function's tree and queue what it refers to."""
@@ -157,10 +155,27 @@ class _Reader:
         if not path.is_file():
             return _package(module) in self._packages
         # A library's wrapper borrows the module's name of what it wraps; its file tells.
-        for folder in self._libraries:
-            if path.is_relative_to(folder):
-                return _package(".".join(path.relative_to(folder).with_suffix("").parts)) in self._packages
+        if (own := _package_of_platform(path)) is not None:
+            return own in self._packages
+        if (folder := library_folder(path)) is not None:
+            return _package(".".join(path.relative_to(folder).with_suffix("").parts)) in self._packages
         return True
+
+
+def _package_of_platform(path: Path) -> str | None:
+    """The package of this platform that a file belongs to: in the checkout, their folders lie apart."""
+    for name, folder in _platform_folders().items():
+        if path.is_relative_to(folder):
+            return name
+    return None
+
+
+@functools.cache
+def _platform_folders() -> dict[str, Path]:
+    """The folders of this platform's packages, by name, the innermost first."""
+    root = Path(__file__).absolute().parents[2]  # not resolved: the folders of the package are links in the checkout
+    inner = {f"{_ROOT}.{each.name}": each.resolve() for each in root.iterdir() if each.is_dir()}
+    return {**inner, _ROOT: root.resolve()}
 
 
 def _references(tree: ast.AST, scope: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import functools
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from springline.spark_jobs.code.library_folders import library_folder
+
 _MAKERS = ("udf", "pandas_udf", "arrow_udf", "udtf", "arrow_udtf")  # of pyspark.sql.functions
-_LIBRARIES = ("stdlib", "platstdlib", "purelib", "platlib")
 _PLATFORM = "springline"
 
 
@@ -79,6 +79,11 @@ def late_udfs() -> Iterator[None]:
             setattr(module, name, maker)
 
 
+def is_platform(module: str) -> bool:
+    """Whether a module of this name is of this platform, which Spark's servers have."""
+    return module.partition(".")[0] == _PLATFORM
+
+
 def send_by_value(module: ModuleType) -> None:
     """Have what a module and its package define sent to Spark's workers as it is here, and what they use of one's own.
 
@@ -91,7 +96,7 @@ def send_by_value(module: ModuleType) -> None:
     waiting, known = [module, package], set[str]()
     while waiting:
         each = waiting.pop()
-        if each.__name__ not in known and (each is package or _is_ones_own(each)) and not _is_platform(each):
+        if each.__name__ not in known and (each is package or _is_ones_own(each)) and not is_platform(each.__name__):
             known.add(each.__name__)
             register_pickle_by_value(each)  # type: ignore[no-untyped-call]
             waiting += _modules_of(each)
@@ -107,16 +112,5 @@ def _modules_of(module: ModuleType) -> Iterator[ModuleType]:
 
 def _is_ones_own(module: ModuleType) -> bool:
     """Whether a module lies outside of Python's libraries."""
-    path = _path(module)
-    folders = (Path(sysconfig.get_paths()[key]).resolve() for key in _LIBRARIES)
-    return path is not None and not any(path.is_relative_to(folder) for folder in folders)
-
-
-def _is_platform(module: ModuleType) -> bool:
-    """Whether a module is of this platform, which Spark's servers have."""
-    return module.__name__.partition(".")[0] == _PLATFORM
-
-
-def _path(module: ModuleType) -> Path | None:
     file = getattr(module, "__file__", None)
-    return Path(file).resolve() if file else None
+    return bool(file) and library_folder(Path(str(file)).resolve()) is None

@@ -7,6 +7,12 @@ from types import ModuleType
 
 # What brings what modules need, by how their names begin.
 _EXTRAS = {
+    "springline.airflow.api": "streams",  # the resources about streams; the others need nothing more than the API does
+    "springline.airflow.dags.streams": "streams",
+    "springline.airflow.operators.reprocess": "streams",
+    "springline.airflow.operators.stream": "streams",
+    "springline.airflow.sensors": "streams",
+    "springline.airflow": "airflow",
     "springline.spark_jobs.streaming": "streams",
     "springline.spark_jobs": "spark",
     "springline.services": "servers",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,11 @@ from airflow.sdk.exceptions import ParamValidationError
 from springline.airflow.listener import RunListener
 from springline.airflow.operators.dataset import DatasetOperator
 from springline.airflow.pools import POOLS
+from springline.airflow.task_factory import dataset_tasks
 from springline.persistence.model.dataset import Strategy
 from springline.services.servers.airflow import RESERVED_SLOTS
-from springline.spark_jobs.operations import load_operations
+from springline.spark_jobs.errors import UnknownOperation
+from springline.spark_jobs.operations import Registry, load_operations
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,7 +40,7 @@ def test_every_dag_file_is_imported(dags):
 
 def test_tasks_and_edges_are_those_of_the_registry(dags):
     """The picture in Airflow and the lineage in the catalog cannot disagree."""
-    registry = load_operations()
+    registry = load_operations(["springline.spark_jobs.etl"])
     names = [name for name in registry.names() if name.startswith("etl.")]
     expected = {
         name.removeprefix("etl."): {maker.removeprefix("etl.") for maker in registry.edges[name]} for name in names
@@ -57,7 +61,7 @@ def test_tasks_that_make_datasets_outlast_a_server_that_starts_again(dags):
 
 def test_a_task_says_what_it_reads_makes_and_does(dags):
     """Inlets and outlets are the operation's path templates; its documentation is the operation's."""
-    for declared in load_operations().in_order():
+    for declared in load_operations(["springline.spark_jobs.etl"]).in_order():
         if not declared.name.startswith("etl."):
             continue
         task = dags["etl_lineage"].get_task(declared.name.removeprefix("etl."))
@@ -149,3 +153,43 @@ def test_airflow_finds_the_plugin_by_its_entry_point():
     assert len(mine) == 1 and not errors
     assert [type(listener) for listener in mine[0].listeners] == [RunListener]
     assert "springline.airflow.plugin:SpringlinePlugin" in str(mine[0].source)
+
+
+def test_the_platform_s_dags_are_of_the_file_that_calls_for_them(dags):
+    """Airflow shows that file as their code, and looks for it there."""
+    for dag_id, name in {
+        "persister": "persister",
+        "stream_words": "streams",
+        "stream_range_flights": "stream_ranges",
+    }.items():
+        assert dags[dag_id].fileloc == str(ROOT / "dags" / f"{name}.py")
+
+
+def test_the_example_is_there_only_where_it_is_asked_for(monkeypatch):
+    """A user's platform has other operations: then no DAG of this one stands in their Airflow."""
+    monkeypatch.setenv("SPRINGLINE_OPERATIONS", "json")
+    bag = DagBag(ROOT / "dags" / "etl_lineage.py")
+    assert (bag.dags, bag.import_errors) == ({}, {})
+
+
+def test_a_dag_of_operations_that_nobody_has_tells_where_to_name_them():
+    """An empty DAG would succeed at once and have done nothing."""
+    with pytest.raises(UnknownOperation, match=r"begins with 'shop\.'.*SPRINGLINE_OPERATIONS"):
+        dataset_tasks(Registry(), prefix="shop.")
+
+
+def test_every_public_name_for_dag_files_is_there():
+    """Each is imported when it is asked for, and says what it is."""
+    import springline.airflow
+
+    for name in springline.airflow.__all__:
+        assert getattr(springline.airflow, name).__doc__, name
+    with pytest.raises(AttributeError, match="no_such_dag"):
+        springline.airflow.no_such_dag  # noqa: B018
+
+
+def test_names_for_dag_files_cost_nothing_until_they_are_asked_for():
+    """Every process of Airflow imports the package for its plugin."""
+    code = "import sys, springline.airflow; print('airflow.sdk' in sys.modules, 'pyspark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False False\n"

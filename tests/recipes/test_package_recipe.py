@@ -1,86 +1,37 @@
-"""The package as others install it: a wheel, in an environment and a home of its own, far from the checkout."""
+"""docs/python.md: the package alone, in an empty environment, far from the checkout."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from docs.console import files_in
-from springline.persistence.profile import project_folder
+from tests.support.installed import Shell, make_environment, page, write_files_of
 
-UV = (sys.executable, "-m", "uv")
-EXAMPLE = files_in((project_folder() / "docs" / "persistence.md").read_text(encoding="utf-8"))
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package, built from the checkout."""
-    folder = tmp_path_factory.mktemp("wheel")
-    build = ("build", "--wheel", "--no-build-isolation", "--python", sys.executable, "--out-dir", str(folder))
-    subprocess.run([*UV, *build, str(project_folder())], check=True, capture_output=True)
-    (found,) = folder.glob("*.whl")
-    return found
+PAGE = page("python.md")
 
 
 @pytest.fixture
-def install(wheel: Path, tmp_path: Path) -> Callable[..., Path]:
-    """Makes an environment in this test's folder with the wheel and some of its extras, all at the versions pinned."""
-
-    def make(extras: str = "") -> Path:
-        venv = tmp_path / "venv"
-        subprocess.run([*UV, "venv", "--quiet", "--python", sys.executable, str(venv)], check=True)
-        pins = ("--constraint", str(project_folder() / "requirements.txt"))
-        wanted = f"springline{extras} @ {wheel.as_uri()}"
-        subprocess.run([*UV, "pip", "install", "--quiet", "--python", str(venv), *pins, wanted], check=True)
-        return venv
-
-    return make
+def shell(wheel: Path, tmp_path: Path) -> Shell:
+    """Commands in an environment that has the package without extras."""
+    make_environment(tmp_path / "venv", wheel)
+    return Shell(tmp_path / "venv", tmp_path)
 
 
-class Shell:
-    """Runs commands in a folder as a person does who has activated an environment and knows of no checkout."""
-
-    def __init__(self, venv: Path, folder: Path, **environment: str) -> None:
-        kept = {name: os.environ[name] for name in ("LANG", "TMPDIR") if name in os.environ}
-        self._folder = folder
-        self._environment = {**kept, "HOME": str(folder), "PATH": f"{venv / 'bin'}:/usr/bin:/bin", **environment}
-
-    def __call__(self, command: str, status: int = 0) -> str:
-        """What it prints; it is to end with this exit status."""
-        done = subprocess.run(
-            ["bash", "-c", command], cwd=self._folder, env=self._environment, capture_output=True, text=True
-        )
-        assert done.returncode == status, f"$ {command}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
-
-
-def test_without_extras_datasets_are_made_persisted_lost_and_brought_back(
-    install: Callable[..., Path], tmp_path: Path
-) -> None:
-    """By a Python program, with neither Spark nor Airflow; the home is in the user's, and the checkout is not asked."""
-    (tmp_path / "words.py").write_text(EXAMPLE["words.py"], encoding="utf-8")
-    cache = tmp_path / "cache"
-    shell = Shell(
-        install(), tmp_path, SPRINGLINE_RUNNER="words:WordsRunner", SPRINGLINE_CACHE_URI=cache.as_uri(),
-        PYTHONPATH=str(tmp_path),
-    )  # fmt: skip
+def test_without_extras_datasets_are_made_persisted_lost_and_brought_back(shell: Shell) -> None:
+    """By the program that the page shows, with neither Spark nor Airflow; its commands print what it tells."""
     assert "ModuleNotFoundError" in shell("python -c 'import pyspark' 2>&1", 1)
+    write_files_of(PAGE, shell.folder)
+    shell.run_examples(PAGE)
+
+
+def test_what_an_extra_brings_is_named_where_it_is_missing(shell: Shell) -> None:
+    """By imports and by commands; the home is the user's, and the checkout is not asked for settings."""
     assert "pip install 'springline[streams]'" in shell("python -c 'from springline import Tracker' 2>&1", 1)
     assert "pip install 'springline[streams]'" in shell("springline stream list 2>&1", 1)
+    assert "pip install 'springline[airflow]'" in shell(
+        "python -c 'from springline.airflow import recover_dag' 2>&1", 1
+    )
     told = shell("SPRINGLINE_STREAM_SAEV=1 springline config list 2>&1")
     assert "SPRINGLINE_STREAM_SAEV is no setting and changes nothing" in told
-    shell("python words.py async_store")
-    assert f"SPRINGLINE_HOME={tmp_path}/springline/var" in shell("springline config list")
-    assert "1.6 MB would be gone for good" in shell("springline risk", 3)
-    assert "3 persisted, 0 left" in shell("springline queue persist")
-    assert "nothing would be lost" in shell("springline risk")
-    shutil.rmtree(cache)
-    assert "3 found lost, 3 of them persisted" in shell("springline dataset recover")
-    shell("python words.py async_store")  # reads what was persisted, and makes it anew
-    assert "words/count@2" in shell("springline dataset list")
+    assert f"SPRINGLINE_HOME={shell.folder}/springline/var" in told

@@ -72,7 +72,11 @@ def make_runner(job_settings: JobSettings, sessions: SparkSessions) -> Callable[
     """Makes a runner of a registry (default: the workflow's), with settings of its own."""
 
     def make(registry: Registry | None = None, **settings: object) -> SparkRunner:
-        return SparkRunner(job_settings.model_copy(update=settings), registry or load_operations(), sessions)
+        return SparkRunner(
+            job_settings.model_copy(update=settings),
+            registry or load_operations(["springline.spark_jobs.etl"]),
+            sessions,
+        )
 
     return make
 
@@ -120,7 +124,7 @@ def workflow(
     tmp_path_factory: pytest.TempPathFactory, job_settings: JobSettings, sessions: SparkSessions
 ) -> Iterator[Workflow]:
     """The whole workflow, run for the day of snow and the empty day, in folders with spaces and foreign letters."""
-    runner = SparkRunner(job_settings, load_operations(), sessions)
+    runner = SparkRunner(job_settings, load_operations(["springline.spark_jobs.etl"]), sessions)
     with closing(_platform(tmp_path_factory.mktemp("naïve façade"), runner)) as platform:
         names = [declared.name for declared in runner.registry.in_order() if declared.name.startswith("etl.")]
         made = {ds: {name[4:]: produce(platform, name, {"ds": ds}) for name in names} for ds in (SNOW, EMPTY)}

@@ -296,7 +296,11 @@ def test_operations_of_one_s_own_are_listed_with_the_workflow_s(tmp_path: Path) 
         "@operation('mine.count', sources={'accepted': 'etl/{ds}/accepted'}, output='mine/{ds}/count')\n"
         "def count(context, accepted):\n    '''Counts.'''\n    return accepted.groupBy().count()\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "SPRINGLINE_OPERATIONS": "my_pipeline"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(tmp_path),
+        "SPRINGLINE_OPERATIONS": "springline.spark_jobs.etl,my_pipeline",
+    }
     done = subprocess.run(
         [sys.executable, "-m", "springline", "operation", "list", "--json"],
         env=environment,

@@ -78,10 +78,11 @@ def test_the_operation_that_the_readme_shows_is_one(tmp_path):
     """Declared as shown, it is registered between its maker of sources and its output."""
     ((name, content),) = files_in(read(README)).items()
     (tmp_path / name).write_text(content, encoding="utf-8")
+    (operations,) = re.findall(r"export SPRINGLINE_OPERATIONS=(\S+)", read(README))
     told = subprocess.run(
         [sys.executable, "-m", "springline", "operation", "show", "my.late", "--json"],
         cwd=ROOT,
-        env={**os.environ, "SPRINGLINE_OPERATIONS": name.removesuffix(".py"), "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        env={**os.environ, "SPRINGLINE_OPERATIONS": operations, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
         capture_output=True,
         text=True,
         check=True,

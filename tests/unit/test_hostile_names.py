@@ -160,7 +160,7 @@ def test_a_parameter_is_one_part_of_a_path(value: str) -> None:
     with pytest.raises((BadParameter, InvalidPath)):
         fill("etl/{ds}/clean", {"ds": value})
     with pytest.raises((BadParameter, InvalidPath)):
-        load_operations().get("etl.load_flights").paths({"ds": value})
+        load_operations(["springline.spark_jobs.etl"]).get("etl.load_flights").paths({"ds": value})
 
 
 def test_a_parameter_is_no_template() -> None:

@@ -17,7 +17,7 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.models.dag import DagModel
 from fastapi import Depends, HTTPException, Path, status
 
-from springline.airflow.operators.stream import dag_of
+from springline.airflow.dags.ids import dag_of
 from springline.persistence.model.dataset import Dataset
 
 Method = Literal["GET", "PUT"]

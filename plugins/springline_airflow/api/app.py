@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from airflow.api_fastapi.core_api.security import get_user
-from fastapi import Depends, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, status
 from starlette.types import ASGIApp
 
-from springline.airflow.api import backpressure, datasets, joins, recovery, streams, tracking
+from springline.airflow.api import datasets, recovery
 from springline.airflow.api.answer_headers import AnswerHeaders
 from springline.airflow.api.auth_middleware import Gate
 from springline.airflow.api.problems import PROBLEMS, tell_problems
 from springline.airflow.api.request_fields import no_unknown_fields
 from springline.airflow.pages import static_files
 from springline.airflow.platform_context import Platforms
-from springline.spark_jobs.streaming.windows.adhoc_query import Planners
+from springline.extras import NotInstalled, import_late
 
 VERSIONED = "/api/v1"
 
@@ -44,15 +44,11 @@ def make_app() -> FastAPI:
         openapi_url=None, docs_url=None, redoc_url=None,  # FastAPI's own would be open to everybody
     )  # fmt: skip
     app.add_middleware(Gate)
-    app.state.planners = Planners()
     tell_problems(app)
     app.state.platforms = Platforms()
     app.include_router(recovery.router, prefix=VERSIONED)  # before that of datasets, which takes any other wish
     app.include_router(datasets.router, prefix=VERSIONED)
-    app.include_router(streams.router, prefix=VERSIONED)
-    app.include_router(tracking.router, prefix=VERSIONED)
-    app.include_router(backpressure.router, prefix=VERSIONED)
-    app.include_router(joins.router, prefix=VERSIONED)
+    _add_streams(app)
     app.include_router(static_files.router)
 
     @app.get(f"{VERSIONED}/openapi.json", include_in_schema=False)
@@ -61,3 +57,32 @@ def make_app() -> FastAPI:
         return {**app.openapi(), "servers": [{"url": request.scope.get("root_path", "")}]}
 
     return app
+
+
+_OF_STREAMS = ("streams", "tracking", "backpressure", "joins")
+_PLANNERS = "springline.spark_jobs.streaming.windows.adhoc_query"
+
+
+def _add_streams(app: FastAPI) -> None:
+    """What can be asked of streams; where their packages are not installed, how to install them."""
+    try:
+        app.state.planners = import_late(_PLANNERS, "the API of streams").Planners()
+        found = [import_late(f"springline.airflow.api.{name}", "the API of streams") for name in _OF_STREAMS]
+    except NotInstalled as missing:
+        routers = [_without_streams(str(missing))]
+    else:
+        routers = [module.router for module in found]
+    for router in routers:
+        app.include_router(router, prefix=VERSIONED)
+
+
+def _without_streams(why: str) -> APIRouter:
+    """Answers whatever is asked of streams with `why`."""
+    router = APIRouter(tags=["streams"], include_in_schema=False)
+
+    @router.get("/streams{rest:path}")
+    def refuse(rest: str) -> None:
+        """No stream is known here."""
+        raise HTTPException(status.HTTP_501_NOT_IMPLEMENTED, why)
+
+    return router

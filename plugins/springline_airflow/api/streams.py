@@ -15,7 +15,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response, status
 from fastapi.responses import JSONResponse
 
 from springline.airflow.api import access, schemas
-from springline.airflow.operators.stream import dag_of
+from springline.airflow.dags.ids import dag_of
 from springline.spark_jobs.streaming.application.status import Seen, look
 from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.job_folder import JobFolder

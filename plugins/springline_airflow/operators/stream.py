@@ -41,11 +41,6 @@ LEASE_SECONDS = 900.0  # an application ends by itself when no trigger has looke
 Launch = Callable[[str, JobFolder], None]
 
 
-def dag_of(job: str) -> str:
-    """The id of the DAG that supervises a job."""
-    return f"stream_{job}"
-
-
 def launch_supervised(job: str, folder: JobFolder) -> None:
     """Start the application, which ends by itself when nobody watches it any more."""
     launch(job, folder, lease=LEASE_SECONDS)

@@ -32,7 +32,7 @@ def live(home: Path, coffee: CoffeeBar) -> Iterator[Live]:
     days = [date(2013, 1, 5), date(2013, 1, 6)]
     dag_ids = ("etl_lineage", "trying", "busy", "coffee_daily")
     more_dags = Path(__file__).parent / "dags"
-    with live_airflow(
-        home / "live", days, dag_ids=dag_ids, more_dags=more_dags, environment=coffee.environment
-    ) as found:
+    operations = f"springline.spark_jobs.etl,{coffee.environment['SPRINGLINE_OPERATIONS']}"
+    environment = {**coffee.environment, "SPRINGLINE_OPERATIONS": operations}
+    with live_airflow(home / "live", days, dag_ids=dag_ids, more_dags=more_dags, environment=environment) as found:
         yield found

@@ -26,7 +26,11 @@ FIRST, SECOND = date(2013, 1, 5), date(2013, 1, 6)
 
 def outputs(day):
     """The paths that a run of this day makes."""
-    operations = [declared for declared in load_operations().in_order() if declared.name.startswith("etl.")]
+    operations = [
+        declared
+        for declared in load_operations(["springline.spark_jobs.etl"]).in_order()
+        if declared.name.startswith("etl.")
+    ]
     return {declared.output.format(ds=day) for declared in operations}
 
 

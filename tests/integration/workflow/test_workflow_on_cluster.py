@@ -37,7 +37,7 @@ def runner(start: Callable[[str], Running], tmp_path_factory: pytest.TempPathFac
     land([date.fromisoformat(DAY)], landing)
     jobs = JobSettings(spark_remote=server.address, landing=landing)
     with closing(SparkSessions(jobs)) as sessions:
-        yield SparkRunner(jobs, load_operations(), sessions)
+        yield SparkRunner(jobs, load_operations(["springline.spark_jobs.etl"]), sessions)
     postgres.supervisor.down("spark-connect", 5)
 
 

