@@ -7,6 +7,9 @@ from types import ModuleType
 
 # What brings what modules need, by how their names begin.
 _EXTRAS = {
+    "springline.testing.job_run": "streams",
+    "springline.testing.memory_log": "streams",
+    "springline.testing": "testing",
     "springline.spark_jobs.streaming": "streams",
     "springline.spark_jobs": "spark",
     "springline.services": "servers",

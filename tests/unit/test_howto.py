@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -12,11 +11,7 @@ import pytest
 
 from docs.console import files_in
 from springline.persistence.profile import project_folder
-from springline.spark_jobs.streaming.runtime.driver.planner import Planner
-from springline.spark_jobs.streaming.runtime.rounds import Plan
-from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.worker.unit import Units
-from tests.support.memory_log import MemoryLog
+from springline.testing import StageRun
 
 FILES = files_in((project_folder() / "docs" / "howto.md").read_text(encoding="utf-8"))
 
@@ -34,29 +29,17 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_store_that_is_shown_passes_the_suite(shown: Path) -> None:
     """Every fact of the conformance suite, in a process of its own."""
     suite = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(shown / "remembering_suite.py")]
-    path = f"{shown}:{project_folder()}"
-    done = subprocess.run(suite, cwd=shown, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    path = {"PYTHONPATH": str(shown)}
+    done = subprocess.run(suite, cwd=shown, env={**os.environ, **path}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     assert " failed" not in done.stdout and " passed" in done.stdout
 
 
 def test_the_step_that_is_shown_runs_in_a_stage(shown: Path, tmp_path: Path) -> None:
     """It tells each record once, across rounds and a worker without memory, and puts aside what is no number."""
-    stage = Stage(
-        "heights", "watch", "records", "numbers", str(tmp_path / "state"), arguments={"least": 0.0},
-        modules=("records",), results="heights.results", dead="heights.dead", admitted=2, pace=0.0,
-    )  # fmt: skip
-    log = MemoryLog({"numbers": 1, "heights.results": 1, "heights.dead": 1, stage.rounds: 1})
-    for value in ("3", "2", "tall", "5", "5", "8"):
-        log.put("numbers", 0, value.encode())
-    clock = iter(range(0, 1_000, 2))
-    planner = Planner(stage, log, lambda: float(next(clock)), dict)
-    plan: Plan | None = planner.begin()
-    for _ in range(6):
-        assert plan is not None
-        plan = planner.after(plan)
-        assert plan is not None
-        Units(stage, log).run(plan, planner.contents_of(plan), 0)
-    told = [json.loads(line) for message in log.topics["heights.results"][0] for line in message.value.splitlines()]
-    assert [row["record"] for row in told] == [3.0, 5.0, 8.0]
-    assert [bytes(message.value) for message in log.topics["heights.dead"][0]] == [b"tall"]
+    run = StageRun("records", tmp_path, arguments={"least": 0.0}, modules=("records",), admitted=2)
+    run.feed("3", "2", "tall", "5", "5", "8")
+    while run.turn():
+        run.restart()
+    assert [row["record"] for row in run.results()] == [3.0, 5.0, 8.0]
+    assert [letter.value for letter in run.dead_letters()] == [b"tall"]

@@ -1,0 +1,264 @@
+"""Runs a step or a declared job in this process, on topics in memory: without Kafka and Spark, by its own clock."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
+from springline.spark_jobs.streaming.job import Job, OwnTopics
+from springline.spark_jobs.streaming.job_folder import JobFolder
+from springline.spark_jobs.streaming.jobs import job_of
+from springline.spark_jobs.streaming.kafka.topic_union import topics_of, units_in
+from springline.spark_jobs.streaming.runtime.atomic_files import read_json
+from springline.spark_jobs.streaming.runtime.driver.planner import Planner
+from springline.spark_jobs.streaming.runtime.driver.recovery import recover
+from springline.spark_jobs.streaming.runtime.history import Content
+from springline.spark_jobs.streaming.runtime.rounds import Plan
+from springline.spark_jobs.streaming.runtime.stage import Part, Stage
+from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message
+from springline.spark_jobs.streaming.runtime.worker.unit import Units
+from springline.spark_jobs.streaming.tracking.config import Tracked
+from springline.testing.memory_log import Killed, MemoryLog
+
+BEGINNING = 4_102_444_800.0  # 2100-01-01, in seconds since 1970: no row that a test makes up is ahead of the clock
+TURN_SECONDS = 0.1
+DRAIN_SECONDS = 0.001  # a turn that drains: so short that a stage without messages has no round
+MOST_TURNS = 10_000
+
+
+class JobRun:
+    """A stream job as one process without Kafka and Spark: its stages run their rounds in turn, when they are told to.
+
+    Rounds, states, recovery and deduplication are those of a job on Kafka. Back-pressure, the oversight of tracking and
+    the rebalancing of joins, which an application does beside the rounds, are left out.
+
+    Args:
+        job: the job; `JobRun.declared` reads it from a file.
+        folder: a folder of the test's own, for states and the job's files.
+        partitions: of each topic that the job reads.
+        clock: when the run begins, in seconds since 1970; by default in 2100, so that no row is ahead of the time.
+
+    Attributes:
+        log: the topics, a `MemoryLog`.
+        clock: what time it is, in seconds since 1970; only turns and the test itself move it.
+
+    Raises:
+        BadJob: the job cannot be prepared.
+
+    Example:
+        >>> _ = folder.joinpath("streams.toml").write_text('''
+        ... [sales]
+        ... topic = "sales"
+        ... time = "time"
+        ... fields = [["time", "text"], ["drink", "text"], ["price", "float"]]
+        ... [sales.queries]
+        ... takings = "SELECT drink, sum(price) AS taken FROM sales GROUP BY drink WINDOWING 1 h"
+        ... ''')
+        >>> run = JobRun.declared(folder / "streams.toml", "sales", folder)
+        >>> run.feed("2026-03-02 08:05:00,tea,3.0", "2026-03-02 08:10:00,tea,2.5", "2026-03-02 09:30:00,tea,3.0")
+        >>> run.drain()
+        >>> [(row["drink"], row["taken"]) for row in run.results()]
+        [('tea', 5.5)]
+    """
+
+    def __init__(self, job: Job, folder: Path, partitions: int = 1, *, clock: float = BEGINNING) -> None:
+        self.job = job
+        self.partitions = partitions
+        self.folder = JobFolder(folder / "job")
+        self.folder.path.mkdir(parents=True, exist_ok=True)
+        sources = topics_of(job.topic)
+        units = units_in([partitions] * len(sources))
+        self.parts: Sequence[Part] = job.parts(units, folder / "states")
+        self.log = MemoryLog({**dict.fromkeys(sources, partitions), **job.topics(units)})
+        self.clock = clock
+        self._fed: dict[str, int] = dict.fromkeys(sources, 0)
+        job.prepare(self.folder)
+        self._start()
+
+    @staticmethod
+    def declared(file: Path, name: str, folder: Path, partitions: int = 1) -> JobRun:
+        """Run the job `name` as `file`, a `streams.toml`, declares it; raises `UnknownJob`, `BadJob`."""
+        return JobRun(job_of(file, name), folder, partitions)
+
+    def feed(self, *messages: bytes | str, topic: str = "") -> None:
+        """Append messages to a topic, by default the first that the job reads, to its partitions in turn.
+
+        A text is sent as UTF-8. Each message is appended at the run's clock.
+        """
+        topic = topic or next(iter(self._fed))
+        for message in messages:
+            value = message.encode() if isinstance(message, str) else message
+            self.log.put(topic, self._fed[topic] % self.partitions, value, self.clock)
+            self._fed[topic] += 1
+
+    def turn(self, seconds: float = TURN_SECONDS) -> bool:
+        """Let so many seconds pass, then run a round of each stage that has one; whether one had messages."""
+        self.clock += seconds
+        worked = False
+        for part in self.parts:
+            name = part.stage.name
+            planner = self.planners[name]
+            plan = planner.after(self.last.get(name) or planner.begin())
+            if plan is None:
+                continue
+            for unit in sorted(plan.ranges):
+                self.units[name].run(plan, planner.contents_of(plan), unit)
+            self.last[name] = plan
+            worked = worked or plan.messages > 0
+        return worked
+
+    def drain(self) -> None:
+        """Turn until every stage has read everything; raises `AssertionError` after 10,000 turns."""
+        for _ in range(MOST_TURNS):
+            if not self.turn(DRAIN_SECONDS):
+                return
+        raise AssertionError(f"{self.job.name}: messages are left after {MOST_TURNS:,} turns")
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass in turns of a second, so that idle partitions hold no window open; then drain."""
+        until = self.clock + seconds
+        while self.clock < until:
+            self.turn(min(1.0, until - self.clock))
+        self.drain()
+
+    def results(self) -> list[dict[str, Any]]:
+        """All rows of the topic of results, partition by partition, in the order in which they were written."""
+        return [json.loads(line) for message in self._messages(self.job.results) for line in _lines(message)]
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """What could not be used: where it was (topic, partition, offset), its bytes, and the reason in words."""
+        return [
+            DeadLetter(
+                int(letter.headers["offset"]), bytes(letter.value), letter.headers["reason"].decode(),
+                int(letter.headers["partition"]), letter.headers["topic"].decode(),
+            )
+            for letter in self._messages(self.job.dead)
+        ]  # fmt: skip
+
+    def restart(self, *, lose_states: bool = False) -> None:
+        """Start the driver and the workers anew, without memory; with `lose_states`, their states are gone too.
+
+        Lost states are made again from the topics, as after the loss of a machine.
+        """
+        if lose_states:
+            shutil.rmtree(self.parts[0].stage.state, ignore_errors=True)
+        self._start()
+
+    def crash(self, after: int | None, *, lose_states: bool = False) -> bool:
+        """Make a turn in which the process dies after so many calls of the log, and restart; False if it survived.
+
+        Count `after` up from 0 until this is False, and the process has died at every point where it can. `None`:
+        it does not die.
+        """
+        self.log.dies_in = after
+        try:
+            self.turn()
+        except Killed:
+            self.restart(lose_states=lose_states)
+            return True
+        finally:
+            self.log.dies_in = None
+        return False
+
+    def _start(self) -> None:
+        """Begin with a driver and workers that know nothing but the topics and the states."""
+        self.log.dies_in = None
+        for part in self.parts:
+            self._recover(part.stage)
+        self.planners = {part.stage.name: self._planner(part) for part in self.parts}
+        self.units = {part.stage.name: self._make_units(part.stage) for part in self.parts}
+        self.last: dict[str, Plan] = {}
+
+    def _recover(self, stage: Stage) -> None:
+        """Bring back the states of a stage that are lost."""
+        recover(stage, self.log, lambda stage, unit, until: None)
+
+    def _make_units(self, stage: Stage) -> Units:
+        """The units of a stage, with the step that they run."""
+        return Units(stage, self.log)
+
+    def _planner(self, part: Part) -> Planner:
+        def contents() -> dict[str, Content]:
+            return {name: Content.of(read_json(self.folder.path / file)) for name, file in part.contents.items()}
+
+        return Planner(part.stage, self.log, lambda: self.clock, contents)
+
+    def _messages(self, topic: str) -> list[Message]:
+        return [message for unit in self.log.topics[topic] for message in unit]
+
+
+class StageRun(JobRun):
+    """One step as the only stage of a job that reads the topic `input`: what a step of your own is tested with.
+
+    Args:
+        step: the name under which the step is registered: `springline.register_step`.
+        folder: a folder of the test's own, for the states.
+        arguments: what the step is made with, JSON values by name.
+        modules: what to import so that the step is registered; nothing where the test has imported it.
+        partitions: of the topic, each read by a unit of the stage.
+        admitted: messages of a unit in a round, at most.
+        tries: how often a round fails before the messages that it fails with are dead letters; 0: for ever.
+
+    Raises:
+        UnknownStep: no step is registered under the name.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> from springline import Input, Output, State, register_step
+        >>> def count(state: State, given: Input) -> Output:
+        ...     total = state.scalars.get("total", 0) + sum(1 for _ in given.messages)
+        ...     return Output(State({"total": total}), results=[pa.RecordBatch.from_pylist([{"total": total}])])
+        >>> register_step("count", lambda: count)
+        >>> run = StageRun("count", folder, admitted=2)
+        >>> run.feed("a", "b", "c")
+        >>> run.turn(), run.turn(), run.turn()
+        (True, True, False)
+        >>> run.restart()
+        >>> run.feed("d")
+        >>> run.drain()
+        >>> run.results()
+        [{'total': 2}, {'total': 3}, {'total': 4}]
+    """
+
+    def __init__(
+        self, step: str, folder: Path, *, arguments: Mapping[str, Any] | None = None, modules: Iterable[str] = (),
+        partitions: int = 1, admitted: int = 1_000, tries: int = 3,
+    ) -> None:  # fmt: skip
+        stage = Stage(
+            "job", "stage", step, "input", "", arguments=dict(arguments or {}), modules=tuple(modules),
+            results="job.results", dead="job.dead", admitted=admitted, tries=tries,
+        )  # fmt: skip
+        stage.make_step()  # told here, rather than in the first round
+        super().__init__(_StageJob(stage), folder, partitions)
+
+
+@dataclass(frozen=True)
+class _StageJob(OwnTopics):
+    """A job of one stage."""
+
+    stage: Stage
+    name: str = "job"
+    topic: str = "input"
+    latest: bool = False
+    tracked: Tracked | None = None
+    backpressure: Choice = USUAL
+
+    def topics(self, units: int) -> Mapping[str, int]:
+        """Results, dead letters and rounds."""
+        return {self.results: units, self.dead: units, self.stage.rounds: 1}
+
+    def parts(self, units: int, state: Path) -> Sequence[Part]:
+        """The one stage, with its states below `state`."""
+        return [Part(replace(self.stage, state=str(state)), units)]
+
+    def prepare(self, folder: JobFolder) -> None:
+        """It has no files."""
+
+
+def _lines(message: Message) -> list[bytes]:
+    return bytes(message.value).splitlines()
