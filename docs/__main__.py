@@ -14,12 +14,14 @@ from docs.figures import figures
 from docs.goals import goals_table
 from docs.marked import filled
 from docs.metrics_tables import metrics_table
+from docs.python_page import python_page
 from docs.settings_page import settings_page
 
 DOCS = Path(__file__).resolve().parent
 SETTINGS = DOCS / "settings.md"
 COMMANDS = DOCS / "reference-commands.md"
 API = DOCS / "reference-api.md"
+PYTHON = DOCS / "reference-python.md"
 MONITORING = DOCS / "monitoring.md"
 BENCHMARKS = DOCS / "benchmarks.md"
 _PAGES = ("backpressure", "joins", "operations", "pages", "persistence", "services", "stores", "streams", "tracking")
@@ -31,7 +33,12 @@ WITH_EXAMPLES = tuple(DOCS / name for name in ("persistence.md", "howto.md", "op
 def generated() -> dict[Path, str]:
     """What each document with generated parts in it has to hold."""
     found = {path: filled(path.read_text(encoding="utf-8"), "figures", figures) for path in WITH_FIGURES}
-    written = {SETTINGS: settings_page(), COMMANDS: commands_page(), API: api_page(openapi_of_the_api())}
+    written = {
+        SETTINGS: settings_page(),
+        COMMANDS: commands_page(),
+        API: api_page(openapi_of_the_api()),
+        PYTHON: python_page(),
+    }
     reference = filled(MONITORING.read_text(encoding="utf-8"), "metrics", metrics_table)
     goals = filled(BENCHMARKS.read_text(encoding="utf-8"), "goals", goals_table)
     return {**written, MONITORING: reference, BENCHMARKS: goals, **found}

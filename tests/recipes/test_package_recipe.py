@@ -16,6 +16,7 @@ from springline.persistence.profile import project_folder
 
 UV = (sys.executable, "-m", "uv")
 EXAMPLE = files_in((project_folder() / "docs" / "persistence.md").read_text(encoding="utf-8"))
+STORE = files_in((project_folder() / "docs" / "howto.md").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -84,3 +85,16 @@ def test_without_extras_datasets_are_made_persisted_lost_and_brought_back(
     assert "3 found lost, 3 of them persisted" in shell("springline dataset recover")
     shell("python words.py async_store")  # reads what was persisted, and makes it anew
     assert "words/count@2" in shell("springline dataset list")
+
+
+def test_a_store_of_ones_own_is_held_to_the_suite_without_the_checkout(
+    install: Callable[..., Path], tmp_path: Path
+) -> None:
+    """With the extra `testing` alone; a step is tested with that of streams, which is named where it is missing."""
+    for name in ("remembering.py", "remembering_suite.py"):
+        (tmp_path / name).write_text(STORE[name], encoding="utf-8")
+    shell = Shell(install("[testing]"), tmp_path, PYTHONPATH=str(tmp_path))
+    told = shell("python -m pytest -q -p no:cacheprovider remembering_suite.py")
+    assert " passed" in told and "skipped" not in told
+    lacking = shell("python -c 'from springline.testing import StageRun' 2>&1", 1)
+    assert "pip install 'springline[streams]'" in lacking

@@ -1,4 +1,4 @@
-"""docs/howto.md: its step and its store do what it says; its commands are run with those of all documents."""
+"""docs/howto.md: what it shows does what it says; its commands are run with those of all documents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from docs.console import files_in
-from springline.persistence.profile import project_folder
+from springline.persistence.profile import import_root, project_folder
 from springline.testing import StageRun
 
 FILES = files_in((project_folder() / "docs" / "howto.md").read_text(encoding="utf-8"))
@@ -26,11 +26,12 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_store_that_is_shown_passes_the_suite(shown: Path) -> None:
-    """Every fact of the conformance suite, in a process of its own."""
-    suite = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(shown / "remembering_suite.py")]
-    path = {"PYTHONPATH": str(shown)}
-    done = subprocess.run(suite, cwd=shown, env={**os.environ, **path}, capture_output=True, text=True)
+@pytest.mark.parametrize("file", ["remembering_suite.py", "pipeline_test.py"])
+def test_the_tests_that_are_shown_pass(shown: Path, file: str) -> None:
+    """The store every fact of the suite, in a process of its own that knows nothing of the checkout's tests."""
+    told = {"PYTHONPATH": f"{shown}:{import_root()}"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(shown / file)]
+    done = subprocess.run(command, cwd=shown, env={**os.environ, **told}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     assert " failed" not in done.stdout and " passed" in done.stdout
 

@@ -153,5 +153,15 @@ class Part:
 
 
 def register_step(name: str, make: Callable[..., Step]) -> None:
-    """Let stages name a step; `make(**arguments)` makes one."""
+    """Let stages name a step.
+
+    Args:
+        name: by which a stage names it; a later one takes the place of an earlier one.
+        make: `make(**arguments)` makes the step: a function from `State` and `Input` to `Output`.
+
+    Example:
+        >>> def nothing(state: State, given: Input) -> Output:
+        ...     return Output(state, counts={"messages": sum(1 for _ in given.messages)})
+        >>> register_step("nothing", lambda: nothing)
+    """
     _STEPS[name] = make

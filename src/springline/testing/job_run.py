@@ -48,13 +48,17 @@ class JobRun:
         clock: what time it is, in seconds since 1970; only turns and the test itself move it.
 
     Raises:
-        BadJob: the job cannot be prepared.
+        BadJob: from `declared`, where the declaration cannot be meant so.
+        BadStream: the same, of its stream.
+        UnknownJob: from `declared`, where the file has no such job.
 
     Example:
         >>> _ = folder.joinpath("streams.toml").write_text('''
         ... [sales]
         ... topic = "sales"
+        ... [sales.stream]
         ... time = "time"
+        ... unit = "iso"
         ... fields = [["time", "text"], ["drink", "text"], ["price", "float"]]
         ... [sales.queries]
         ... takings = "SELECT drink, sum(price) AS taken FROM sales GROUP BY drink WINDOWING 1 h"
@@ -201,7 +205,7 @@ class StageRun(JobRun):
         arguments: what the step is made with, JSON values by name.
         modules: what to import so that the step is registered; nothing where the test has imported it.
         partitions: of the topic, each read by a unit of the stage.
-        admitted: messages of a unit in a round, at most.
+        admitted: offsets of a unit in a round, at most; with their gaps they are somewhat more than messages.
         tries: how often a round fails before the messages that it fails with are dead letters; 0: for ever.
 
     Raises:
@@ -214,15 +218,15 @@ class StageRun(JobRun):
         ...     total = state.scalars.get("total", 0) + sum(1 for _ in given.messages)
         ...     return Output(State({"total": total}), results=[pa.RecordBatch.from_pylist([{"total": total}])])
         >>> register_step("count", lambda: count)
-        >>> run = StageRun("count", folder, admitted=2)
-        >>> run.feed("a", "b", "c")
-        >>> run.turn(), run.turn(), run.turn()
-        (True, True, False)
-        >>> run.restart()
-        >>> run.feed("d")
+        >>> run = StageRun("count", folder)
+        >>> run.feed("a", "b")
+        >>> run.turn(), run.turn()
+        (True, False)
+        >>> run.restart(lose_states=True)
+        >>> run.feed("c")
         >>> run.drain()
         >>> run.results()
-        [{'total': 2}, {'total': 3}, {'total': 4}]
+        [{'total': 2}, {'total': 3}]
     """
 
     def __init__(
