@@ -23,6 +23,8 @@ from tempfile import TemporaryDirectory
 from textwrap import dedent, indent
 from typing import Any
 
+from pydantic_settings import BaseSettings
+
 from docs.marked import folded, table
 from springline.persistence.profile import import_root
 
@@ -139,6 +141,8 @@ def _signature(found: Any, *, bound: bool = False) -> str:
         return "(value)"
     if inspect.isclass(found) and issubclass(found, BaseException):
         return ""
+    if inspect.isclass(found) and issubclass(found, BaseSettings):
+        return "(**settings: Any)"  # settings.md has them all
     signature = inspect.signature(found)
     given = [_parameter(each) for each in signature.parameters.values()]
     given = [each for each in given if not (bound and each.name == "self")]

@@ -28,6 +28,7 @@ class Settings(ProfiledSettings):
     """Where datasets live and how they are persisted.
 
     Each is read from `SPRINGLINE_<NAME>`, else from the profile, unless it is given: sizes in bytes, times in seconds.
+    docs/settings.md has them all.
 
     Raises:
         SettingsError: names in a line the settings that are wrong, and why.

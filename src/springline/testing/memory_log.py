@@ -84,6 +84,7 @@ class MemoryLog:
         self._append(Letter(topic, unit, value), at)
 
     def extents(self, topic: str) -> dict[int, Extent]:
+        """What each partition of a topic holds: its first offset, and the one behind its last."""
         return together([self._extents(part) for part in topics_of(topic)], Extent(0, 0))
 
     def ids(self, *topics: str) -> dict[str, str]:
@@ -101,6 +102,7 @@ class MemoryLog:
         }
 
     def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
+        """The messages of a partition at offsets [start, to)."""
         self._call()
         topic, unit = place_of(topic, unit)
         if start >= to:
