@@ -15,6 +15,7 @@ from docs.goals import goals_table
 from docs.import_diagrams import import_diagram
 from docs.marked import filled
 from docs.metrics_tables import metrics_table
+from docs.python_page import python_page
 from docs.settings_page import settings_page
 
 DOCS = Path(__file__).resolve().parent
@@ -22,6 +23,7 @@ ARCHITECTURE = DOCS / "architecture.md"
 SETTINGS = DOCS / "settings.md"
 COMMANDS = DOCS / "reference-commands.md"
 API = DOCS / "reference-api.md"
+PYTHON = DOCS / "reference-python.md"
 MONITORING = DOCS / "monitoring.md"
 BENCHMARKS = DOCS / "benchmarks.md"
 _PAGES = ("backpressure", "joins", "operations", "pages", "persistence", "services", "stores", "streams", "tracking")
@@ -33,7 +35,12 @@ WITH_EXAMPLES = tuple(DOCS / name for name in ("persistence.md", "howto.md", "op
 def generated() -> dict[Path, str]:
     """What each document with generated parts in it has to hold."""
     found = {path: filled(path.read_text(encoding="utf-8"), "figures", figures) for path in WITH_FIGURES}
-    written = {SETTINGS: settings_page(), COMMANDS: commands_page(), API: api_page(openapi_of_the_api())}
+    written = {
+        SETTINGS: settings_page(),
+        COMMANDS: commands_page(),
+        API: api_page(openapi_of_the_api()),
+        PYTHON: python_page(),
+    }
     reference = filled(MONITORING.read_text(encoding="utf-8"), "metrics", metrics_table)
     goals = filled(BENCHMARKS.read_text(encoding="utf-8"), "goals", goals_table)
     diagrams = filled(ARCHITECTURE.read_text(encoding="utf-8"), "imports", import_diagram)

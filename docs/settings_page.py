@@ -82,9 +82,8 @@ def settings_page() -> str:
             if name not in seen  # the home folder is one and the same for all
         ]
         seen.update(declared.model_fields)
-        parts.append(
-            f"## {title}\n\n{inspect.getdoc(declared)}\n\n{table(('setting', 'default', 'what it is'), rows)}\n"
-        )
+        summary = (inspect.getdoc(declared) or "").partition("\n\n")[0]
+        parts.append(f"## {title}\n\n{summary}\n\n{table(('setting', 'default', 'what it is'), rows)}\n")
     parts.append(f"## Airflow Connections\n\n{_connections()}\n")
     return "\n".join(parts)
 

@@ -35,7 +35,34 @@ from springline.persistence.settings import Settings
 
 @dataclass
 class Platform:
-    """Everything that works on one catalog, one cache and one under-store."""
+    """Everything that works on one catalog, one cache and one under-store; `open_platform` makes it, `close` ends it.
+
+    A program uses `store` and `persister`, and asks `catalog`: `store.register_operations`, `store.read`,
+    `store.write`, `persister.drain`, `catalog.resolve`, as docs/persistence.md shows.
+
+    Attributes:
+        settings: what it was opened by.
+        catalog: which generations there are, and where.
+        cache: the store in memory, a `Backend`.
+        under: the under-store, a `Backend`.
+        runner: what runs operations again.
+        claims: who persists what, under leases.
+        watch: whether the under-store answers.
+        replacement: what leaves the cache when room is wanted.
+        restorer: brings back what is lost.
+        store: writes and reads datasets.
+        persister: sends what waits to the under-store.
+        prover: runs operations a second time, to see whether they repeat.
+        maintenance: retires what nobody needs any more.
+        meter: takes the metrics.
+        lineage: sends OpenLineage events; None: nobody wants them.
+
+    Example:
+        >>> from springline.testing import platform_in
+        >>> with platform_in(folder) as platform:
+        ...     platform.persister.drain().persisted
+        0
+    """
 
     settings: Settings
     catalog: Catalog
@@ -64,10 +91,27 @@ class Platform:
 def open_platform(
     settings: Settings | None = None, *, runner: Runner | None = None, who: str = "", meter: Meter | None = None
 ) -> Platform:
-    """Open the platform that `settings` describe (default: the environment's), with its catalog brought up to date.
+    """Open the platform that `settings` describe, with its catalog brought up to date.
 
-    `runner` runs operations again (default: the one that the settings name); `who` is noted beside each change;
-    `meter` takes the metrics (default: the one that the settings name).
+    Args:
+        settings: by default those of the environment and of the profile.
+        runner: runs operations again; by default the one that the settings name, else none.
+        who: is noted beside each change; by default host and process.
+        meter: takes the metrics; by default the one that the settings name.
+
+    Returns:
+        The platform; close it when it is not needed any more.
+
+    Raises:
+        SettingsError: a setting has a value that it cannot have.
+        StorageUnavailable: the folder of the default cache is somebody else's.
+        CatalogUnavailable: the catalog's database does not answer.
+
+    Example:
+        >>> from contextlib import closing
+        >>> settings = Settings(home=folder, cache_uri=(folder / "cache").as_uri())
+        >>> with closing(open_platform(settings)) as platform:
+        ...     platform.store.register_operations([Operation("load", "1", idempotent=False)])
     """
     settings = settings or Settings()
     settings.home.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,18 @@ def _numbers(value: object) -> object:
 
 
 class Settings(ProfiledSettings):
-    """Where datasets live and how they are persisted."""
+    """Where datasets live and how they are persisted.
+
+    Each is read from `SPRINGLINE_<NAME>`, else from the profile, unless it is given: sizes in bytes, times in seconds.
+    docs/settings.md has them all.
+
+    Raises:
+        SettingsError: names in a line the settings that are wrong, and why.
+
+    Example:
+        >>> Settings(home=folder, cache_capacity="8GB").cache_capacity
+        8000000000
+    """
 
     catalog_url: str = Field(
         "", description="SQLAlchemy URL of the catalog, {home} in it is the home folder; empty: SQLite in that folder"

@@ -1,1 +1,4 @@
-"""The real servers, started without containers: `springline up spark-connect airflow`."""
+"""The real servers, started without containers: `springline up spark-connect airflow`.
+
+Private, as all below: its commands are public.
+"""

@@ -38,7 +38,22 @@ FLOAT_DIGITS = 9  # significant decimal digits of floats that count in a digest
 
 @dataclass(frozen=True)
 class Context:
-    """What an operation may look at besides its sources: the session, its parameters, the landing files."""
+    """What an operation may look at besides its sources; the first argument of each.
+
+    Attributes:
+        spark: the session.
+        params: the operation's parameters by name: the fields of its output's path, such as `ds`, and its options.
+        landing: the landing files: `landing.file(day, name)` gives one once it is what its manifest says, or raises
+            `BadLanding`.
+
+    Example:
+        In an operation::
+
+            @operation("coffee.load", output="coffee/{ds}/sales", idempotent=False)
+            def load(context: Context) -> DataFrame:
+                file = context.landing.file(context.params["ds"], "sales.csv")
+                return context.spark.read.csv(spark_path(str(file)), schema="drink string, price double")
+    """
 
     spark: SparkSession
     params: Mapping[str, str]
@@ -137,7 +152,35 @@ class Registry:
         options: Mapping[str, str] | None = None,
         float_digits: int = FLOAT_DIGITS,
     ) -> Callable[[Function], Function]:
-        """Declare the decorated function as the operation `name`; raises `BadDeclaration` or `CyclicLineage`."""
+        """Declare the decorated function as an operation on Spark.
+
+        It takes a `Context` and a DataFrame for each source, by the sources' names in their order, and returns a
+        DataFrame.
+
+        Args:
+            name: of the operation, such as `coffee.takings`.
+            output: the path of its output; fields in braces, such as `{ds}`, are parameters that have to be given.
+            sources: paths that it reads, by the names of the arguments; their fields are those of the output.
+            idempotent: whether it gives the same rows when it is run again on the same sources.
+            checkpoint: whether its output is worth keeping more than others.
+            temporary: whether its output is nobody's to keep, so that it is not persisted.
+            options: further parameters, and their defaults.
+            float_digits: significant decimal digits of floats that count in the digest.
+
+        Returns:
+            A decorator that registers the function and gives it back as it is.
+
+        Raises:
+            BadDeclaration: it contradicts itself or another operation.
+            CyclicLineage: its sources lead back to its output.
+
+        Example:
+            In a module that `SPRINGLINE_OPERATIONS` names::
+
+                @operation("coffee.takings", sources={"sales": "coffee/{ds}/sales"}, output="coffee/{ds}/takings")
+                def takings(context: Context, sales: DataFrame) -> DataFrame:
+                    return sales.groupBy("drink").agg(F.sum("price").alias("taken"))
+        """
 
         def register(function: Function) -> Function:
             declared = RegisteredOperation(

@@ -12,7 +12,15 @@ _GLOB = re.compile(r"([\[\]{}*?])")
 
 
 def spark_path(uri: str) -> str:
-    """`uri` as Spark's readers take it: a bare path is a file's, and brackets and stars stand for themselves."""
+    """A URI as Spark's readers take it: a bare path is a file's, and brackets and stars stand for themselves.
+
+    Args:
+        uri: a URI, or an absolute path on this machine.
+
+    Example:
+        >>> spark_path("/landing/2026-03-02/sales.csv")
+        'file:///landing/2026-03-02/sales.csv'
+    """
     with_scheme = f"file://{uri}" if uri.startswith("/") else uri
     return _GLOB.sub(r"\\\1", with_scheme)
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
-from tests.support.lines import LinesRunner
+from springline.testing.lines import LinesRunner
 from tests.support.memory_folders import remove_memory_below
 
 # For tests marked `fuzz`, which say no number of examples themselves: `make fuzz` chooses this profile.

@@ -14,10 +14,21 @@ _FREE_AT = struct.Struct("d")
 
 
 class Link:
-    """Lets `bandwidth` bytes a second pass, whichever process sends them; 0 lets everything pass.
+    """Lets `bandwidth` bytes a second pass, whichever process sends them.
 
     The state is one file: the moment (monotonic clock of the machine) at which the link is free
     again. A sender books its bytes behind what is booked already and sleeps until they are through.
+
+    Args:
+        bandwidth: bytes a second; 0 lets everything pass.
+        state: the file that the processes share.
+        clock: seconds, the same in every process.
+        sleep: waits for so many seconds.
+
+    Example:
+        >>> link = Link(1_000_000, folder / "link.state")
+        >>> [len(chunk) for chunk in limit_bandwidth(link, [bytes(1_000), bytes(500)])]
+        [1000, 500]
     """
 
     def __init__(
@@ -79,8 +90,20 @@ class Stream:
         self._link.wait_until(self._through)
 
 
-def passed(link: Link | None, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The bytes of one file as they come across a link; None lets everything pass."""
+def limit_bandwidth(link: Link | None, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The bytes of one file as they come across a link.
+
+    Args:
+        link: what all processes of the machine share; None lets everything pass.
+        chunks: the bytes.
+
+    Returns:
+        The same chunks, each when the link has let it through, up to 4 MiB ahead.
+
+    Example:
+        >>> list(limit_bandwidth(None, [b"one", b"two"]))
+        [b'one', b'two']
+    """
     if link is None:
         yield from chunks
         return

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO, cast
 
-from springline.persistence.backends.bandwidth_limit import Link, passed
+from springline.persistence.backends.bandwidth_limit import Link, limit_bandwidth
 from springline.persistence.backends.hdfs_bytes import HdfsBytes, Writing
 from springline.persistence.backends.hdfs_checksum import FileSum
 from springline.persistence.backends.listing import Entry, ListedBackend, checked_below, files_below
@@ -87,7 +87,7 @@ class HdfsBackend(ListedBackend):
 
     def chunks(self, location: str, name: str) -> Iterator[bytes]:
         with self._missing_only_from_the_store():
-            yield from passed(self._link, self._content.read(self._path(location, name)))
+            yield from limit_bandwidth(self._link, self._content.read(self._path(location, name)))
 
     def create(self, location: str, name: str, size: int) -> BinaryIO:
         path = self._path(location, name)

@@ -15,7 +15,17 @@ from springline.persistence.errors import InvalidPath
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What lies directly in a folder: a name, whether it is a folder itself, its size in bytes."""
+    """What lies directly in a folder, as `ListedBackend` is told by its store.
+
+    Args:
+        name: without any `/`.
+        folder: whether it is a folder itself.
+        bytes: its size, where it is a file.
+
+    Example:
+        >>> Entry("part-0.parquet", False, 1_000).bytes
+        1000
+    """
 
     name: str
     folder: bool
@@ -27,7 +37,25 @@ List = Callable[[str], Sequence[Entry]]
 
 
 class ListedBackend(Backend):
-    """The folder `root` of a `server` (scheme://host:port), whose bytes can be checked only by reading them."""
+    """A store that can only list one folder at a time, and whose bytes are checked by reading them back.
+
+    A class of your own adds `_entries`, which lists a folder, and what else `Backend` wants: `exists`, `files`,
+    `chunks`, `create`, `rename`, `delete`, `names`, `read_small` and `write_small`.
+
+    Args:
+        uri: of the store's root, such as `hdfs://namenode:8020/springline`.
+        server: the beginning of `uri` that names the server, such as `hdfs://namenode:8020`.
+
+    Raises:
+        InvalidPath: from every method, for a location outside of the root.
+
+    Example:
+        A whole store of this kind is in docs/howto.md::
+
+            class RememberingBackend(ListedBackend):
+                def __init__(self):
+                    super().__init__("memory://here/root", "memory://here")
+    """
 
     def __init__(self, uri: str, server: str) -> None:
         self._uri = uri.rstrip("/")
@@ -65,7 +93,19 @@ class ListedBackend(Backend):
 
 
 def checked_below(where: str, *texts: str) -> str:
-    """The relative path that `texts` make together; raises `InvalidPath` if one of them leads out of `where`."""
+    """The relative path that `texts` make together, once none of them leads out of its root.
+
+    Args:
+        where: the root, for the error.
+        texts: parts of the path; each may hold `/`.
+
+    Raises:
+        InvalidPath: a part is empty, absolute, or holds `..` or a NUL.
+
+    Example:
+        >>> checked_below("memory://here", "etl/clean/@1", "part-0.parquet")
+        'etl/clean/@1/part-0.parquet'
+    """
     for text in texts:
         if not text or text.startswith("/") or ".." in PurePosixPath(text).parts or "\0" in text:
             raise InvalidPath(f"{text!r} in {where} is no place below it")
@@ -73,7 +113,20 @@ def checked_below(where: str, *texts: str) -> str:
 
 
 def files_below(entries: List, top: str) -> Iterator[File]:
-    """Every file below `top` that is part of a generation; raises FileNotFoundError if `top` is no folder."""
+    """Every file below `top` that is part of a generation, in folders of any depth, their checksums left empty.
+
+    Args:
+        entries: lists a folder by its location, the root being `""`; raises `FileNotFoundError` if it is none.
+        top: the location to begin with.
+
+    Raises:
+        FileNotFoundError: `top` is no folder.
+
+    Example:
+        >>> tree = {"a/@1": [Entry("x", True), Entry("_SUCCESS", False)], "a/@1/x": [Entry("part", False, 10)]}
+        >>> list(files_below(lambda location: tree[location], "a/@1"))
+        [File(name='x/part', bytes=10, checksum='')]
+    """
     for entry in entries(top):
         yield from _files(entries, top, entry, "")
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import xxhash
 
-from springline.persistence.backends.bandwidth_limit import Link, passed
+from springline.persistence.backends.bandwidth_limit import Link, limit_bandwidth
 from springline.persistence.backends.listing import checked_below
 from springline.persistence.backends.registry import StoreRequest
 from springline.persistence.backends.root_mark import NAME, RootMark, never
@@ -95,7 +95,7 @@ class LocalBackend(Backend):
     def chunks(self, location: str, name: str) -> Iterator[bytes]:
         path = self._reached(location, name)
         with _speaking_of(path):
-            yield from passed(self._link, _read(path))
+            yield from limit_bandwidth(self._link, _read(path))
 
     def create(self, location: str, name: str, size: int) -> BinaryIO:
         path = self._reached(location, name)

@@ -36,7 +36,7 @@ class StoreRequest:
         settings: the settings of the platform; those of one kind of store are the business of that kind.
         options: texts by name: what stands in the query of the URI and, before that, in `cache_options` or
             `under_options`, where secrets belong.
-        link: limits the bandwidth of an under-store, see `bandwidth_limit.passed`; None: nothing is limited.
+        link: limits the bandwidth of an under-store, see `limit_bandwidth`; None: nothing is limited.
         capacity: bytes that an under-store may hold; 0: no limit. A write beyond it is to raise `StorageFull`.
         in_use: whether the catalog knows of copies in an under-store: then a root without a mark is another one's, see
             `persistence/backends/root_mark.py`.

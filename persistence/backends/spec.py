@@ -16,7 +16,17 @@ _NOWHERE = "@"  # the name of no copy
 
 @dataclass(frozen=True, slots=True, order=True)
 class File:
-    """One file of a generation: its name below the generation's location, its size in bytes, its checksum."""
+    """One file of a generation.
+
+    Args:
+        name: below the generation's location, with `/` between folders.
+        bytes: its size.
+        checksum: of its bytes, xxh3 of 128 bits in hexadecimal; empty where it was not asked for.
+
+    Example:
+        >>> File("part-0.parquet", 1_000).bytes
+        1000
+    """
 
     name: str
     bytes: int
@@ -25,7 +35,16 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The files of a generation, sorted by name."""
+    """The files of a generation, and one checksum over all of them.
+
+    Args:
+        files: sorted by name.
+
+    Example:
+        >>> manifest = Manifest((File("a", 3, "4f"), File("b", 4, "e0")))
+        >>> manifest.bytes, len(manifest.checksum)
+        (7, 32)
+    """
 
     files: tuple[File, ...]
 
@@ -42,14 +61,23 @@ class Manifest:
 
 
 class Backend(ABC):
-    """A tree of locations, each a folder of files that is written once.
+    """A store: a tree of locations, each a folder of files that is written once.
 
+    Inherit it, or `ListedBackend`, for a store of your own, and hold that to `springline.testing.StoreSuite`.
     Locations and file names are relative and use `/`. Files whose name begins with `.` or `_` are
     the writer's own (success marks, checksums of Hadoop) and not part of a generation.
     Errors: `InvalidPath` for a location outside the root, `StorageFull`, `StorageUnavailable` for what
     cannot be told or done now, `FileNotFoundError` only for what is known not to be there: of an under-store whose
     root vanished or has no mark (`persistence/backends/root_mark.py`) nothing is known. Where a disk cannot read some
     of its bytes any more, the others being there, `manifest` raises `DamagedCopy`.
+
+    Example:
+        >>> from springline.testing import platform_in
+        >>> with platform_in(folder) as platform, platform.cache.create("a/@1", "part.txt", 4) as file:
+        ...     file.write(b"rows")
+        ...     platform.cache.exists("a/@1"), platform.cache.exists("b/@1")
+        4
+        (True, False)
     """
 
     @abstractmethod

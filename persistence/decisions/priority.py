@@ -27,7 +27,17 @@ _LEAST_SEND = 1e-3  # seconds: nothing is sent in less
 
 @dataclass(frozen=True)
 class Score:
-    """A priority (higher: sooner), the terms that it came from, and the reason in words."""
+    """A priority, and how it came about.
+
+    Args:
+        value: the higher, the sooner.
+        terms: the numbers that it came from, by name.
+        words: the reason for a person, without the dataset's name.
+
+    Example:
+        >>> Score(-2_000.0, {"-bytes": -2_000.0}, "it has 2 kB").words
+        'it has 2 kB'
+    """
 
     value: float
     terms: Mapping[str, float]
@@ -35,7 +45,22 @@ class Score:
 
 
 class Policy(Protocol):
-    """An order of persisting: it gives each waiting generation a score, and says why."""
+    """An order of persisting: whatever has a `name`, says whether it is `local`, and gives scores.
+
+    `local`: the score depends on the dataset alone, so that a stored one stays true.
+
+    Example:
+        >>> class Smallest:
+        ...     name, local = "smallest", True
+        ...
+        ...     def score(self, ref, lineage, costs, now):
+        ...         size = lineage.datasets[ref].bytes
+        ...         return Score(-float(size), {"-bytes": -float(size)}, f"it has {say_bytes(size)}")
+        >>> policy: Policy = Smallest()
+        >>> ref = Ref("logs", 1)
+        >>> policy.score(ref, Lineage({ref: Dataset(ref, bytes=5_000)}, {}), Costs(), now=0.0).words
+        'it has 5 kB'
+    """
 
     @property
     def name(self) -> str:
@@ -50,7 +75,28 @@ class Policy(Protocol):
 
 
 def in_turn(refs: Iterable[Ref], lineage: Lineage, costs: Costs, policy: Policy, now: float) -> list[tuple[Ref, Score]]:
-    """`refs` with their scores, the one that is persisted first first."""
+    """The order in which a policy has generations persisted.
+
+    Args:
+        refs: the generations that wait.
+        lineage: what is known of them, and of what they came from.
+        costs: what was measured.
+        policy: gives the scores.
+        now: seconds since 1970.
+
+    Returns:
+        Each with its score, the next one first: those that a person put at the head, then by score, then by name.
+
+    Example:
+        >>> class Smallest:
+        ...     name, local = "smallest", True
+        ...
+        ...     def score(self, ref, lineage, costs, now):
+        ...         return Score(-float(lineage.datasets[ref].bytes), {}, "small")
+        >>> waiting = {Ref(path, 1): Dataset(Ref(path, 1), bytes=size) for path, size in (("a", 9), ("b", 2))}
+        >>> [str(ref) for ref, _ in in_turn(waiting, Lineage(waiting, {}), Costs(), Smallest(), now=0.0)]
+        ['b@1', 'a@1']
+    """
     scored = [(ref, policy.score(ref, lineage, costs, now)) for ref in refs]
     return sorted(scored, key=lambda pair: (not lineage.datasets[pair[0]].head, -pair[1].value, pair[0]))
 

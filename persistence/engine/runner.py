@@ -12,7 +12,20 @@ from springline.persistence.project import let_import
 
 
 class Runner(Protocol):
-    """Runs registered operations; `springline.spark_jobs.runner` is one."""
+    """Runs registered operations: whatever has these two methods. `springline.testing.LinesRunner` is a small one.
+
+    Example:
+        >>> class NothingRunner:
+        ...     def operations(self):
+        ...         return {"nothing": Operation("nothing", "1", idempotent=True)}
+        ...
+        ...     def run(self, call, sources, output):
+        ...         Path(output.removeprefix("file://")).mkdir(parents=True)
+        ...         return Written(rows=0, digest="", seconds=0.0)
+        >>> runner: Runner = NothingRunner()
+        >>> list(runner.operations())
+        ['nothing']
+    """
 
     def operations(self) -> Mapping[str, Operation]:
         """The registered operations at the version whose code is here, by name."""

@@ -88,9 +88,15 @@ def _weighted_median(weighted: Sequence[tuple[float, int]]) -> float | None:
 
 @dataclass(frozen=True)
 class Costs:
-    """What was measured: the link to the under-store, and the operations on either side.
+    """What was measured, and what that predicts in seconds: the link to the under-store, operations on either side.
 
-    `compute` is keyed by operation name and side; the bytes of its measurements are those of the sources.
+    Args:
+        link: transfers across the link, the oldest first, in bytes and seconds.
+        compute: runs by operation name and side; their bytes are those of the sources.
+
+    Example:
+        >>> Costs().send(1_000) is None
+        True
     """
 
     link: Sequence[Measurement] = ()

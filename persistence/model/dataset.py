@@ -57,7 +57,17 @@ class Status(StrEnum):
 
 
 class Strategy(StrEnum):
-    """When a dataset is persisted (the paper's names)."""
+    """When a dataset is persisted, by the names of the paper "An asynchronous storage strategy for Alluxio".
+
+    `CACHE_ONLY`: never. `CACHE_THROUGH`: before its writer goes on. `ASYNC_STORE`: later, by a persister.
+    `ASYNC_AND_SYNC`: later, but before its writer goes on where nothing could make it again after a loss.
+
+    Example:
+        >>> Strategy("async_store")
+        <Strategy.ASYNC_STORE: 'async_store'>
+        >>> Strategy.ASYNC_STORE.alluxio
+        'ASYNC_THROUGH'
+    """
 
     CACHE_ONLY = "cache_only"
     CACHE_THROUGH = "cache_through"
@@ -127,8 +137,22 @@ def checked_path(path: str) -> str:
 
 
 class Ref(NamedTuple):
-    """One generation of a dataset path; written `etl/2013-01-05/clean@3`. A tuple: lineages hash it without end."""
+    """The name of one generation of a dataset: a path below the root, and a number that counts from 1.
 
+    Attributes:
+        path: such as `etl/2013-01-05/clean`.
+        generation: the number; each write of the path makes the next one.
+
+    Raises:
+        InvalidPath: from `Ref.parse`, for a text of another form.
+
+    Example:
+        >>> ref = Ref.parse("etl/2013-01-05/clean@3")
+        >>> ref.path, ref.generation, str(ref)
+        ('etl/2013-01-05/clean', 3, 'etl/2013-01-05/clean@3')
+    """
+
+    # A tuple: lineages hash it without end.
     path: str
     generation: int
 
@@ -146,11 +170,21 @@ class Ref(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Registered code, at one version of it, that makes a generation from generations.
+    """Registered code, at one version of it, that makes a generation from generations: what a `Runner` declares.
 
-    `runnable`: the code of this version is still there. `unmasked`: it was declared idempotent
-    and a second run gave another digest. `repeats`: how often a second run gave the same digest.
-    `reads`: the operations whose outputs it declares as sources.
+    Args:
+        name: of the operation.
+        version: of its code, any text; another one stands for changed code.
+        idempotent: whether it is declared to give the same rows when it is run again on the same sources.
+        checkpoint: whether its output is worth keeping more than others.
+        runnable: whether the code of this version is still there; the catalog knows.
+        unmasked: whether it was declared idempotent, and a second run gave another digest; the catalog knows.
+        repeats: how often a second run gave the same digest; the catalog knows.
+        reads: the names of the operations whose outputs it declares as sources.
+
+    Example:
+        >>> Operation("split", "1", idempotent=True, reads=("load",)).repeatable
+        True
     """
 
     name: str
@@ -177,7 +211,17 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The application of an operation that made a generation: which code, with which parameters."""
+    """The application of an operation that made a generation: which code, with which parameters.
+
+    Args:
+        name: of the operation.
+        version: of its code.
+        params: texts by name.
+
+    Example:
+        >>> Call("load", "1", {"ds": "2013-01-05"}).params["ds"]
+        '2013-01-05'
+    """
 
     name: str
     version: str
@@ -186,7 +230,17 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The DAG run and the task that made a generation."""
+    """The DAG run and the task that made a generation, or read one; all empty outside of Airflow.
+
+    Args:
+        dag_id: of the DAG.
+        run_id: of the DAG run: tasks of one run see the generations that were there when it began, and its own.
+        task_id: of the task.
+
+    Example:
+        >>> Origin("etl", "scheduled__2013-01-05").task_id
+        ''
+    """
 
     dag_id: str = ""
     run_id: str = ""
@@ -195,7 +249,48 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """One write-once generation of a logical path, as the catalog records it. Times: seconds since 1970."""
+    """One write-once generation of a logical path, as the catalog records it. Times: seconds since 1970.
+
+    The catalog and the store give it; nobody else makes one, but for tests of policies.
+
+    Attributes:
+        ref: its name.
+        phase: how far its life has come: open, committed, retired or abandoned.
+        cache: where it is in the cache: writing, present, evicted or lost.
+        under: where it is in the under-store: none, copying or present.
+        bytes: of all files; 0 while it is written.
+        rows: where they are known.
+        checksum: of the files' bytes in the cache.
+        digest: of the rows, whatever their order and encoding.
+        strategy: when it is persisted.
+        wanted: whether anybody wants it in the under-store.
+        checkpoint: whether it is worth keeping more than others.
+        pinned: by a person: it is never evicted.
+        head: whether a person put it at the head of the queue.
+        reads: how often it was read.
+        call: the application of an operation that made it; None: nothing can make it again.
+        sources: the generations that it was made from.
+        origin: the DAG run and the task that made it.
+        made_seconds: what its operation took.
+        created_at: when its writing began.
+        committed_at: since when readers see it.
+        persisted_at: when a verified copy was in the under-store.
+        last_read_at: when it was last read.
+        method: whether its data is sent or its operation is run below, once that is decided.
+        predicted_seconds: of that transfer.
+        actual_seconds: of that transfer.
+        attempts: how often persisting it was tried.
+        error: of the last attempt, in words; empty: none.
+        cache_location: where it lies in the cache, relative to the store's root.
+        under_location: the same in the under-store.
+        under_checksum: of the files' bytes there; another one if the operation made them there.
+        report: of the quality gate.
+        superseded: whether a newer committed generation of the path exists.
+
+    Example:
+        >>> Dataset(Ref("etl/clean", 3), bytes=1_000).persisted
+        False
+    """
 
     ref: Ref
     phase: Phase = Phase.COMMITTED
@@ -281,7 +376,18 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What an operation says of the output that it wrote."""
+    """What an operation says of the output that it wrote: what `Runner.run` returns.
+
+    Args:
+        rows: how many there are.
+        digest: a text that is the same for the same rows, whatever their order and encoding.
+        seconds: that the run took.
+        report: of a quality gate, JSON values by name.
+
+    Example:
+        >>> Written(rows=2, digest="4f", seconds=0.5).rows
+        2
+    """
 
     rows: int
     digest: str

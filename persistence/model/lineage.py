@@ -21,12 +21,24 @@ _GONE = (Phase.RETIRED, Phase.ABANDONED)
 
 @dataclass(frozen=True)
 class Lineage:
-    """A neighbourhood of the catalog, in memory.
+    """A neighbourhood of the catalog, in memory: which generation came from which, and what can be made again.
 
-    `operations` is keyed by (name, version). `readers` says, by operation name, which operations declare
-    its output as a source: what has not read a generation yet may still do so; empty: nothing is known.
     A source that is not in `datasets` counts as gone, so a neighbourhood must hold the sources of whatever
     it asks about, up to the nearest persisted ones.
+
+    Args:
+        datasets: the generations by name.
+        operations: by name and version.
+        readers: by operation name, which operations declare its output as a source: what has not read a generation
+            yet may still do so. Empty: nothing is known.
+
+    Example:
+        >>> load, split = Ref("load", 1), Ref("split", 1)
+        >>> made = Dataset(split, call=Call("split", "1"), sources=(load,))
+        >>> operations = {("split", "1"): Operation("split", "1", idempotent=True)}
+        >>> lineage = Lineage({load: Dataset(load), split: made}, operations)
+        >>> lineage.dependents(load), lineage.recomputable(split)
+        ((Ref(path='split', generation=1),), False)
     """
 
     datasets: Mapping[Ref, Dataset]

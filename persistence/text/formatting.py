@@ -13,7 +13,15 @@ _SIZE = TypeAdapter(ByteSize)
 
 
 def say_bytes(size: float) -> str:
-    """A size a person can read: `512 B`, `1.2 GB` (powers of 1000)."""
+    """A size a person can read, in powers of 1000.
+
+    Args:
+        size: bytes.
+
+    Example:
+        >>> say_bytes(512), say_bytes(1_200_000_000)
+        ('512 B', '1.2 GB')
+    """
     for unit in ("B", "kB", "MB", "GB"):
         if abs(size) < 999.5:
             return f"{size:.0f} {unit}" if unit == "B" or size >= 99.5 else f"{size:.3g} {unit}"

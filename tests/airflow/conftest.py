@@ -17,7 +17,7 @@ from springline.persistence.platform import Platform, open_platform
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import write_json
 from springline.spark_jobs.streaming.tracking.config import LOW
-from tests.support.lines import LinesRunner
+from springline.testing.lines import LinesRunner
 from tests.support.memory_folders import remove_memory_of
 from tests.support.pairs import EXPLAINED, PAIRS
 

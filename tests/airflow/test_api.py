@@ -26,8 +26,8 @@ from springline.spark_jobs.streaming.runtime.state_store import Version, Version
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.tracking.config import RING
 from springline.spark_jobs.streaming.windows.registry_file import read_registry
-from tests.support.lines import make
-from tests.support.memory_log import MemoryLog
+from springline.testing.lines import make_dataset as make
+from springline.testing.memory_log import MemoryLog
 from tests.support.windows_job import Job, csv, registry, stream
 
 SQL = "SELECT kind, count(*) AS n, avg(load) AS load FROM ticks GROUP BY kind WINDOWING 60 s"

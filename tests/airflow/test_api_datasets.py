@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 from springline.airflow.api import PREFIX, access
 from springline.persistence.model.dataset import Cache, Origin, Strategy
 from springline.persistence.platform import Platform
-from tests.support.lines import make
+from springline.testing.lines import make_dataset as make
 
 ROOT = f"{PREFIX}/api/v1"
 ETL = Origin("etl", "day 1", "clean")

@@ -20,7 +20,7 @@ from springline.persistence.errors import CatalogUnavailable
 from springline.persistence.model.dataset import Origin, Strategy
 from springline.persistence.platform import open_platform
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from tests.support.lines import make
+from springline.testing.lines import make_dataset as make
 
 ROOT = f"{PREFIX}/api/v1"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND")

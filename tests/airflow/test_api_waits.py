@@ -15,7 +15,7 @@ from springline.airflow.api.persister import why_none_claims
 from springline.airflow.pools import PERSISTER, make_missing
 from springline.persistence.model.dataset import Method, Origin, Strategy
 from springline.persistence.platform import Platform
-from tests.support.lines import make
+from springline.testing.lines import make_dataset as make
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import write_json
 from springline.spark_jobs.streaming.runtime.message_log import Letter
 from springline.spark_jobs.streaming.tracking.config import LOW
-from tests.support.memory_log import MemoryLog
+from springline.testing.memory_log import MemoryLog
 
 NOON = 1_357_387_200.0  # 2013-01-05 12:00
 MARKS = {"0": 700, "1": 800}

@@ -12,7 +12,8 @@ from sqlalchemy import select
 from springline.airflow.listener import RunListener
 from springline.persistence.catalog.schema import dag_run as dag_runs
 from springline.persistence.model.dataset import Origin
-from tests.support.lines import lines_of, make
+from springline.testing.lines import lines_of
+from springline.testing.lines import make_dataset as make
 
 
 def run_of(*task_types, clear_number=0):

@@ -21,7 +21,7 @@ from springline.persistence.monitoring.metrics import RISK_BYTES, TRANSFER_BYTES
 from springline.persistence.monitoring.telemetry import OtlpMeter
 from springline.spark_jobs.streaming.application.supervision import note_start
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from tests.support.lines import make
+from springline.testing.lines import make_dataset as make
 
 RULES = """
 [risk]

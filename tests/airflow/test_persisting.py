@@ -19,7 +19,7 @@ from springline.persistence.decisions.proof import Bounds
 from springline.persistence.engine.attempt import Attempt
 from springline.persistence.errors import Irrecoverable, StorageUnavailable
 from springline.persistence.model.dataset import Cache, Idempotence, Method, Strategy
-from tests.support.lines import make
+from springline.testing.lines import make_dataset as make
 
 
 def persister_on(platform, **changes):

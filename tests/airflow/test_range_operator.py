@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from springline.airflow.operators.reprocess import StreamRangeOperator
 from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.windows.sink.query import ask_kept
-from tests.support.memory_log import MemoryLog
+from springline.testing.memory_log import MemoryLog
 
 DECLARED = """
 [ticks]

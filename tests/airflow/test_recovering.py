@@ -20,7 +20,8 @@ from springline.airflow.api import PREFIX
 from springline.airflow.operators.recover import RecoverOperator
 from springline.persistence.model.dataset import Cache, Origin, Ref, Strategy
 from springline.persistence.platform import Platform
-from tests.support.lines import lines_of, make
+from springline.testing.lines import lines_of
+from springline.testing.lines import make_dataset as make
 
 PLACE = f"{PREFIX}/api/v1/datasets/etl/clean/recover"
 ETL = Origin("etl", "day 1", "clean")

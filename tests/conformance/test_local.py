@@ -14,8 +14,8 @@ from springline.persistence.backends.local import LocalBackend
 from springline.persistence.backends.root_mark import NAME
 from springline.persistence.backends.spec import Backend
 from springline.persistence.errors import InvalidPath, StorageUnavailable
-from tests.conformance.backend_suite import content_of, send
-from tests.conformance.under_store_suite import UnderStoreSuite
+from springline.testing.store_suite import content_of, send
+from springline.testing.under_store_suite import UnderStoreSuite
 
 
 class TestLocal(UnderStoreSuite):

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page
 
 from springline.airflow.api import PREFIX
-from tests.support.lines import make
+from springline.testing.lines import make_dataset as make
 
 PATH = "e2e/wanted"
 

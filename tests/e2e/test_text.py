@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import expect
 
 from springline.persistence.model.dataset import Origin
+from springline.testing.lines import make_dataset as make
 from tests.support.airflow_pages import opened
-from tests.support.lines import make
 
 HOSTILE = {
     "html": "e2e/names/<img src=x onerror=alert(1)>",

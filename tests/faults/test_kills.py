@@ -15,7 +15,7 @@ import pytest
 from springline.persistence.model.dataset import Method, Strategy, Under
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
-from tests.support.lines import LinesRunner
+from springline.testing.lines import LinesRunner
 from tests.support.states import copies_in, events_of, measured, wipe_cache
 from tests.support.waiting import until
 from tests.support.workflow import (

@@ -10,7 +10,8 @@ import pytest
 from springline.persistence.errors import Irrecoverable, PersistenceError
 from springline.persistence.model.dataset import Cache, Origin, Phase, Ref, Strategy
 from springline.persistence.platform import Platform
-from tests.support.lines import LinesRunner, lines_of, make
+from springline.testing.lines import LinesRunner, lines_of
+from springline.testing.lines import make_dataset as make
 from tests.support.stages import Staged, stage
 from tests.support.states import copies_in, end_pauses, wipe_cache
 from tests.support.workflow import (

@@ -53,7 +53,7 @@ def test_nothing_is_lost_or_doubled_under_any_rates(
         world.feed(*TEXTS)
         for rates, seconds, dies_in in grants:
             world.grant(rates, seconds)
-            world.turn_dying(dies_in)
+            world.crash(dies_in)
         world.finish()
         assert world.counts() == Counter(" ".join(TEXTS).split())
         assert not world.dead()

@@ -167,7 +167,7 @@ def _harm(world: TrackedWorld, what: str, number: int) -> None:
         epochs = world.epochs
         with suppress(BadRing):
             world.change_ring(epochs.with_acker(number % 4) if what == "add" else epochs.without_acker(number % 4))
-    world.turn_dying(number, loses_states=what == "lose states")
+    world.crash(number, lose_states=what == "lose states")
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])

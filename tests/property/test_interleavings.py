@@ -21,8 +21,9 @@ from springline.persistence.model.dataset import Cache, Dataset, Phase, Ref, Str
 from springline.persistence.model.transitions import START, TRANSITIONS, Event, State
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
+from springline.testing.lines import LinesRunner, digest_of, read_lines
+from springline.testing.lines import make_dataset as make
 from tests.support.actors import Actor
-from tests.support.lines import LinesRunner, digest_of, make, read_lines
 from tests.support.stages import stage
 from tests.support.states import copies_in, expire_leases, measured
 

@@ -16,7 +16,8 @@ from springline.persistence.errors import Irrecoverable
 from springline.persistence.model.dataset import Dataset, Phase, Ref, Strategy
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
-from tests.support.lines import LinesRunner, digest_of, make, read_lines
+from springline.testing.lines import LinesRunner, digest_of, read_lines
+from springline.testing.lines import make_dataset as make
 from tests.support.states import wipe_cache
 
 PATHS = ("a", "b", "c", "d", "e")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.windows.job import WindowsJob as DeclaredJob
 from springline.spark_jobs.streaming.windows.sink.reprocess import Span, answer
+from springline.testing.memory_log import MemoryLog
 from tests.property.test_windows_against_duckdb import (
     ASKS,
     START,
@@ -24,7 +25,6 @@ from tests.property.test_windows_against_duckdb import (
     rows_of_a_unit,
     run,
 )
-from tests.support.memory_log import MemoryLog
 from tests.support.windows_job import Job, registry, stream
 
 BEGIN, END = 1_700_000_060, 1_700_000_220  # not at the ends of windows of 60 s

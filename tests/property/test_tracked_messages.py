@@ -65,7 +65,7 @@ def test_all_messages_are_through_whatever_dies(seed: int, events: list[tuple[st
                 topology.change_ring(epochs.with_acker(2))
             elif what == "remove" and len(epochs.circle.ackers) > 1:
                 topology.change_ring(epochs.without_acker(epochs.circle.ackers[0]))
-            topology.turn_dying(number)
+            topology.crash(number)
         topology.finish()
         assert topology.told("completed") >= 20
         assert not topology.told("gone") and not topology.dead()

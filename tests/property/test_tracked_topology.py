@@ -62,7 +62,7 @@ def test_each_word_is_counted_once_whatever_is_lost_doubled_or_late(
                     topology.change_ring(changed)
                 except BadRing:
                     pass
-            topology.turn_dying(number, loses_states=what == "lose states")
+            topology.crash(number, lose_states=what == "lose states")
         topology.finish()
         assert topology.counts() == Counter(" ".join(texts).split())
         assert not topology.dead()

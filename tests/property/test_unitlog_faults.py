@@ -31,7 +31,7 @@ from springline.spark_jobs.streaming.runtime.worker.unit import Units
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 from springline.spark_jobs.streaming.windows.mapper import Mapper
-from tests.support.memory_log import Killed, MemoryLog
+from springline.testing.memory_log import Killed, MemoryLog
 
 MAPPERS = 2
 ROWS = [f"{1_000_000_000 + i / 10},{'abc'[i % 3]},{i}\n" for i in range(240)]

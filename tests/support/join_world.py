@@ -40,7 +40,7 @@ from springline.spark_jobs.streaming.runtime.stage import Stage, place_stages
 from springline.spark_jobs.streaming.runtime.state_store import Packed
 from springline.spark_jobs.streaming.runtime.step import Message
 from springline.spark_jobs.streaming.runtime.worker.unit import Units
-from tests.support.memory_log import Killed, MemoryLog
+from springline.testing.memory_log import Killed, MemoryLog
 
 ROOM = 4
 FIELDS = {"id": "int", "k": "int", "v": "int"}

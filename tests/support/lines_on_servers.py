@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from springline.persistence.backends.spec import Backend
 from springline.persistence.platform import Platform
-from tests.support.lines import LinesRunner
+from springline.testing.lines import LinesRunner
 
 
 def put_on_servers(platform: Platform, runner: LinesRunner) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from springline.persistence.errors import PersistenceError
 from springline.persistence.model.dataset import Call, Dataset, Origin, Phase, Ref, Strategy
 from springline.persistence.platform import Platform
-from tests.support.lines import LinesRunner, digest_of, lines_of, read_lines
+from springline.testing.lines import LinesRunner, digest_of, lines_of, read_lines
 
 STEPS = (("landing", "etl/load", ()), ("clean", "etl/clean", ("etl/load",)), ("count", "etl/count", ("etl/clean",)),
          ("join", "etl/join", ("etl/load", "etl/clean")))  # fmt: skip

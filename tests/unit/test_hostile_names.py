@@ -37,8 +37,8 @@ from springline.spark_jobs.streaming.sources.errors import BadStream
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
 from springline.spark_jobs.streaming.sql.errors import BadQuery
 from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.testing.lines import make_dataset as make
 from tests.support.commands import invoke
-from tests.support.lines import make
 
 OUTSIDE = [
     "", "/", "/etc/passwd", "..", "../a", "a/..", "a/../../b", "./a", "a/./b", "a//b", "a/", ".a", "_a", "a/.b", "a/_b",

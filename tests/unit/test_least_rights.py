@@ -29,7 +29,7 @@ from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Supervisor
 from springline.spark_jobs.landing import land
 from springline.spark_jobs.streaming.settings import StreamSettings
-from tests.support.lines import make
+from springline.testing.lines import make_dataset as make
 
 CODE = ("persistence", "spark_jobs", "plugins", "services", "dags")
 ADDRESS = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")

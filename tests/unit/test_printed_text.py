@@ -21,8 +21,8 @@ from springline.persistence.platform import Platform
 from springline.persistence.text.terminal import Terminal, console, print_json
 from springline.persistence.text.terminal import print as shown
 from springline.persistence.text.visible_text import visible
+from springline.testing.lines import make_dataset as make
 from tests.support.commands import invoke
-from tests.support.lines import make
 
 ROOT = Path(__file__).resolve().parents[2]
 STEERING = "\x1b[2J\x1b]0;owned\x07 \x9b31m \r\x08 \u202egnirts\u2066 \u200b \x7f"

@@ -40,7 +40,7 @@ from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.settings import StreamSettings
-from tests.support.lines import make
+from springline.testing.lines import make_dataset as make
 
 SECRET = "hunter2"
 

@@ -18,7 +18,15 @@ import pyarrow as pa
 class Message:
     """One message of a unit's log: a buffer of rows, in the form that its topic has.
 
-    `timestamp` is when it was appended, in seconds since 1970.
+    Attributes:
+        offset: its place in the partition; offsets ascend and may have gaps.
+        value: the bytes.
+        timestamp: when it was appended, in seconds since 1970.
+        headers: bytes by name.
+
+    Example:
+        >>> bytes(Message(7, b"3.5").value)
+        b'3.5'
     """
 
     offset: int
@@ -31,8 +39,14 @@ class Message:
 class State:
     """What a unit remembers from round to round; a step makes a new one and changes nothing in place.
 
-    `scalars` are JSON values. `runs` are Arrow record batches by name, the oldest first; a run that is the same
-    object as in the state before is kept as it is and not written again.
+    Args:
+        scalars: JSON values by name.
+        runs: Arrow record batches by name, the oldest first; a run that is the same object as in the state before is
+            kept as it is and not written again.
+
+    Example:
+        >>> State({"total": 3}).scalars.get("total", 0)
+        3
     """
 
     scalars: Mapping[str, Any] = field(default_factory=dict)
@@ -82,12 +96,26 @@ def no_source(topic: str, unit: int, start: int, to: int) -> Iterable[Message]:
 class Input:
     """All that a step may look at besides its state.
 
-    `messages` can be gone through once; they are at offsets [start, to) of the unit's log. With `left`, that held more
-    when the round was planned, for later rounds. `watermarks` has the watermark (seconds of event time) of each unit
-    upstream that has told one, `idle` those that hold nobody back now, `clocks` the clock of the last round of each
-    that has ended, `ended` their rounds that end here. `upstream` are all units upstream that are known of, those too
-    that have not ended a round yet. `source` reads another topic's messages at [start, to) again: of
-    one that is only appended to, that is the same at every attempt.
+    Attributes:
+        stage: the name of the stage.
+        unit: the number of the unit: the partition that it reads.
+        round: the round's number, its clock (seconds since 1970), and the versions of what may change meanwhile.
+        messages: those at offsets [start, to) of the unit's log; they can be gone through once.
+        watermarks: of each unit upstream that has told one, in seconds of event time.
+        idle: the units upstream that hold nobody back now.
+        clocks: of the last round of each unit upstream that has ended one, in seconds since 1970.
+        ended: the rounds of units upstream that end here.
+        upstream: all units upstream that are known of, those too that have not ended a round yet.
+        start: the first offset of the round.
+        to: the offset behind the last.
+        source: reads another topic's messages at [start, to) again: of a topic that is only appended to, the same at
+            every attempt.
+        left: whether the log held more when the round was planned, for later rounds.
+
+    Example:
+        >>> given = Input("watch", 0, None, [Message(0, b"3"), Message(1, b"4")])
+        >>> sum(int(bytes(message.value)) for message in given.messages)
+        7
     """
 
     stage: str
@@ -109,8 +137,16 @@ class Input:
 class DeadLetter:
     """Something that could not be used: where it was, its bytes, and why, in words.
 
-    `topic` and `partition` are those of the message that it was in, where they are not the topic that the stage reads
-    and the unit that tells of it.
+    Args:
+        offset: of the message that it was in.
+        value: its bytes.
+        reason: why, in words.
+        partition: of the message; None: the one that the unit reads.
+        topic: of the message; empty: the one that the stage reads.
+
+    Example:
+        >>> DeadLetter(7, b"tall", "could not convert string to float: 'tall'").offset
+        7
     """
 
     offset: int
@@ -124,11 +160,23 @@ class DeadLetter:
 class Output:
     """What a step made of its input.
 
-    `buffers` go to the units of the next stage, in their order, `acks` to those of the ackers. `results` go to the
-    result topic; `tells` to a topic of the job's own, only in rounds that have some. `watermark` is what later
-    buffers of this unit will not go below; `idle`: nobody is to wait for it. `counts` are added up in the heartbeat,
-    `gauges` (JSON values) are told there as they are now. `needs`: from which offset on the step may still read what
-    each unit has told, where it reads that again; of a unit that is not named, all of it.
+    Args:
+        state: what the unit remembers from now on.
+        buffers: batches for the units of the next stage, by unit, in their order.
+        results: batches for the topic of results, each row a line of JSON there.
+        watermark: the event time, in seconds, that later buffers of this unit will not go below.
+        idle: whether nobody is to wait for this unit.
+        dead: what could not be used.
+        counts: are added up in the heartbeat, by name.
+        acks: batches for the ackers, by unit.
+        tells: batches for a topic of the job's own, only in rounds that have some.
+        gauges: JSON values that the heartbeat tells as they are now, by name.
+        needs: from which offset on the step may still read what each unit has told, where it reads that again; of a
+            unit that is not named, all of it.
+
+    Example:
+        >>> Output(State({"total": 3}), counts={"rows": 2}).idle
+        False
     """
 
     state: State

@@ -46,10 +46,28 @@ _EDGE_BITS = 64
 
 
 class Tracker:
-    """A client of the tracker that runs as `job`, on the Kafka at `servers`, for one thread; there may be many.
+    """A client of a tracker, for one thread; there may be many. It is a context, which flushes and closes in the end.
 
-    `options` are librdkafka's, as for TLS. A `log` that is open already takes the place of both. Raises `NoTopic` where
-    the job has never run, and `LogUnavailable`.
+    Args:
+        servers: of Kafka, such as `localhost:9092`, with commas between.
+        job: the name of the job of kind `tracker`.
+        options: of librdkafka by name, as for TLS.
+        log: one that is open already, in the place of `servers` and `options`: in tests a
+            `springline.testing.MemoryLog`.
+
+    Raises:
+        NoTopic: the job has never run.
+        LogUnavailable: Kafka does not answer.
+
+    Example:
+        >>> from springline.testing import MemoryLog
+        >>> log = MemoryLog({"orders.asks": 1, "orders.results": 1})
+        >>> with Tracker("", "orders", log=log) as tracker:
+        ...     edge = tracker.edge()
+        ...     tracker.begin(4711, [edge])  # sent on one edge
+        ...     tracker.ack(4711, edge)  # processed, and nothing came of it
+        ...     list(tracker.outcomes(seconds=0))  # the tracker, which runs elsewhere, has told nothing yet
+        []
     """
 
     def __init__(

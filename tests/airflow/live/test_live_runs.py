@@ -18,7 +18,7 @@ from springline.persistence.catalog.schema import dag_run
 from springline.persistence.model.dataset import Origin, Phase, Strategy
 from springline.services.servers.airflow import USER, password
 from springline.spark_jobs.operations import load_operations
-from tests.support.lines import make
+from springline.testing.lines import make_dataset as make
 from tests.support.waiting import until
 
 FIRST, SECOND = date(2013, 1, 5), date(2013, 1, 6)

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from springline import Ref, Settings
-from springline.persistence.decisions.priority import Score
-from springline.persistence.model.cost_model import Costs
-from springline.persistence.model.lineage import Lineage
-from springline.persistence.text.formatting import say_bytes
+from springline import Costs, Lineage, Ref, Score, Settings, say_bytes
 
 
 def smallest(settings: Settings) -> Smallest:

@@ -10,11 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote
 
-from springline.persistence.backends.bandwidth_limit import Link, passed
-from springline.persistence.backends.listing import Entry, ListedBackend, checked_below, files_below
-from springline.persistence.backends.registry import StoreRequest
-from springline.persistence.backends.spec import File
-from springline.persistence.errors import StorageFull, StorageUnavailable
+from springline import Entry, File, Link, ListedBackend, StoreRequest, checked_below, files_below, limit_bandwidth
+from springline.errors import StorageFull, StorageUnavailable
 
 _TABLE = "CREATE TABLE IF NOT EXISTS file (path TEXT PRIMARY KEY, content BLOB NOT NULL)"
 _BELOW = "(path = :top OR substr(path, 1, length(:top) + 1) = :top || '/' OR :top = '')"
@@ -55,7 +52,7 @@ class SqliteBackend(ListedBackend):
 
     def chunks(self, location: str, name: str) -> Iterator[bytes]:
         content = self.read_small(location, name)
-        yield from passed(self._link, (content[at : at + _CHUNK] for at in range(0, len(content), _CHUNK)))
+        yield from limit_bandwidth(self._link, (content[at : at + _CHUNK] for at in range(0, len(content), _CHUNK)))
 
     def create(self, location: str, name: str, size: int) -> BinaryIO:
         key = self._key(location, name)

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from springline_sqlite import SqliteBackend
 
-from springline.persistence.errors import StorageUnavailable
-from tests.conformance.backend_suite import BackendSuite
+from springline.errors import StorageUnavailable
+from springline.testing import StoreSuite
 
 
-class TestSqlite(BackendSuite):
+class TestSqlite(StoreSuite):
     @pytest.fixture
     def backend(self, tmp_path):
         return SqliteBackend(tmp_path / "large.db")

@@ -16,8 +16,8 @@ from springline.persistence.backends.spec import File, Manifest
 from springline.persistence.explain import explain
 from springline.persistence.model.dataset import Dataset, Strategy
 from springline.persistence.platform import Platform
+from springline.testing.lines import LinesRunner, digest_of
 from tests.support.hdfs_admin import dfsadmin
-from tests.support.lines import LinesRunner, digest_of
 from tests.support.servers import Running
 from tests.support.states import end_pauses, events_of
 from tests.support.waiting import until

@@ -17,7 +17,7 @@ from springline.persistence.backends.spec import Backend
 from springline.persistence.errors import StorageFull, StorageUnavailable
 from springline.persistence.settings import Settings
 from springline.services.scratch_home import beside
-from tests.conformance.backend_suite import BackendSuite, content_of, send
+from springline.testing.store_suite import StoreSuite, content_of, send
 from tests.support.servers import Running
 from tests.support.waiting import until
 
@@ -26,7 +26,7 @@ MEGABYTE = 1 << 20
 BLOCK = 64 * MEGABYTE  # Alluxio's default
 
 
-class TestAlluxio(BackendSuite):
+class TestAlluxio(StoreSuite):
     """A folder of Alluxio as a cache."""
 
     tiny_bytes = BLOCK

@@ -17,8 +17,8 @@ from springline.persistence.backends.spec import Backend
 from springline.persistence.errors import StorageFull, StorageUnavailable
 from springline.persistence.settings import Settings
 from springline.services.scratch_home import beside
-from tests.conformance.backend_suite import content_of, send, sent
-from tests.conformance.under_store_suite import UnderStoreSuite
+from springline.testing.store_suite import content_of, send, send_files
+from springline.testing.under_store_suite import UnderStoreSuite
 from tests.support.hdfs_admin import dfsadmin, safe_mode
 from tests.support.servers import Running
 
@@ -73,7 +73,7 @@ def test_a_copy_is_verified_by_the_checksum_of_hdfs_and_not_read_back(
 ) -> None:
     """HDFS tells the CRC32C of the whole file; nothing crosses the network twice, whatever the number of blocks."""
     backend = open_hdfs()
-    told = sent(backend, "a/.@1-1", {"part.txt": bytes(range(256)) * 9000, "empty.txt": b""})
+    told = send_files(backend, "a/.@1-1", {"part.txt": bytes(range(256)) * 9000, "empty.txt": b""})
     monkeypatch.setattr(backend, "chunks", None)
     assert backend.holds("a/.@1-1", told)
 
@@ -81,7 +81,7 @@ def test_a_copy_is_verified_by_the_checksum_of_hdfs_and_not_read_back(
 def test_a_copy_that_another_process_sent_is_read_back(open_hdfs: Open) -> None:
     """Who has not sent it has nothing to compare HDFS's checksum with."""
     backend = open_hdfs("shared")
-    told = sent(backend, "a/.@1-1", {"part.txt": b"abc"})
+    told = send_files(backend, "a/.@1-1", {"part.txt": b"abc"})
     assert open_hdfs("shared").holds("a/.@1-1", told)
 
 

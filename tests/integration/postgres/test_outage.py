@@ -10,7 +10,7 @@ import pytest
 from springline.persistence.errors import CatalogUnavailable
 from springline.persistence.model.dataset import Method
 from springline.persistence.platform import Platform
-from tests.support.lines import make
+from springline.testing.lines import make_dataset as make
 from tests.support.servers import Running
 from tests.support.stages import once, stage
 from tests.support.states import copies_in, events_of, expire_leases

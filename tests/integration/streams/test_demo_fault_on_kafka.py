@@ -19,8 +19,8 @@ from springline.spark_jobs.streaming.application.supervision import end
 from springline.spark_jobs.streaming.examples.datagen import Source
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.testing.lines import make_dataset as make
 from tests.support.application import Application
-from tests.support.lines import make
 from tests.support.servers import Running
 from tests.support.waiting import until
 

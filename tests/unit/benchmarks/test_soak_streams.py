@@ -12,7 +12,7 @@ import pytest
 from benchmarks.cluster.soaking import streams
 from springline.spark_jobs.streaming.config import Declared
 from springline.spark_jobs.streaming.join.job import declared_join
-from tests.support.memory_log import MemoryLog
+from springline.testing.memory_log import MemoryLog
 
 NEW_YEAR = 1_357_000_000.0  # where a window of ten seconds begins
 

@@ -19,7 +19,7 @@ from springline.persistence.monitoring.logs import about, start_logging
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.platform import Platform
 from springline.persistence.text.redaction import redacted
-from tests.support.lines import make
+from springline.testing.lines import make_dataset as make
 
 ROOT = Path(__file__).parents[3]
 

@@ -31,7 +31,8 @@ from springline.persistence.monitoring.metrics import (
 from springline.persistence.monitoring.telemetry import OtlpMeter
 from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.application.metrics import METRICS as STREAMS
-from tests.support.lines import make, write_lines
+from springline.testing.lines import make_dataset as make
+from springline.testing.lines import write_lines
 from tests.support.metered import Kept, collector
 from tests.support.states import wipe_cache
 

@@ -18,7 +18,7 @@ from springline.persistence.monitoring.openlineage_events import FACET, SCHEMA
 from springline.persistence.monitoring.openlineage_sender import Lineage, open_lineage
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.platform import Platform
-from tests.support.lines import make
+from springline.testing.lines import make_dataset as make
 from tests.support.metered import collector
 from tests.support.states import wipe_cache
 

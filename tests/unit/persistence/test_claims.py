@@ -16,7 +16,7 @@ from springline.persistence.errors import RefusedTransition
 from springline.persistence.model.dataset import Call, Dataset, Method, Strategy, Under
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from tests.support.lines import make
+from springline.testing.lines import make_dataset as make
 from tests.support.stages import stage
 from tests.support.states import end_pauses, events_of, expire_leases, pause_of
 

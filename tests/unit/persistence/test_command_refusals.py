@@ -12,7 +12,7 @@ import pytest
 
 from springline import cli
 from springline.persistence.platform import Platform
-from tests.support.lines import make
+from springline.testing.lines import make_dataset as make
 
 
 def refused(

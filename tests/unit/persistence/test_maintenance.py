@@ -16,7 +16,8 @@ from springline.persistence.errors import RefusedTransition, StorageUnavailable
 from springline.persistence.model.dataset import Cache, Call, Method, Origin, Phase, Ref, Strategy
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from tests.support.lines import lines_of, make, read_lines, write_lines
+from springline.testing.lines import lines_of, read_lines, write_lines
+from springline.testing.lines import make_dataset as make
 from tests.support.stages import once, raise_, stage
 from tests.support.states import copies_in, damage, events_of, let_go
 

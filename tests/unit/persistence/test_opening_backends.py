@@ -15,7 +15,8 @@ from springline.persistence.errors import Misuse, StorageUnavailable
 from springline.persistence.model.dataset import Strategy
 from springline.persistence.platform import Platform
 from springline.persistence.settings import Settings
-from tests.support.lines import lines_of, make
+from springline.testing.lines import lines_of
+from springline.testing.lines import make_dataset as make
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from springline.persistence.errors import OperationFailed
 from springline.persistence.model.dataset import Call, Dataset, Method, Ref, Side, Strategy, Under, Written
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from tests.support.lines import LinesRunner, digest_of, lines_of, make
+from springline.testing.lines import LinesRunner, digest_of, lines_of
+from springline.testing.lines import make_dataset as make
 from tests.support.stages import once, raise_, stage
 from tests.support.states import (
     copies_in,

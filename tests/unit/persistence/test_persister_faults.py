@@ -12,7 +12,8 @@ from springline.persistence.errors import CatalogUnavailable, StorageUnavailable
 from springline.persistence.model.dataset import Cache, Method, Phase, Strategy, Under
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from tests.support.lines import LinesRunner, lines_of, make
+from springline.testing.lines import LinesRunner, lines_of
+from springline.testing.lines import make_dataset as make
 from tests.support.stages import once, raise_, stage
 from tests.support.states import (
     copies_in,

@@ -23,7 +23,8 @@ from springline.persistence.errors import OperationFailed
 from springline.persistence.explain import explain
 from springline.persistence.model.dataset import Call, Dataset, Idempotence, Method, Strategy, Written
 from springline.persistence.platform import Platform
-from tests.support.lines import LinesRunner, make
+from springline.testing.lines import LinesRunner
+from springline.testing.lines import make_dataset as make
 from tests.support.states import copies_in, damage, wipe_cache
 
 SAFE = Strategy.ASYNC_AND_SYNC

@@ -11,7 +11,8 @@ from springline.persistence.model import sidecar
 from springline.persistence.model.dataset import Cache, Method, Origin, Ref, Strategy, Under
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from tests.support.lines import LinesRunner, lines_of, make, write_lines
+from springline.testing.lines import LinesRunner, lines_of, write_lines
+from springline.testing.lines import make_dataset as make
 from tests.support.states import events_of, lose_catalog, wipe_cache
 
 LINES = [f"line {i}" for i in range(100)]

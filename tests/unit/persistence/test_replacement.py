@@ -11,7 +11,8 @@ from springline.persistence.engine.replacement import evicted_by_hand
 from springline.persistence.model.dataset import Cache, Call, Dataset, Method, Ref, Strategy
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from tests.support.lines import LinesRunner, lines_of, make
+from springline.testing.lines import LinesRunner, lines_of
+from springline.testing.lines import make_dataset as make
 from tests.support.states import copies_in, let_go, wipe_cache
 
 EVERYTHING = 10**9

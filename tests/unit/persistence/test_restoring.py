@@ -22,7 +22,8 @@ from springline.persistence.errors import (
 from springline.persistence.model.dataset import Cache, Call, Dataset, Phase, Ref, Strategy
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from tests.support.lines import LinesRunner, lines_of, make, read_lines
+from springline.testing.lines import LinesRunner, lines_of, read_lines
+from springline.testing.lines import make_dataset as make
 from tests.support.stages import once, raise_, stage
 from tests.support.states import copies_in, damage, events_of, expire_leases, let_go, wipe_cache
 

@@ -10,7 +10,8 @@ import pytest
 from springline.persistence.errors import InvalidPath, Irrecoverable, StorageFull, UnknownDataset
 from springline.persistence.model.dataset import Cache, Method, Origin, Phase, Strategy, Under
 from springline.persistence.platform import Platform
-from tests.support.lines import LinesRunner, lines_of, make
+from springline.testing.lines import LinesRunner, lines_of
+from springline.testing.lines import make_dataset as make
 
 
 def test_async_store_commits_before_anything_is_persisted(platform: Platform) -> None:

@@ -12,7 +12,8 @@ from springline.persistence.errors import DamagedCopy, PersistenceError, Storage
 from springline.persistence.model.dataset import Cache, Call, Origin, Phase, Ref, Strategy, Written
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from tests.support.lines import LinesRunner, lines_of, make, write_lines
+from springline.testing.lines import LinesRunner, lines_of, write_lines
+from springline.testing.lines import make_dataset as make
 from tests.support.stages import once, raise_, stage
 from tests.support.states import copies_in, damage, events_of, expire_leases, wipe_cache
 

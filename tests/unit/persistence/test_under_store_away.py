@@ -21,8 +21,9 @@ from springline.persistence.model.dataset import Dataset, Method, Ref, Strategy
 from springline.persistence.model.transitions import Event
 from springline.persistence.monitoring.metrics import RISK_GONE_BYTES
 from springline.persistence.platform import Platform
+from springline.testing.lines import lines_of
+from springline.testing.lines import make_dataset as make
 from tests.support.commands import invoke
-from tests.support.lines import lines_of, make
 from tests.support.stages import once, stage
 from tests.support.states import copies_in, let_go
 

@@ -12,7 +12,7 @@ from springline.persistence.explain import explain
 from springline.persistence.model.dataset import Cache, Dataset, Method, Strategy
 from springline.persistence.platform import Platform
 from springline.persistence.rendering import risk_row, say_risk, worst_moment
-from tests.support.lines import make
+from springline.testing.lines import make_dataset as make
 from tests.support.states import measured, wipe_cache
 
 SAFE = Strategy.ASYNC_AND_SYNC

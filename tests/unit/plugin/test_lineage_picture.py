@@ -18,8 +18,8 @@ from springline.airflow.lineage.layers import laid_out
 from springline.persistence.explain import explain
 from springline.persistence.model.dataset import Cache, Dataset, Method, Operation, Origin, Phase, Ref
 from springline.persistence.platform import Platform
+from springline.testing.lines import make_dataset as make
 from tests.support.lineages import evicted, lineage, made, persisted, ref
-from tests.support.lines import make
 
 
 def drawn(*datasets: Dataset) -> dict[str, Node]:

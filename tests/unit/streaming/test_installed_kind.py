@@ -31,7 +31,7 @@ from springline.spark_jobs.streaming.jobs import job_of
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.runtime.worker.unit import Units
-from tests.support.memory_log import MemoryLog
+from springline.testing.memory_log import MemoryLog
 
 folder = Path(sys.argv[1])
 job = job_of(folder / "streams.toml", "everest")

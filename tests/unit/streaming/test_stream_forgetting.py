@@ -23,8 +23,8 @@ from springline.spark_jobs.streaming.reset import own_topics, readers_of
 from springline.spark_jobs.streaming.runtime.state_store import Versions
 from springline.spark_jobs.streaming.runtime.step import State
 from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.testing.memory_log import MemoryLog
 from tests.support.commands import invoke
-from tests.support.memory_log import MemoryLog
 
 STREAM = 'time = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
 DECLARED = f"""

@@ -12,7 +12,7 @@ from springline.spark_jobs.streaming.backpressure.rate_limit import Pacing, Plan
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.rounds import Plan
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from tests.support.memory_log import MemoryLog
+from springline.testing.memory_log import MemoryLog
 
 ADMITTED = 1_000
 LEASE = 1e9

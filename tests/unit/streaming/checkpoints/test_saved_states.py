@@ -20,7 +20,7 @@ from springline.spark_jobs.streaming.runtime.rounds import Plan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.state_store import Versions
 from springline.spark_jobs.streaming.runtime.step import Message, State
-from tests.support.memory_log import MemoryLog
+from springline.testing.memory_log import MemoryLog
 from tests.support.states import wipe_cache
 
 

@@ -15,9 +15,9 @@ from springline.spark_jobs.streaming.runtime.atomic_files import read_json, writ
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.tracking.config import LOW
+from springline.testing.memory_log import MemoryLog
 from tests.support.commands import printed
 from tests.support.declarations import written
-from tests.support.memory_log import MemoryLog
 
 
 class Log(MemoryLog):

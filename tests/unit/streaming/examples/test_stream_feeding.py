@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.examples.datagen import lines_of, send
-from tests.support.memory_log import MemoryLog
+from springline.testing.memory_log import MemoryLog
 
 
 def test_the_lines_of_a_file_go_to_the_units_in_turn(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ from springline.spark_jobs.streaming.join.unit.migration import parts_of
 from springline.spark_jobs.streaming.join.wire import Piece, Reach, Side
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
+from springline.testing.memory_log import MemoryLog
 from tests.support.join_world import JoinWorld, join_of
-from tests.support.memory_log import MemoryLog
 
 EQUAL = Reach(0, 0)
 CONTROL = Control(2, piece=5, least=1)

@@ -10,7 +10,7 @@ from springline.spark_jobs.streaming.runtime.rounds import Extent
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State, Step
 from springline.spark_jobs.streaming.runtime.worker.unit import Units
-from tests.support.memory_log import MemoryLog
+from springline.testing.memory_log import MemoryLog
 
 
 def reading(state: State, given: Input) -> Output:

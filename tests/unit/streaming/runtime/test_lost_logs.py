@@ -13,7 +13,7 @@ from springline.spark_jobs.streaming.runtime.driver.recovery import check_known,
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State, Step
 from springline.spark_jobs.streaming.runtime.worker.unit import Units
-from tests.support.memory_log import MemoryLog
+from springline.testing.memory_log import MemoryLog
 
 UNITS = 2
 

@@ -24,7 +24,7 @@ from springline.spark_jobs.streaming.runtime.worker import poison
 from springline.spark_jobs.streaming.runtime.worker.attempts import decide, decided
 from springline.spark_jobs.streaming.runtime.worker.poison import apart, poison_in
 from springline.spark_jobs.streaming.runtime.worker.unit import Units
-from tests.support.memory_log import Killed, MemoryLog
+from springline.testing.memory_log import Killed, MemoryLog
 
 BAD, DEADLY = b"bad", b"deadly"
 calls = [0]  # of the step

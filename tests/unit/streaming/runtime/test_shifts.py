@@ -27,7 +27,7 @@ from springline.spark_jobs.streaming.runtime.step import Input, Message, Output,
 from springline.spark_jobs.streaming.runtime.worker import task_loop
 from springline.spark_jobs.streaming.runtime.worker.task_loop import Shift, work
 from springline.spark_jobs.streaming.runtime.worker.unit import Units
-from tests.support.memory_log import Killed, MemoryLog
+from springline.testing.memory_log import Killed, MemoryLog
 
 MESSAGES = 12  # of each of two units, of which a round admits two
 

@@ -12,7 +12,7 @@ from springline.spark_jobs.streaming.runtime import tail
 from springline.spark_jobs.streaming.runtime.message_log import Letter
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
 from springline.spark_jobs.streaming.runtime.tail import newest
-from tests.support.memory_log import MemoryLog
+from springline.testing.memory_log import MemoryLog
 
 TOPIC = "job.results"
 

@@ -15,7 +15,7 @@ from springline.spark_jobs.streaming.tracker.client import Tracker
 from springline.spark_jobs.streaming.tracker.wire import Asks
 from springline.spark_jobs.streaming.tracking.errors import BadRoot, BadUpdate
 from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT
-from tests.support.memory_log import MemoryLog
+from springline.testing.memory_log import MemoryLog
 
 
 class Log(MemoryLog):

@@ -21,7 +21,7 @@ from springline.spark_jobs.streaming.tracker.wire import Asks
 from springline.spark_jobs.streaming.tracking.acker.acker import Acker
 from springline.spark_jobs.streaming.tracking.records import items
 from springline.spark_jobs.streaming.tracking.wire import Kind, Telling, Told
-from tests.support.memory_log import MemoryLog
+from springline.testing.memory_log import MemoryLog
 
 RING = {"room": 2, "epochs": {"1": [0]}}
 

@@ -11,8 +11,8 @@ from springline.spark_jobs.streaming.tracking.completeness import completeness_o
 from springline.spark_jobs.streaming.tracking.config import Tracked
 from springline.spark_jobs.streaming.tracking.replay.failures import failures_within
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
+from springline.testing.memory_log import MemoryLog
 from tests.support.leaky_stages import Leaks, Leaky
-from tests.support.memory_log import MemoryLog
 from tests.support.tracked_world import TrackedWorld
 
 

@@ -15,9 +15,9 @@ from springline.spark_jobs.streaming.runtime.message_log import Letter
 from springline.spark_jobs.streaming.tracking.errors import NoFailure, NotToBeSent
 from springline.spark_jobs.streaming.tracking.replay.failures import newest_failures
 from springline.spark_jobs.streaming.tracking.replay.manual_replay import resent, send_again, trouble_with
+from springline.testing.memory_log import MemoryLog
 from tests.support.commands import invoke
 from tests.support.declarations import written
-from tests.support.memory_log import MemoryLog
 
 DECLARED = '[words]\nkind = "wordcount"\ntopic = "lines"\n[orders]\nkind = "tracker"\n'
 

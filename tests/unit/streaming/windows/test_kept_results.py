@@ -30,7 +30,7 @@ from springline.spark_jobs.streaming.windows.sink import query as kept_results
 from springline.spark_jobs.streaming.windows.sink.files import schema_of
 from springline.spark_jobs.streaming.windows.sink.parquet import KeptResults, folder_of, keeping_stage, table_of
 from springline.spark_jobs.streaming.windows.sink.query import ask_kept
-from tests.support.memory_log import Killed, MemoryLog
+from springline.testing.memory_log import Killed, MemoryLog
 
 STREAM = Stream("S", (Field("time", "float"), Field("key", "text"), Field("n", "int")), "time", ahead=None)
 QUERIES = {

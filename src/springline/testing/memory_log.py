@@ -1,4 +1,4 @@
-"""A log of lists, for tests of the unit log: offsets with gaps, fencing, and a process that dies at a chosen call."""
+"""Topics as lists in memory, in Kafka's place: offsets with gaps, fencing, and a process that dies at a chosen call."""
 
 from __future__ import annotations
 
@@ -16,17 +16,51 @@ from springline.spark_jobs.streaming.runtime.step import Message
 
 
 class Killed(Exception):
-    """The process that spoke to the log died at this call."""
+    """The process that spoke to a `MemoryLog` died at this call, since the test wanted it to: `MemoryLog.dies_in`.
+
+    Example:
+        >>> from springline.testing import Killed, MemoryLog
+        >>> log = MemoryLog({"lines": 1})
+        >>> log.dies_in = 0
+        >>> try:
+        ...     list(log.fetch("lines", 0, 0, 1))
+        ... except Killed:
+        ...     "dead"
+        'dead'
+    """
 
 
 class MemoryLog:
     """Topics as lists of messages; every second message leaves a gap behind, as a commit marker would.
 
-    What is read may be the sum of several topics, as on Kafka.
+    It stands for Kafka in `StageRun` and `JobRun`, and may be given to a `Tracker` as its `log`. What is read may be
+    the sum of several topics, `orders+items`, as on Kafka.
+
+    Args:
+        topics: how many partitions each topic has, by name.
+
+    Attributes:
+        topics: the messages that are there, by topic and partition: `log.topics["lines"][0]`.
+        lows: the first offset that each partition still has, by (topic, partition).
+        dies_in: after so many more calls each further one raises `Killed`; None: none does.
+
+    Raises:
+        MessagesGone: from `fetch` and `follow`, where messages that are asked for were deleted.
+        Killed: from any call, as `dies_in` says.
+
+    Example:
+        >>> from springline.testing import MemoryLog
+        >>> log = MemoryLog({"lines": 2})
+        >>> log.put("lines", 0, b"to be")
+        >>> log.put("lines", 0, b"or not to be")
+        >>> [(message.offset, message.value) for message in log.fetch("lines", 0, 0, 10)]
+        [(0, b'to be'), (2, b'or not to be')]
     """
 
     def __init__(self, topics: Mapping[str, int]) -> None:
-        self.topics = {name: [[] for _ in range(units)] for name, units in topics.items()}
+        self.topics: dict[str, list[list[Message]]] = {
+            name: [[] for _ in range(units)] for name, units in topics.items()
+        }
         self.lows: dict[tuple[str, int], int] = defaultdict(int)
         self.dies_in: int | None = None  # calls
         self._next: dict[tuple[str, int], int] = defaultdict(int)
@@ -34,22 +68,23 @@ class MemoryLog:
         self._owners: dict[str, object] = {}
 
     def grow(self, topic: str) -> int:
-        """One more unit; its number."""
+        """Add a partition to a topic; returns its number."""
         self.topics[topic].append([])
         return len(self.topics[topic]) - 1
 
     def replace(self, topic: str) -> None:
-        """Delete a topic, and make it anew with as many units."""
+        """Delete a topic, and make it anew with as many partitions."""
         self._made[topic] += 1
         for unit in range(len(self.topics[topic])):
             self.topics[topic][unit] = []
             self.lows[topic, unit] = self._next[topic, unit] = 0
 
     def put(self, topic: str, unit: int, value: bytes, at: float = 1.0) -> None:
-        """A message from outside, appended at a time."""
+        """Append a message as a producer outside the job would, at a time in seconds since 1970."""
         self._append(Letter(topic, unit, value), at)
 
     def extents(self, topic: str) -> dict[int, Extent]:
+        """What each partition of a topic holds: its first offset, and the one behind its last."""
         return together([self._extents(part) for part in topics_of(topic)], Extent(0, 0))
 
     def ids(self, *topics: str) -> dict[str, str]:
@@ -67,6 +102,7 @@ class MemoryLog:
         }
 
     def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
+        """The messages of a partition at offsets [start, to)."""
         self._call()
         topic, unit = place_of(topic, unit)
         if start >= to:
@@ -116,13 +152,13 @@ class MemoryLog:
         return self._owners[writer] is by
 
     def delete(self, topic: str, before: Mapping[int, int]) -> None:
-        """Delete the messages of each unit before an offset."""
+        """Delete the messages of each partition before an offset, as a retention would."""
         for unit, offset in before.items():
             self.topics[topic][unit] = [message for message in self.topics[topic][unit] if message.offset >= offset]
             self.lows[topic, unit] = max(offset, self.lows[topic, unit])
 
     def cut(self, topic: str) -> None:
-        """Delete all that is in a topic now."""
+        """Let nobody read what is in a topic now, as a retention would."""
         for unit in range(len(self.topics[topic])):
             self.lows[topic, unit] = self._next[topic, unit]
 

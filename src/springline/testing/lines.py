@@ -1,4 +1,4 @@
-"""Operations over lines of text: a runner as small as it can be, for tests of everything around it."""
+"""Operations over lines of text: a runner as small as it can be, and datasets that are written and read with it."""
 
 from __future__ import annotations
 
@@ -35,9 +35,23 @@ def write_lines(uri: str, lines: Sequence[str]) -> None:
 
 
 class LinesRunner:
-    """Runs registered functions on lists of lines; `ran` tells what was run.
+    """Runs operations that are plain functions over lines of text: a `Runner` without Spark.
 
-    `read` and `write` take the URI of a folder: on this machine, unless a test gives others.
+    Attributes:
+        ran: the names of the operations that were run, in their order.
+        read: reads the lines of the folder at a URI; on this machine, unless a test gives another function.
+        write: writes lines into the folder at a URI, likewise.
+
+    Raises:
+        OperationFailed: from `run`, where the operation is not here at the version that is asked for, or a file cannot
+            be read or written.
+
+    Example:
+        >>> from springline.testing import LinesRunner
+        >>> runner = LinesRunner()
+        >>> runner.add("count", lambda sources, params: [str(len(sources[0]))])
+        >>> runner.operations()["count"].repeatable
+        True
     """
 
     def __init__(self) -> None:
@@ -49,7 +63,15 @@ class LinesRunner:
     def add(
         self, name: str, function: Function, *, idempotent: bool = True, version: str = "1", checkpoint: bool = False
     ) -> None:
-        """Register a function, or its next version."""
+        """Register a function, or its next version.
+
+        Args:
+            name: of the operation.
+            function: given the lines of each source, and the parameters by name, it returns the lines of the output.
+            idempotent: whether it is declared to give the same lines when it is run again.
+            version: of the code; a new one stands for changed code.
+            checkpoint: whether its output is worth keeping more than others.
+        """
         self._known[name] = (Operation(name, version, idempotent, checkpoint), function)
 
     def operations(self) -> Mapping[str, Operation]:
@@ -67,7 +89,7 @@ class LinesRunner:
         return Written(rows=len(lines), digest=digest_of(lines), seconds=0.01)
 
 
-def make(
+def make_dataset(
     platform: Platform,
     path: str,
     operation: str = "",
@@ -79,7 +101,31 @@ def make(
     wanted: bool = True,
     params: Mapping[str, str] | None = None,
 ) -> Dataset:
-    """Write a dataset as a task would: by an operation of the platform's runner, or from `lines` without one."""
+    """Write a dataset as a task would: by an operation of the platform's runner, or from `lines` without one.
+
+    Args:
+        platform: an open platform, such as `platform_in` gives.
+        path: of the dataset, such as `words/load`.
+        operation: of the platform's runner; empty: the dataset holds `lines`, and nothing can make it again.
+        sources: the paths that the operation reads, in their order; their newest generations are read.
+        lines: what is written where there is no operation.
+        strategy: when it is persisted.
+        origin: the DAG run and the task that it is written for.
+        wanted: whether anybody wants it in the under-store.
+        params: of the operation, by name.
+
+    Returns:
+        The generation, committed.
+
+    Raises:
+        OperationFailed: the operation did not end well.
+        NeverWritten: nothing was ever written to one of the sources.
+
+    Example:
+        >>> with platform_in(folder) as platform:
+        ...     str(make_dataset(platform, "words/load", lines=["to be"]).ref)
+        'words/load@1'
+    """
     known = platform.runner.operations()
     platform.store.register_operations(known.values())
     call = Call(operation, known[operation].version, params or {}) if operation else None
@@ -100,7 +146,26 @@ def make(
 
 
 def lines_of(platform: Platform, path: str, origin: Origin = Origin()) -> list[str]:
-    """Read a dataset's lines through the store."""
+    """Read the lines of the newest generation of a path, as a task would: what is lost is brought back first.
+
+    Args:
+        platform: an open platform.
+        path: of the dataset.
+        origin: the DAG run that reads, and sees what was there when it began; by default none, which sees the newest.
+
+    Returns:
+        The lines of all files, without their ends.
+
+    Raises:
+        NeverWritten: nothing was ever written to the path.
+        Irrecoverable: its bytes are lost, and nothing can bring them back.
+
+    Example:
+        >>> with platform_in(folder) as platform:
+        ...     _ = make_dataset(platform, "words/load", lines=["to be", "or not"])
+        ...     lines_of(platform, "words/load")
+        ['to be', 'or not']
+    """
     with platform.store.read(path, origin=origin) as reading:
         read: Callable[[str], list[str]] = getattr(platform.runner, "read", read_lines)
         return read(reading.uri)

@@ -9,11 +9,28 @@ import pytest
 from springline.persistence.backends.root_mark import NAME
 from springline.persistence.backends.spec import Backend
 from springline.persistence.errors import StorageUnavailable
-from tests.conformance.backend_suite import BackendSuite, content_of, send
+from springline.testing.store_suite import StoreSuite, content_of, send
 
 
-class UnderStoreSuite(BackendSuite):
-    """The contract of a backend that is opened as an under-store."""
+class UnderStoreSuite(StoreSuite):
+    """`StoreSuite`, and the contract of a store that is opened as an under-store: durable, known by its mark.
+
+    Three methods more say what happens to it without the store: `in_use`, `empty` and `put_mark`.
+
+    Example:
+        Beside the fixtures of `StoreSuite`::
+
+            class TestFolderStore(UnderStoreSuite):
+                def in_use(self, backend):
+                    return FolderStore(backend.root, in_use=lambda: True)
+
+                def empty(self, backend):
+                    shutil.rmtree(backend.root)
+                    backend.root.mkdir()
+
+                def put_mark(self, backend):
+                    (backend.root / ".springline-store").touch()
+    """
 
     @abstractmethod
     def in_use(self, backend: Backend) -> Backend:

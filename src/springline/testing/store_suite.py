@@ -1,4 +1,4 @@
-"""What every backend must do: subclass `BackendSuite`, say how to make one, and all of it is tested."""
+"""What every backend must do: subclass `StoreSuite`, say how to make one, and all of it is tested."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def content_of(backend: Backend, location: str) -> dict[str, bytes]:
     return {file.name: b"".join(backend.chunks(location, file.name)) for file in backend.files(location)}
 
 
-def sent(backend: Backend, location: str, contents: dict[str, bytes]) -> Manifest:
+def send_files(backend: Backend, location: str, contents: dict[str, bytes]) -> Manifest:
     """Write files across the link; returns what the sender knows of them."""
     for name, content in contents.items():
         send(backend, location, name, content, step=max(7, len(content) // 5))
@@ -56,29 +56,62 @@ def evicting(folder: Path, cache: Backend, under: Backend) -> Iterator[tuple[Cat
     catalog.engine.dispose()
 
 
-class BackendSuite(ABC):
-    """The contract of `springline.persistence.backends.spec.Backend`, one fact a test."""
+class StoreSuite(ABC):
+    """The contract of a store (`springline.Backend`), one fact a test: inherit it in a file of tests of your own.
+
+    Three fixtures and a method say how to open the store; pytest runs the rest. A class that leaves one of them out
+    cannot be collected.
+
+    Attributes:
+        tiny_bytes: what the store of the fixture `tiny` holds, in bytes; at least 100.
+
+    Example:
+        A folder as a store::
+
+            import pytest
+            from springline.testing import StoreSuite
+            from my_store import FolderStore
+
+            class TestFolderStore(StoreSuite):
+                @pytest.fixture
+                def backend(self, tmp_path):
+                    return FolderStore(tmp_path / "root")
+
+                @pytest.fixture
+                def tiny(self, tmp_path):
+                    return FolderStore(tmp_path / "tiny", capacity=self.tiny_bytes)
+
+                @pytest.fixture
+                def refusing(self, tmp_path):
+                    (tmp_path / "file").touch()
+                    return FolderStore(tmp_path / "file" / "no folder")
+
+                def write_as_engine(self, uri, name, content):
+                    file = Path(uri.removeprefix("file://")) / name
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_bytes(content)
+    """
 
     tiny_bytes = 1000  # what `tiny` holds
 
     @pytest.fixture
     @abstractmethod
     def backend(self) -> Backend:
-        """An empty backend with room enough."""
+        """An empty store with room enough: a few megabytes."""
 
     @pytest.fixture
     @abstractmethod
     def tiny(self) -> Backend:
-        """An empty backend that holds `tiny_bytes`."""
+        """An empty store that holds `tiny_bytes`."""
 
     @pytest.fixture
     @abstractmethod
     def refusing(self) -> Backend:
-        """A backend whose server or disk refuses everything."""
+        """A store whose server or disk refuses everything."""
 
     @abstractmethod
     def write_as_engine(self, uri: str, name: str, content: bytes) -> None:
-        """Write one file below a URI of the backend, as Spark would: without the backend."""
+        """Write one file below a URI of the store, folders above it included, as Spark would: without the store."""
 
     def wait_for_room(self) -> None:  # noqa: B027
         """Return when what was deleted has made room: at once, but for stores that tidy up behind."""
@@ -190,12 +223,12 @@ class BackendSuite(ABC):
     def test_a_copy_holds_what_was_sent(self, backend: Backend) -> None:
         """Also several files, empty ones, and files of more than one chunk."""
         contents = {"part.txt": b"abc", "x/empty.txt": b"", "x/large.bin": bytes(range(256)) * 12_000}
-        assert backend.holds("b/.@1-1", sent(backend, "b/.@1-1", contents))
+        assert backend.holds("b/.@1-1", send_files(backend, "b/.@1-1", contents))
 
     @pytest.mark.parametrize("damage", ["another byte", "a shorter file", "a file too many", "a file too few"])
     def test_a_copy_that_was_changed_does_not_hold_what_was_sent(self, backend: Backend, damage: str) -> None:
         """Whether or not the size tells."""
-        told = sent(backend, "b/.@1-1", {"one.txt": b"abc", "two.txt": b"xyz"})
+        told = send_files(backend, "b/.@1-1", {"one.txt": b"abc", "two.txt": b"xyz"})
         uri = backend.uri("b/.@1-1")
         if damage != "a file too many":
             backend.delete("b/.@1-1/one.txt")
@@ -208,7 +241,7 @@ class BackendSuite(ABC):
 
     def test_a_copy_that_was_taken_away_holds_nothing(self, backend: Backend) -> None:
         """It is not there, and that is said."""
-        told = sent(backend, "b/.@1-1", {"one.txt": b"abc"})
+        told = send_files(backend, "b/.@1-1", {"one.txt": b"abc"})
         backend.delete("b/.@1-1")
         with pytest.raises(FileNotFoundError):
             backend.holds("b/.@1-1", told)

@@ -1,0 +1,179 @@
+"""`springline.testing` as somebody else's tests use it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from springline import Input, Output, State, register_step
+from springline.persistence.errors import Irrecoverable
+from springline.persistence.platform import default_cache
+from springline.persistence.profile import import_root
+from springline.spark_jobs.streaming.errors import UnknownStep
+from springline.testing import JobRun, LinesRunner, MemoryLog, StageRun, lines_of, make_dataset, platform_in
+
+WORDS = """
+[words]
+kind = "wordcount"
+topic = "lines"
+every = 0.5
+tracking = false
+"""
+JOIN = """
+[slow]
+kind = "join"
+on = "s.ticket = c.ticket AND c.minutes > 5"
+select = ["s.ticket", "c.minutes"]
+units = 1
+room = 2
+left = { topic = "sales", alias = "s", fields = [["ticket", "int"]] }
+right = { topic = "cups", alias = "c", fields = [["ticket", "int"], ["minutes", "int"]] }
+"""
+
+
+class Adder:
+    """Adds numbers up, and tells the sum with each round."""
+
+    def __call__(self, state: State, given: Input) -> Output:
+        total = state.scalars.get("total", 0) + sum(int(bytes(message.value)) for message in given.messages)
+        return Output(State({"total": total}), results=[pa.RecordBatch.from_pylist([{"total": total}])])
+
+
+register_step("adder", Adder)
+
+
+# ---- a platform in a folder
+
+
+def test_a_platform_in_a_folder_persists_and_brings_back(tmp_path: Path) -> None:
+    """The cache goes with it, so a second one finds what was persisted, and what can be made again."""
+    runner = LinesRunner()
+    runner.add("shout", lambda sources, params: [line.upper() for line in sources[0]])
+    with platform_in(tmp_path, runner=runner) as platform:
+        make_dataset(platform, "words/load", lines=["to be"])
+        platform.persister.drain()
+        make_dataset(platform, "words/shout", "shout", ["words/load"])
+    with platform_in(tmp_path, runner=runner) as platform:
+        assert lines_of(platform, "words/load") == ["to be"]
+        assert lines_of(platform, "words/shout") == ["TO BE"]
+    assert runner.ran == ["shout", "shout"]
+
+
+def test_what_was_neither_persisted_nor_can_be_made_again_is_gone(tmp_path: Path) -> None:
+    """As after a fault."""
+    with platform_in(tmp_path) as platform:
+        make_dataset(platform, "words/load", lines=["to be"])
+    with platform_in(tmp_path) as platform, pytest.raises(Irrecoverable, match="words/load"):
+        lines_of(platform, "words/load")
+
+
+def test_nothing_is_left_in_memory(tmp_path: Path) -> None:
+    """The cache is removed, whatever happened."""
+    with pytest.raises(ZeroDivisionError), platform_in(tmp_path) as platform:
+        make_dataset(platform, "a", lines=["x"])
+        assert default_cache(tmp_path / "home").is_dir()
+        raise ZeroDivisionError
+    assert not default_cache(tmp_path / "home").exists()
+
+
+def test_no_setting_leads_a_platform_of_a_test_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the environment nor a profile; what it is given counts, and the environment is as it was."""
+    away = tmp_path / "production"
+    monkeypatch.setenv("SPRINGLINE_UNDER_URI", away.as_uri())
+    monkeypatch.setenv("SPRINGLINE_OPENLINEAGE", f"{away.as_uri()}/events")
+    monkeypatch.setenv("SPRINGLINE_PROFILE", "none of that name")
+    with platform_in(tmp_path, keep_generations=3) as platform:
+        make_dataset(platform, "a", lines=["x"])
+        platform.persister.drain()
+        assert platform.settings.keep_generations == 3
+        assert (tmp_path / "home" / "under" / "a").is_dir()
+    assert not away.exists()
+    assert os.environ["SPRINGLINE_UNDER_URI"] == away.as_uri()
+
+
+# ---- steps and jobs
+
+
+def test_a_step_goes_on_where_it_was_whatever_dies_and_is_lost(tmp_path: Path) -> None:
+    """At every call of the log; the sums are those of a run without faults."""
+    plain = StageRun("adder", tmp_path / "plain", admitted=2)
+    plain.feed("1", "2", "3", "4", "5")
+    plain.drain()
+    harmed = StageRun("adder", tmp_path / "harmed", admitted=2)
+    harmed.feed("1", "2", "3", "4", "5")
+    calls = 0
+    while harmed.crash(calls, lose_states=bool(calls % 2)):
+        calls += 1
+    harmed.drain()
+    assert calls > 3
+    assert harmed.results() == plain.results()
+    assert plain.results()[-1] == {"total": 15}
+
+
+def test_what_a_step_cannot_use_is_a_dead_letter_with_its_place(tmp_path: Path) -> None:
+    """After as many tries as the stage has."""
+    run = StageRun("adder", tmp_path, partitions=2, tries=1)
+    run.feed("1", "x")
+    for _ in range(3):
+        try:
+            run.drain()
+        except Exception:
+            run.restart()
+    (letter,) = run.dead_letters()
+    assert (letter.topic, letter.partition, letter.value) == ("input", 1, b"x")
+    assert "invalid literal" in letter.reason
+
+
+def test_a_step_that_nobody_registered_is_refused_at_once(tmp_path: Path) -> None:
+    """With those that there are."""
+    with pytest.raises(UnknownStep, match="adder"):
+        StageRun("addr", tmp_path)
+
+
+def test_a_declared_job_counts_words(tmp_path: Path) -> None:
+    """Two stages, on partitions that are fed in turn."""
+    (tmp_path / "streams.toml").write_text(WORDS)
+    run = JobRun.declared(tmp_path / "streams.toml", "words", tmp_path, partitions=2)
+    run.feed("to be or not", "to be")
+    run.advance(2)
+    assert {row["word"]: row["count"] for row in run.results()} == {"to": 2, "be": 2, "or": 1, "not": 1}
+
+
+def test_a_declared_join_reads_two_topics(tmp_path: Path) -> None:
+    """Each is fed by its name."""
+    (tmp_path / "streams.toml").write_text(JOIN)
+    run = JobRun.declared(tmp_path / "streams.toml", "slow", tmp_path)
+    run.feed("1", "2", topic="sales")
+    run.feed("1,2", "2,9", topic="cups")
+    run.drain()
+    assert run.results() == [{"ticket": 2, "minutes": 9}]
+
+
+def test_a_topic_in_memory_has_gaps_as_kafka_has() -> None:
+    """Whoever counts messages by offsets is found out."""
+    log = MemoryLog({"lines": 1})
+    for value in (b"a", b"b", b"c"):
+        log.put("lines", 0, value)
+    assert [message.offset for message in log.fetch("lines", 0, 0, 10)] == [0, 2, 3]
+
+
+# ---- what it needs
+
+
+def test_all_but_the_suites_work_without_pytest(tmp_path: Path) -> None:
+    """As in a program that brings its own tests."""
+    program = (
+        "import sys; sys.modules['pytest'] = None\n"
+        "from springline.testing import JobRun, LinesRunner, MemoryLog, StageRun, make_dataset, platform_in\n"
+        "try:\n    from springline.testing import StoreSuite\nexcept ImportError as error:\n    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(import_root())},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert "pip install 'springline[testing]'" in done.stdout, done.stderr
