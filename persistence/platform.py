@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +31,8 @@ from springline.persistence.monitoring.openlineage_sender import Lineage, open_l
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.monitoring.telemetry import open_meter
 from springline.persistence.settings import Settings
+
+OpenLineage = Callable[[str], Lineage | None]  # given the name of the policy
 
 
 @dataclass
@@ -61,12 +64,18 @@ class Platform:
 
 
 def open_platform(
-    settings: Settings | None = None, *, runner: Runner | None = None, who: str = "", meter: Meter | None = None
+    settings: Settings | None = None,
+    *,
+    runner: Runner | None = None,
+    who: str = "",
+    meter: Meter | None = None,
+    lineage: OpenLineage = open_lineage,
 ) -> Platform:
     """Open the platform that `settings` describe (default: the environment's), with its catalog brought up to date.
 
     `runner` runs operations again (default: the one that the settings name); `who` is noted beside each change;
-    `meter` takes the metrics (default: the one that the settings name).
+    `meter` takes the metrics (default: the one that the settings name), `lineage` opens what takes OpenLineage events
+    (default: what OpenLineage's own variables name).
     """
     settings = settings or Settings()
     settings.home.mkdir(parents=True, exist_ok=True)
@@ -75,9 +84,9 @@ def open_platform(
     monitoring = MonitoringSettings(home=settings.home)
     meter = meter if meter is not None else open_meter(monitoring)
     catalog.hear(counting(meter))
-    lineage = open_lineage(monitoring, settings.policy)
-    if lineage is not None:
-        catalog.hear(lineage.heard)
+    sender_of_events = lineage(settings.policy)
+    if sender_of_events is not None:
+        catalog.hear(sender_of_events.heard)
     cache = open_backend(settings.cache_uri or f"file://{private_cache(settings.home)}", "cache", settings)
     under_uri = settings.under_uri or f"file://{settings.home / 'under'}"
     under = open_backend(under_uri, "under", settings, in_use=catalog.uses_under_store)
@@ -130,7 +139,7 @@ def open_platform(
     return Platform(
         settings, catalog, cache, under, runner, claims, watch, replacement, restorer, store, persister, prover,
         maintenance,
-        meter, lineage,
+        meter, sender_of_events,
     )  # fmt: skip
 
 

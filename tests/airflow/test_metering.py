@@ -67,8 +67,8 @@ def test_metrics_go_through_airflows_own_where_these_are_on(backend):
     meter.tell(TRANSFER_SECONDS, 1.5, method="data")
     assert backend.told == [
         ("springline.persistence.risk.bytes", 5, None),
-        ("springline.persistence.decisions.transfer.bytes", 7, {"method": "data"}),
-        ("springline.persistence.decisions.transfer.seconds", timedelta(seconds=1.5), {"method": "data"}),
+        ("springline.persistence.transfer.bytes", 7, {"method": "data"}),
+        ("springline.persistence.transfer.seconds", timedelta(seconds=1.5), {"method": "data"}),
     ]
 
 

@@ -149,8 +149,8 @@ def test_a_collector_gets_what_was_told(open_at: Callable[..., Platform], monkey
     sent = ExportMetricsServiceRequest.FromString(body).resource_metrics[0].scope_metrics[0].metrics
     told = {metric.name: metric for metric in sent}
     assert path == "/v1/metrics"
-    assert told["springline.persistence.decisions.transfer.bytes"].unit == "By"
-    (point,) = told["springline.persistence.decisions.transfer.seconds"].exponential_histogram.data_points
+    assert told["springline.persistence.transfer.bytes"].unit == "By"
+    (point,) = told["springline.persistence.transfer.seconds"].exponential_histogram.data_points
     assert point.count == 1 and point.attributes[0].value.string_value == "data"
 
 
