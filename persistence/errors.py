@@ -61,6 +61,14 @@ class CatalogTooNew(PersistenceError):
     """The catalog's tables were made by newer code; names both revisions."""
 
 
+class UnreadableValue(PersistenceError):
+    """A file, a message or a row that does not hold what it should; names the place, and the field in it."""
+
+
+class UnknownForm(UnreadableValue):
+    """A file, a message or a row in a format that this version does not know; names the place and the remedy."""
+
+
 class Gone(PersistenceError):
     """Bytes are not where the catalog says; it has been told, and what to do has to be decided anew."""
 

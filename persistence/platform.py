@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,8 @@ from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.monitoring.telemetry import open_meter
 from springline.persistence.policies import policy_of
 from springline.persistence.settings import Settings
+
+OpenLineage = Callable[[str], Lineage | None]  # given the name of the policy
 
 
 @dataclass
@@ -89,7 +92,12 @@ class Platform:
 
 
 def open_platform(
-    settings: Settings | None = None, *, runner: Runner | None = None, who: str = "", meter: Meter | None = None
+    settings: Settings | None = None,
+    *,
+    runner: Runner | None = None,
+    who: str = "",
+    meter: Meter | None = None,
+    lineage: OpenLineage = open_lineage,
 ) -> Platform:
     """Open the platform that `settings` describe, with its catalog brought up to date.
 
@@ -98,6 +106,8 @@ def open_platform(
         runner: runs operations again; by default the one that the settings name, else none.
         who: is noted beside each change; by default host and process.
         meter: takes the metrics; by default the one that the settings name.
+        lineage: opens what takes OpenLineage events, given the name of the policy; by default what OpenLineage's own
+            variables name.
 
     Returns:
         The platform; close it when it is not needed any more.
@@ -120,9 +130,9 @@ def open_platform(
     monitoring = MonitoringSettings(home=settings.home)
     meter = meter if meter is not None else open_meter(monitoring)
     catalog.hear(counting(meter))
-    lineage = open_lineage(monitoring, settings.policy)
-    if lineage is not None:
-        catalog.hear(lineage.heard)
+    sender_of_events = lineage(settings.policy)
+    if sender_of_events is not None:
+        catalog.hear(sender_of_events.heard)
     cache = open_backend(settings.cache_uri or f"file://{private_cache(settings.home)}", "cache", settings)
     under_uri = settings.under_uri or f"file://{settings.home / 'under'}"
     under = open_backend(under_uri, "under", settings, in_use=catalog.uses_under_store)
@@ -175,7 +185,7 @@ def open_platform(
     return Platform(
         settings, catalog, cache, under, runner, claims, watch, replacement, restorer, store, persister, prover,
         maintenance,
-        meter, lineage,
+        meter, sender_of_events,
     )  # fmt: skip
 
 

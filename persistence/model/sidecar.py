@@ -2,97 +2,92 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from springline.persistence.errors import InvalidPath, PersistenceError
+import msgspec
+
+from springline.persistence.errors import InvalidPath, UnreadableValue
+from springline.persistence.model.codec import Codec
 from springline.persistence.model.dataset import Call, Dataset, Origin, Ref, Strategy
 
 NAME = "_springline.json"
-_FORM = 1
-_NUMBER = (int, float)
-_NONE = type(None)
-_TYPES: dict[str, tuple[type, ...]] = {
-    "path": (str,),
-    "generation": (int,),
-    "bytes": (int,),
-    "bytes_of_copy": (int,),
-    "rows": (int, _NONE),
-    "digest": (str,),
-    "checksum": (str,),
-    "strategy": (str,),
-    "checkpoint": (bool,),
-    "call": (dict, _NONE),
-    "sources": (list,),
-    "origin": (list,),
-    "made_seconds": (*_NUMBER, _NONE),
-    "created_at": _NUMBER,
-    "report": (dict, _NONE),
-}
+
+
+@dataclass(frozen=True, slots=True)
+class _Sidecar:
+    """What the copy of a generation says of itself; the copy has `bytes_of_copy` bytes and this `checksum`."""
+
+    path: str
+    generation: int
+    bytes: int
+    bytes_of_copy: int
+    rows: int | None
+    digest: str
+    checksum: str
+    strategy: Strategy
+    checkpoint: bool
+    call: Call | None
+    sources: tuple[str, ...]
+    origin: Origin
+    made_seconds: float | None
+    created_at: float
+    report: Mapping[str, Any] | None
+
+
+_CODEC: Codec[_Sidecar] = Codec(
+    _Sidecar, 1, "the sidecar of a copy", "rebuild the catalog with the version of Springline that persisted it"
+)
 
 
 def write(dataset: Dataset, *, under_checksum: str, under_bytes: int) -> bytes:
-    """What the copy of `dataset` says of itself, as JSON; it has `under_bytes` bytes."""
-    call = dataset.call
-    content = {
-        "form": _FORM,
-        "path": dataset.ref.path,
-        "generation": dataset.ref.generation,
-        "bytes": dataset.bytes,
-        "bytes_of_copy": under_bytes,
-        "rows": dataset.rows,
-        "digest": dataset.digest,
-        "checksum": under_checksum,
-        "strategy": dataset.strategy.value,
-        "checkpoint": dataset.checkpoint,
-        "call": {"name": call.name, "version": call.version, "params": dict(call.params)} if call else None,
-        "sources": [str(source) for source in dataset.sources],
-        "origin": [dataset.origin.dag_id, dataset.origin.run_id, dataset.origin.task_id],
-        "made_seconds": dataset.made_seconds,
-        "created_at": dataset.created_at,
-        "report": dataset.report,
-    }
-    return json.dumps(content, ensure_ascii=False, indent=1).encode()
+    """What the copy of `dataset` says of itself, as JSON for people too; it has `under_bytes` bytes."""
+    content = _Sidecar(
+        path=dataset.ref.path,
+        generation=dataset.ref.generation,
+        bytes=dataset.bytes,
+        bytes_of_copy=under_bytes,
+        rows=dataset.rows,
+        digest=dataset.digest,
+        checksum=under_checksum,
+        strategy=dataset.strategy,
+        checkpoint=dataset.checkpoint,
+        call=dataset.call,
+        sources=tuple(map(str, dataset.sources)),
+        origin=dataset.origin,
+        made_seconds=dataset.made_seconds,
+        created_at=dataset.created_at,
+        report=dataset.report,
+    )
+    return msgspec.json.format(_CODEC.encode(content), indent=1)
 
 
 def read(content: bytes, *, where: str) -> Dataset:
-    """The generation that a sidecar tells of; raises `PersistenceError` naming `where` it is if it cannot be read."""
+    """The generation that a sidecar tells of; raises `UnreadableValue` naming `where` it is if it cannot be read."""
+    found = _CODEC.decode(content, f"{where}/{NAME}")
     try:
-        told = _checked(content)
-        call = told["call"]
-        return Dataset(
-            ref=Ref.parse(f"{told['path']}@{told['generation']}"),
-            bytes=told["bytes"],
-            rows=told["rows"],
-            digest=told["digest"],
-            checksum=told["checksum"],
-            under_checksum=told["checksum"],
-            strategy=Strategy(told["strategy"]),
-            checkpoint=told["checkpoint"],
-            call=Call(call["name"], call["version"], call["params"]) if call else None,
-            sources=tuple(Ref.parse(text) for text in told["sources"]),
-            origin=Origin(*told["origin"]),
-            made_seconds=told["made_seconds"],
-            created_at=told["created_at"],
-            report=told["report"],
-        )
-    except (ValueError, KeyError, TypeError, InvalidPath) as error:
-        raise PersistenceError(f"{where}/{NAME} cannot be read: {error}") from error
+        ref, sources = Ref.parse(f"{found.path}@{found.generation}"), tuple(map(Ref.parse, found.sources))
+    except (ValueError, InvalidPath) as error:
+        raise UnreadableValue(f"{where}/{NAME}: the sidecar of a copy cannot be read: {error}") from error
+    return Dataset(
+        ref=ref,
+        bytes=found.bytes,
+        rows=found.rows,
+        digest=found.digest,
+        checksum=found.checksum,
+        under_checksum=found.checksum,
+        strategy=found.strategy,
+        checkpoint=found.checkpoint,
+        call=found.call,
+        sources=sources,
+        origin=found.origin,
+        made_seconds=found.made_seconds,
+        created_at=found.created_at,
+        report=found.report,
+    )
 
 
 def bytes_of_copy(content: bytes, *, where: str) -> int:
-    """How many bytes the copy beside a sidecar has; raises `PersistenceError` as `read` does."""
-    try:
-        return int(_checked(content)["bytes_of_copy"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise PersistenceError(f"{where}/{NAME} cannot be read: {error}") from error
-
-
-def _checked(content: bytes) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(content)
-    if told["form"] != _FORM:
-        raise ValueError(f"form {told['form']} is not known")
-    for key, types in _TYPES.items():
-        if not isinstance(told[key], types):
-            raise ValueError(f"{key} is {told[key]!r}")
-    return told
+    """How many bytes the copy beside a sidecar has; raises `UnreadableValue` as `read` does."""
+    return _CODEC.decode(content, f"{where}/{NAME}").bytes_of_copy

@@ -1,9 +1,11 @@
-"""OpenLineage events: what happens to generations, tasks and DAG runs, in the classes of OpenLineage's own library."""
+"""OpenLineage events: what happens to generations, in the classes of OpenLineage's own library.
+
+Airflow's provider for OpenLineage sends the events of DAG runs and of tasks.
+"""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -13,11 +15,8 @@ from openlineage.client.generated.base import DatasetFacet, OutputDatasetFacet, 
 from openlineage.client.generated.dataset_version_dataset import DatasetVersionDatasetFacet
 from openlineage.client.generated.error_message_run import ErrorMessageRunFacet
 from openlineage.client.generated.output_statistics_output_dataset import OutputStatisticsOutputDatasetFacet
-from openlineage.client.generated.parent_run import Job as ParentJob
-from openlineage.client.generated.parent_run import ParentRunFacet
-from openlineage.client.generated.parent_run import Run as ParentRun
 
-from springline.persistence.model.dataset import Dataset, Origin, Phase, Ref
+from springline.persistence.model.dataset import Dataset, Phase, Ref
 from springline.persistence.model.transitions import Event
 from springline.persistence.text.redaction import redacted
 
@@ -54,49 +53,64 @@ class PersistenceOutputDatasetFacet(OutputDatasetFacet):
 
 @dataclass(frozen=True)
 class Events:
-    """Makes the events; `namespace` is that of jobs and datasets, `policy` the order of persisting."""
+    """Makes the events.
+
+    `namespace` is that of jobs and datasets, `policy` the order of persisting. `commits`: whether commits are told as
+    runs; not where an Airflow task makes the generation, since the task's own events name it.
+    """
 
     namespace: str
     policy: str = ""
+    commits: bool = True
 
     def of_change(self, event: Event, dataset: Dataset, at: float) -> list[RunEvent]:
         """What is told of a change of state, at a time in seconds since 1970; nothing before a generation is committed.
 
-        Each commit, and each later change, is a run of its own, from start to end; a commit's lies below that of the
-        task that made it.
+        Each commit, and each later change, is a run of its own, from start to end.
         """
         if dataset.phase is Phase.OPEN:
             return []
-        outputs = [self._output(event, dataset)]
         if event in (Event.COMMITTED, Event.ABANDONED):
-            inputs = [self._input(source) for source in dataset.sources]
-            task = f"{dataset.origin.dag_id}.{dataset.origin.task_id}" if dataset.origin.task_id else "write"
-            run, job = self._run(str(dataset.ref), "write"), self._job(dataset.call.name if dataset.call else task)
-            if dataset.origin.task_id:
-                above, its_job = self._task(dataset.origin)
-                run = Run(run.runId, self._below(above, its_job.name))
-            began = self._event(RunState.START, run, job, dataset.created_at or at)
-            if event is Event.COMMITTED:
-                return [began, self._event(RunState.COMPLETE, run, job, at, inputs, outputs)]
-            failed = Run(run.runId, {**(run.facets or {}), **_error(dataset.error)})
-            return [began, self._event(RunState.FAIL, failed, job, at, inputs, outputs)]
+            return self._of_commit(event, dataset, at) if self.commits else []
         if event not in _AFTERWARDS:
             return []
         run, job = self._run(str(dataset.ref), event.value, repr(at)), self._job(f"persistence.{event.value}")
         took = (dataset.actual_seconds or 0.0) if event is Event.COPIED else 0.0
         return [
             self._event(RunState.START, run, job, at - took),
-            self._event(RunState.COMPLETE, run, job, at, [], outputs),
+            self._event(RunState.COMPLETE, run, job, at, [], [self.output(event, dataset)]),
         ]
 
-    def of_task(self, state: str, origin: Origin, at: float, error: str = "") -> RunEvent:
-        """What is told of a task: `state` is START, COMPLETE or FAIL."""
-        run, job = self._task(origin, error)
-        return self._event(RunState[state], run, job, at)
+    def _of_commit(self, event: Event, dataset: Dataset, at: float) -> list[RunEvent]:
+        """The run that wrote a generation, whether it was committed or abandoned."""
+        task = f"{dataset.origin.dag_id}.{dataset.origin.task_id}" if dataset.origin.task_id else "write"
+        run, job = self._run(str(dataset.ref), "write"), self._job(dataset.call.name if dataset.call else task)
+        began = self._event(RunState.START, run, job, dataset.created_at or at)
+        inputs, outputs = self.inputs(dataset), [self.output(event, dataset)]
+        if event is Event.COMMITTED:
+            return [began, self._event(RunState.COMPLETE, run, job, at, inputs, outputs)]
+        failed = Run(run.runId, _error(dataset.error))
+        return [began, self._event(RunState.FAIL, failed, job, at, inputs, outputs)]
 
-    def of_dag_run(self, state: str, origin: Origin, at: float) -> RunEvent:
-        """What is told of a DAG run: `state` is START, COMPLETE or FAIL."""
-        return self._event(RunState[state], self._dag_run(origin), self._job(origin.dag_id), at)
+    def inputs(self, dataset: Dataset) -> list[InputDataset]:
+        """The generations that it was made from."""
+        return [InputDataset(self.namespace, ref.path, facets=_version(ref)) for ref in dataset.sources]
+
+    def output(self, event: Event, dataset: Dataset) -> OutputDataset:
+        """The generation after this event, with the facet of its persistence."""
+        facet = PersistenceOutputDatasetFacet(
+            event=event.value, state=dataset.status().value, cache=dataset.cache.value,
+            underStore=dataset.under.value, generation=dataset.ref.generation, bytes=dataset.bytes,
+            strategy=dataset.strategy.value, policy=self.policy, rows=dataset.rows, digest=dataset.digest or None,
+            persistedBy=dataset.method.value if dataset.persisted and dataset.method else None,
+            persistedSeconds=dataset.actual_seconds if dataset.persisted else None,
+        )  # fmt: skip
+        facets: dict[str, OutputDatasetFacet] = {FACET: facet}
+        if event is Event.COMMITTED:
+            facets["outputStatistics"] = OutputStatisticsOutputDatasetFacet(
+                rowCount=dataset.rows, size=dataset.bytes, producer=PRODUCER
+            )
+        return OutputDataset(self.namespace, dataset.ref.path, facets, facets=_version(dataset.ref))
 
     def _event(
         self,
@@ -113,21 +127,6 @@ class Events:
             producer=PRODUCER,
         )  # fmt: skip
 
-    def _task(self, origin: Origin, error: str = "") -> tuple[Run, Job]:
-        """The run and the job of a task, below those of its DAG."""
-        parent = self._dag_run(origin)
-        run = self._run(origin.dag_id, origin.run_id, origin.task_id)
-        facets = {**self._below(parent, origin.dag_id), **_error(error)}
-        return Run(run.runId, facets), self._job(f"{origin.dag_id}.{origin.task_id}")
-
-    def _below(self, parent: Run, job: str) -> dict[str, RunFacet]:
-        """The facet of a run that is part of another one, of that job."""
-        above = ParentJob(self.namespace, job)
-        return {"parent": ParentRunFacet(run=ParentRun(parent.runId), job=above, producer=PRODUCER)}
-
-    def _dag_run(self, origin: Origin) -> Run:
-        return self._run(origin.dag_id, origin.run_id)
-
     def _run(self, *names: str) -> Run:
         """The run of these names: always the same id."""
         return Run(str(uuid.uuid5(_IDS, "\n".join((self.namespace, *names)))))
@@ -135,30 +134,12 @@ class Events:
     def _job(self, name: str) -> Job:
         return Job(self.namespace, name)
 
-    def _input(self, ref: Ref) -> InputDataset:
-        return InputDataset(self.namespace, ref.path, facets=_version(ref))
-
-    def _output(self, event: Event, dataset: Dataset) -> OutputDataset:
-        told = PersistenceOutputDatasetFacet(
-            event=event.value, state=dataset.status().value, cache=dataset.cache.value,
-            underStore=dataset.under.value, generation=dataset.ref.generation, bytes=dataset.bytes,
-            strategy=dataset.strategy.value, policy=self.policy, rows=dataset.rows, digest=dataset.digest or None,
-            persistedBy=dataset.method.value if dataset.persisted and dataset.method else None,
-            persistedSeconds=dataset.actual_seconds if dataset.persisted else None,
-        )  # fmt: skip
-        facets: dict[str, OutputDatasetFacet] = {FACET: told}
-        if event is Event.COMMITTED:
-            facets["outputStatistics"] = OutputStatisticsOutputDatasetFacet(
-                rowCount=dataset.rows, size=dataset.bytes, producer=PRODUCER
-            )
-        return OutputDataset(self.namespace, dataset.ref.path, facets, facets=_version(dataset.ref))
-
 
 def _version(ref: Ref) -> dict[str, DatasetFacet]:
     return {"version": DatasetVersionDatasetFacet(str(ref.generation), producer=PRODUCER)}
 
 
-def _error(words: str) -> Mapping[str, RunFacet]:
+def _error(words: str) -> dict[str, RunFacet]:
     if not words:
         return {}
     return {"errorMessage": ErrorMessageRunFacet(redacted(words), "PYTHON", producer=PRODUCER)}

@@ -3,36 +3,41 @@
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Any
 
 from springline.persistence.model.dataset import Dataset
 from springline.persistence.model.transitions import Event
-from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.text.redaction import redacted
 
+_TRANSPORT = "OPENLINEAGE__TRANSPORT"
+_NAMESPACE = "default"  # that of OpenLineage's own clients
 _MOST_WAITING = 10_000  # events; beyond them new ones are dropped
-_SEND_SECONDS = 5.0
 _CLOSE_SECONDS = 5.0  # that a process waits for its last events
+
+if TYPE_CHECKING:
+    from openlineage.client import OpenLineageClient
 
 logger = logging.getLogger("springline.openlineage")
 
 
 class Lineage:
-    """Takes events while there are so many waiting at most, and sends them one after another."""
+    """Takes events while there are so many waiting at most, and sends them one after another.
 
-    def __init__(self, settings: MonitoringSettings, policy: str = "") -> None:
-        from springline.persistence.monitoring.openlineage_events import (
-            Events,  # half a second: only where events are wanted
-        )
+    `client` is OpenLineage's own, `namespace` that of jobs and datasets, `policy` the order of persisting; `commits`:
+    whether commits are told too, see `Events`.
+    """
 
-        self.events = Events(settings.openlineage_namespace, policy)
-        self._transport = _transport(settings)
+    def __init__(self, client: OpenLineageClient, namespace: str, policy: str = "", *, commits: bool = True) -> None:
+        from springline.persistence.monitoring.openlineage_events import Events
+
+        self.events = Events(namespace, policy, commits)
+        self._client = client
         self._waiting: queue.Queue[Any] = queue.Queue(_MOST_WAITING)
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -64,13 +69,13 @@ class Lineage:
         with suppress(queue.Full):
             self._waiting.put(None, timeout=_CLOSE_SECONDS)
         thread.join(_CLOSE_SECONDS)
-        if thread.is_alive():
-            self._warn(f"{self._waiting.qsize()} events were not sent when the process ended")
+        if thread.is_alive() or not self._client.close(_CLOSE_SECONDS):
+            self._warn("not all events were sent when the process ended")
 
     def _send(self) -> None:
         while (event := self._waiting.get()) is not None:
             try:
-                self._transport.emit(event)
+                self._client.emit(event)
                 self._trouble = ""
             except Exception as error:  # whatever it is, the work goes on
                 self._warn(f"events are not sent: {type(error).__name__}: {error}")
@@ -82,27 +87,34 @@ class Lineage:
         self._trouble = trouble
 
 
-def open_lineage(settings: MonitoringSettings, policy: str = "") -> Lineage | None:
-    """Sends to where the settings name; None where they name nothing, or where it cannot be set up, which is logged."""
-    if not settings.openlineage:
+def open_lineage(policy: str = "", environment: Mapping[str, str] = os.environ) -> Lineage | None:
+    """Sends to where OpenLineage's own variables say; None where they say nothing, or where that cannot be set up.
+
+    The latter is logged.
+    """
+    if not _is_wanted(environment):
         return None
+
+    def open_client() -> Lineage:
+        from openlineage.client import OpenLineageClient  # half a second: only where events are wanted
+
+        return Lineage(OpenLineageClient(), environment.get("OPENLINEAGE_NAMESPACE") or _NAMESPACE, policy)
+
+    return opened_or_none(open_client)
+
+
+def opened_or_none(open_client: Callable[[], Lineage]) -> Lineage | None:
+    """What it opens; None where that fails, which is logged: events are no reason not to work."""
     try:
-        return Lineage(settings, policy)
-    except Exception as error:  # events are no reason not to work
+        return open_client()
+    except Exception as error:
         logger.error("OpenLineage events are not sent: %s: %s", type(error).__name__, redacted(str(error)))
         return None
 
 
-def _transport(settings: MonitoringSettings) -> Any:
-    """A file that grows by a line for each event, or an address that takes them."""
-    from openlineage.client.transport.file import FileConfig, FileTransport
-    from openlineage.client.transport.http import ApiKeyTokenProvider, HttpConfig, HttpTransport
-
-    parts = urlsplit(settings.openlineage)
-    if parts.scheme == "file":
-        return FileTransport(FileConfig(log_file_path=unquote(parts.path), append=True))
-    key = settings.openlineage_key.get_secret_value()
-    auth: dict[str, Any] = {"auth": ApiKeyTokenProvider({"api_key": key})} if key else {}
-    return HttpTransport(
-        HttpConfig(url=settings.openlineage, timeout=_SEND_SECONDS, retry={"total": 1, "backoff_factor": 0.2}, **auth)
-    )
+def _is_wanted(environment: Mapping[str, str]) -> bool:
+    """Whether a variable names a place for events, as Airflow's provider reads them."""
+    if environment.get("OPENLINEAGE_DISABLED", "").strip().lower() in ("true", "1", "t"):
+        return False
+    named = environment.get("OPENLINEAGE_URL") or environment.get("OPENLINEAGE_CONFIG")
+    return bool(named) or any(value and name.startswith(_TRANSPORT) for name, value in environment.items())

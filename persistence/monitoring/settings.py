@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, field_validator
 
 from springline.persistence.profile import ProfiledSettings, project_folder
 
 
 class MonitoringSettings(ProfiledSettings):
-    """What is told to collectors of metrics, to logs, to OpenLineage, and when an alert begins."""
+    """What is told to collectors of metrics and to logs, and when an alert begins."""
 
     metrics: str = Field(
         "",
@@ -28,13 +28,6 @@ class MonitoringSettings(ProfiledSettings):
         pattern="^(debug|info|warning|error)$",
         description="What is logged at least: debug (each round of each unit too), info, warning or error",
     )
-    openlineage: str = Field(
-        "",
-        pattern="^((https?|file)://.+)?$",
-        description="Where OpenLineage events go: http(s)://HOST:PORT, or file:///PATH, a line each; empty: nowhere",
-    )
-    openlineage_key: SecretStr = Field(SecretStr(""), description="API key for that address; empty: none")
-    openlineage_namespace: str = Field("springline", description="Namespace of the jobs and datasets in these events")
 
     @field_validator("alerts", mode="before")
     @classmethod

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from springline.airflow.connections import defined, overrides, spark_remote
 from springline.airflow.metrics import task_meter
+from springline.airflow.openlineage import open_task_lineage
 from springline.airflow.secret_masking import mask
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.engine.runner import NoRunner
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 def opened(who: str) -> Iterator[Platform]:
     """The platform, with Spark as its runner; `who` is noted beside each change."""
     runner = spark_runner()
-    platform = open_platform(_settings(runner.settings.spark_remote), runner=runner, who=who, meter=task_meter())
+    platform = open_platform(
+        _settings(runner.settings.spark_remote), runner=runner, who=who, meter=task_meter(), lineage=open_task_lineage
+    )
     try:
         yield platform
     finally:

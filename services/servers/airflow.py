@@ -80,6 +80,10 @@ def environment(settings: ServiceSettings, folder: Path, address: str) -> dict[s
         "AIRFLOW__DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "2",
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "60",
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
+        # A receiver of OpenLineage events that is away holds a task up for 2 s at its start and at its end; by default,
+        # for 10 s. A thread sends them: to fork a task that talks to Spark is no good idea.
+        "AIRFLOW__OPENLINEAGE__EXECUTE_IN_THREAD": "True",
+        "AIRFLOW__OPENLINEAGE__EXECUTION_TIMEOUT": "2",
         # Tasks of a scheduler that was killed are begun anew once it was silent for 30 s (Airflow looks every 5 min).
         "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "15",
         "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from airflow.providers.openlineage.extractors.manager import ExtractorManager
+from airflow.providers.openlineage.plugins.adapter import OpenLineageAdapter
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
+from airflow.utils.state import TaskInstanceState
+from jsonschema import Draft202012Validator, FormatChecker
 
+from springline.airflow.openlineage import open_task_lineage
 from springline.airflow.operators.dataset import DatasetOperator
 from springline.airflow.runs import names_of, origin_of
+from springline.persistence import monitoring
 from springline.persistence.errors import Irrecoverable, StorageUnavailable
-from springline.persistence.model.dataset import Call, Dataset, Origin, Ref, Strategy
+from springline.persistence.model.dataset import Call, Dataset, Origin, Phase, Ref, Strategy
+from springline.persistence.model.transitions import Event
+from springline.persistence.monitoring.openlineage_events import SCHEMA, Events
 from springline.spark_jobs.errors import FaultyOperation, QualityStop
 from springline.spark_jobs.operations import Registry
 
+FACET_FILE = f"{SCHEMA.split(':', 3)[3].replace(':', '-')}.json"
 MADE = Dataset(
     Ref("etl/2013-01-05/clean", 3),
     bytes=42,
@@ -187,3 +199,65 @@ def test_a_cleared_run_is_another_origin():
     assert first != again
     assert first.run_id == "manual__1"
     assert {first.run_id, again.run_id} <= set(names_of("manual__1"))
+
+
+# ---- OpenLineage, by Airflow's provider
+
+
+def emitted(monkeypatch, tmp_path, emit):
+    """The events that the provider's adapter sends while `emit` uses it."""
+    file = tmp_path / "events"
+    monkeypatch.setenv("AIRFLOW__OPENLINEAGE__TRANSPORT", json.dumps({"type": "file", "log_file_path": str(file)}))
+    monkeypatch.setenv("AIRFLOW__OPENLINEAGE__NAMESPACE", "here")
+    emit(OpenLineageAdapter())
+    return [json.loads(each.read_text()) for each in tmp_path.glob("events*")]
+
+
+def extracted(operator):
+    """What the provider finds out of a task that ended well."""
+    run = SimpleNamespace(run_id="manual__1")
+    return ExtractorManager().extract_metadata(run, operator, TaskInstanceState.SUCCESS, SimpleNamespace())
+
+
+def test_the_provider_tells_the_generations_that_a_task_read_and_made(monkeypatch, tmp_path):
+    """With the facet of persistence, through Airflow's own masking of secrets."""
+    operator = make_operator(Asked())
+    operator.execute(context())
+
+    def emit(adapter):
+        adapter.complete_task(
+            run_id="018ec1d0-0000-7000-8000-000000000000", job_name="etl.clean", end_time="2013-01-05T00:00:00Z",
+            task=extracted(operator), nominal_start_time=None, nominal_end_time=None, owners=[], tags=[],
+            job_description=None,
+        )  # fmt: skip
+
+    (event,) = emitted(monkeypatch, tmp_path, emit)
+    ((source,), (output,)) = event["inputs"], event["outputs"]
+    assert (source["namespace"], source["name"]) == ("here", "etl/2013-01-05/parse")
+    assert source["facets"]["version"]["datasetVersion"] == "2"
+    assert (output["name"], output["facets"]["version"]["datasetVersion"]) == ("etl/2013-01-05/clean", "3")
+    facet = output["outputFacets"]["springline_persistence"]
+    assert (facet["event"], facet["generation"], facet["rows"], facet["digest"]) == ("committed", 3, 7, "d1")
+    schema = json.loads((Path(monitoring.__path__[0]) / "schemas" / FACET_FILE).read_text())
+    Draft202012Validator(schema, format_checker=FormatChecker()).validate(facet)
+
+
+def test_the_provider_is_told_of_no_generation_by_a_task_that_made_none():
+    """As one that failed."""
+    found = extracted(make_operator(Asked(QualityStop("too many broken rows", {}))))
+    assert (found.inputs, found.outputs) == ([], [])
+
+
+def test_what_happens_later_goes_to_where_the_provider_sends(monkeypatch, tmp_path):
+    """And nowhere, where it sends nothing."""
+    assert open_task_lineage() is None
+    monkeypatch.setenv("AIRFLOW__OPENLINEAGE__NAMESPACE", "here")
+    monkeypatch.setenv(
+        "AIRFLOW__OPENLINEAGE__TRANSPORT", json.dumps({"type": "file", "log_file_path": f"{tmp_path}/events"})
+    )
+    lineage = open_task_lineage("fifo")
+    assert lineage.events == Events("here", "fifo", commits=False)
+    lineage.heard(Event.EVICTED, replace(MADE, phase=Phase.COMMITTED))
+    lineage.close()
+    told = [json.loads(each.read_text()) for each in tmp_path.glob("events*")]
+    assert sorted(each["eventType"] for each in told) == ["COMPLETE", "START"]

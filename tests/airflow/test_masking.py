@@ -9,7 +9,6 @@ from airflow.sdk._shared.secrets_masker import redact
 
 from springline.airflow import platform_context
 from springline.airflow.secret_masking import mask, secrets_of
-from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.settings import Settings
 
 
@@ -19,10 +18,10 @@ def test_every_secret_of_the_settings_is_known_and_nothing_else(tmp_path: Path) 
         home=tmp_path, catalog_url="postgresql+psycopg://ann:hunter%402@db/catalog?sslpassword=hunter3",
         hdfs_token="hunter4", under_options={"key": "hunter7"},
     )  # type: ignore[arg-type]  # fmt: skip
-    monitoring = MonitoringSettings(home=tmp_path, openlineage_key="hunter5")  # type: ignore[arg-type]
-    found = secrets_of(settings, monitoring, "sc://host:15002/;token=hunter6;user_id=ann")
+    environment = {"OPENLINEAGE_API_KEY": "hunter5", "OPENLINEAGE_URL": "http://host"}
+    found = secrets_of(settings, environment, "sc://host:15002/;token=hunter6;user_id=ann")
     assert found == {"hunter@2", "hunter%402", "hunter3", "hunter4", "hunter5", "hunter6", "hunter7"}
-    assert secrets_of(Settings(home=tmp_path), MonitoringSettings(home=tmp_path), "sc://host:15002") == set()
+    assert secrets_of(Settings(home=tmp_path), {}, "sc://host:15002") == set()
 
 
 def test_what_opens_the_platform_masks_its_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,11 +39,16 @@ def remove_halves(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def write_json(path: Path, told: Any) -> None:
+def replace_file(path: Path, content: bytes) -> None:
     """Replace a file as a whole, so that nobody reads half of it; raises `NoRoom`."""
     with half_in(path.parent) as half:
-        half.write_text(json.dumps(told))
+        half.write_bytes(content)
         half.replace(path)
+
+
+def write_json(path: Path, told: Any) -> None:
+    """Replace a file as a whole with a JSON value; raises `NoRoom`."""
+    replace_file(path, json.dumps(told).encode())
 
 
 def read_json(path: Path) -> Any:

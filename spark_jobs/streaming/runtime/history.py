@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
+import msgspec
 import xxhash
 
+from springline.persistence.errors import UnknownForm, UnreadableValue
+from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.errors import MissingVersion
 from springline.spark_jobs.streaming.runtime.message_log import Log
 from springline.spark_jobs.streaming.runtime.rounds import Aside, Plan
@@ -36,19 +39,61 @@ class ShiftEnd:
     """The line that says that a shift ends."""
 
 
-def read_line(message: Message) -> Plan | Content | Aside | ShiftEnd | None:
-    """A line of a rounds log; None of a message that no driver of ours has written."""
+Line: TypeAlias = Plan | Content | Aside | ShiftEnd
+
+
+class _Line(msgspec.Struct, tag_field="line"):
+    """A line of a rounds log; its tag says what it holds."""
+
+
+class _Round(_Line, tag="round"):
+    plan: Plan
+
+
+class _Content(_Line, tag="content"):
+    hash: str
+    content: Any
+
+
+class _Aside(_Line, tag="aside"):
+    aside: Aside
+
+
+class _ShiftEnds(_Line, tag="shift ends"):
+    pass
+
+
+_LINES: Codec[_Round | _Content | _Aside | _ShiftEnds] = Codec(
+    _Round | _Content | _Aside | _ShiftEnds, 1, "a line of the rounds log",
+    "run the job with the version that wrote it, or reset the job, which then begins anew",
+)  # fmt: skip
+
+
+def write_line(line: Line) -> bytes:
+    """A line of a rounds log as its message."""
+    if isinstance(line, Plan):
+        return _LINES.encode(_Round(line))
+    if isinstance(line, Content):
+        return _LINES.encode(_Content(line.hash, line.value))
+    return _LINES.encode(_Aside(line) if isinstance(line, Aside) else _ShiftEnds())
+
+
+def read_line(message: Message) -> Line | None:
+    """The inverse of `write_line`; None of a message that no driver of ours has written.
+
+    Raises `UnknownForm` of one that another version of ours has written.
+    """
     try:
-        told = json.loads(bytes(message.value))
-        if "round" in told:
-            return Plan.from_json(told)
-        if "of" in told:
-            return Aside.from_json(told)
-        if "hash" in told:
-            return Content(told["hash"], told["content"])
-        return ShiftEnd() if told["ends"] == "shift" else None
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        line = _LINES.decode(message.value, f"the rounds log at offset {message.offset}")
+    except UnknownForm:
+        raise
+    except UnreadableValue:
         return None
+    if isinstance(line, _Round):
+        return line.plan
+    if isinstance(line, _Content):
+        return Content(line.hash, line.content)
+    return line.aside if isinstance(line, _Aside) else ShiftEnd()
 
 
 @dataclass

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
+from springline.persistence.model.codec import Codec
+from springline.spark_jobs.streaming.runtime.atomic_files import replace_file
 
 _FILE = "report.json"
 
@@ -52,15 +53,21 @@ class Report:
 
     def write(self, folder: Path) -> None:
         """Leave it in a unit's folder, in place of the one before."""
-        write_json(folder / _FILE, asdict(self))
+        replace_file(folder / _FILE, _REPORTS.encode(self))
 
     @staticmethod
     def read(folder: Path) -> Report | None:
-        """The newest one in a unit's folder; None before its first round here."""
-        told = read_json(folder / _FILE)
-        if told is None:
+        """The newest one in a unit's folder; None before its first round here. Raises `UnreadableValue`."""
+        path = folder / _FILE
+        try:
+            return _REPORTS.decode(path.read_bytes(), str(path))
+        except FileNotFoundError:
             return None
-        return Report(**{**told, **{name: Flow(**told.get(name, {})) for name in ("flow", "before")}})
+
+
+_REPORTS: Codec[Report] = Codec(
+    Report, 1, "the report of a unit", "remove the file, and what the unit has counted begins anew"
+)
 
 
 def counted(reports: Iterable[Report]) -> Counter[str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from springline.spark_jobs.streaming.errors import MessagesGone, TopicReplaced
 
@@ -54,39 +52,6 @@ class Plan:
         """Offsets in all ranges; there may be fewer messages, since offsets have gaps."""
         return sum(to - start for start, to in self.ranges.values())
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain values, the same for the same round."""
-        return {
-            "incarnation": self.incarnation,
-            "round": self.number,
-            "clock": self.clock,
-            "ranges": {str(unit): list(self.ranges[unit]) for unit in sorted(self.ranges)},
-            "versions": dict(sorted(self.versions.items())),
-            "begins": self.begins,
-            "behind": self.behind,
-            "left": list(self.left),
-            "new": list(self.new),
-            "topics": dict(sorted(self.topics.items())),
-            "busy": self.busy,
-            "quiet": self.quiet,
-            "aside": {str(unit): _texts(self.aside[unit]) for unit in sorted(self.aside)},
-        }
-
-    def encode(self) -> bytes:
-        """One line of JSON."""
-        return json.dumps(self.as_json(), separators=(",", ":")).encode()
-
-    @staticmethod
-    def from_json(told: Mapping[str, Any]) -> Plan:
-        """The inverse of `as_json`."""
-        ranges = {int(unit): (start, to) for unit, (start, to) in told["ranges"].items()}
-        order = told["incarnation"], told["round"]
-        return Plan(
-            *order, told["clock"], ranges, told["versions"], told["begins"], told["behind"], tuple(told["left"]),
-            tuple(told["new"]), told["topics"], told["busy"], told["quiet"],
-            {int(unit): _numbers(messages) for unit, messages in told["aside"].items()},
-        )  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Aside:
@@ -98,25 +63,6 @@ class Aside:
     order: tuple[int, int]
     unit: int
     messages: Mapping[int, str]
-
-    def encode(self) -> bytes:
-        """One line of JSON."""
-        told = {"aside": _texts(self.messages), "of": self.order, "unit": self.unit}
-        return json.dumps(told, separators=(",", ":")).encode()
-
-    @staticmethod
-    def from_json(told: Mapping[str, Any]) -> Aside:
-        """The inverse of `encode`."""
-        incarnation, number = told["of"]
-        return Aside((incarnation, number), told["unit"], _numbers(told["aside"]))
-
-
-def _texts(messages: Mapping[int, str]) -> dict[str, str]:
-    return {str(offset): messages[offset] for offset in sorted(messages)}
-
-
-def _numbers(told: Mapping[str, str]) -> dict[int, str]:
-    return {int(offset): reason for offset, reason in told.items()}
 
 
 @dataclass(frozen=True, slots=True)

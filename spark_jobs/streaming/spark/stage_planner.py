@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from springline.persistence.model.codec import from_plain, plain
 from springline.spark_jobs.streaming.backpressure.rate_limit import Pacing
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
@@ -45,16 +46,22 @@ class StagePlanner:
 
     def begin(self) -> dict[str, Any]:
         """The round to go on after."""
-        return self._planner.begin().as_json()
+        return _offset(self._planner.begin())
 
     def first(self) -> dict[str, Any] | None:
         """The first round of the next shift; None if there is nothing to do for the moment."""
         first = self._shifts.first(_WAIT_SECONDS)
-        return None if first is None else first.as_json()
+        return None if first is None else _offset(first)
 
     def shift(self, first: dict[str, Any]) -> Shift:
         """The shift that begins with a round."""
-        return self._shifts.begin(Plan.from_json(first))
+        return self._shifts.begin(from_plain(Plan, first, "the offset of a Spark query"))
+
+
+def _offset(plan: Plan) -> dict[str, Any]:
+    """A round as Spark's offset."""
+    found: dict[str, Any] = plain(plan)
+    return found
 
 
 class _Watching:

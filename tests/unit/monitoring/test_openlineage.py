@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator, FormatChecker
+from openlineage.client import OpenLineageClient
 from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
+from openlineage.client.transport.file import FileConfig, FileTransport
 
 from springline.persistence import monitoring
 from springline.persistence.model.dataset import Cache, Method, Origin, Status, Strategy, Under
 from springline.persistence.monitoring.openlineage_events import FACET, SCHEMA
 from springline.persistence.monitoring.openlineage_sender import Lineage, open_lineage
-from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
 from tests.support.metered import collector
@@ -29,11 +31,20 @@ TASK = Origin("etl", "r1", "clean")
 Told = list[dict[str, Any]]
 
 
+@pytest.fixture(autouse=True)
+def own_variables() -> Iterator[None]:
+    """OpenLineage's client writes into the environment where it reads an address: that ends with the test."""
+    before = dict(os.environ)
+    yield
+    for name in [each for each in os.environ if each.startswith("OPENLINEAGE") and each not in before]:
+        del os.environ[name]
+
+
 @pytest.fixture
 def told(open_at: Callable[..., Platform], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Opens a platform whose events go to a file; called again, the events until then, each found valid."""
     file = tmp_path / "events.ndjson"
-    monkeypatch.setenv("SPRINGLINE_OPENLINEAGE", f"file://{file}")
+    to_file(monkeypatch, file)
     platform = open_at()
 
     def read() -> Told:
@@ -44,6 +55,12 @@ def told(open_at: Callable[..., Platform], tmp_path: Path, monkeypatch: pytest.M
         return found
 
     return platform, read
+
+
+def to_file(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    """Have events written to this file, as OpenLineage's own variables say it."""
+    for name, value in {"TYPE": "file", "LOG_FILE_PATH": str(file), "APPEND": "true"}.items():
+        monkeypatch.setenv(f"OPENLINEAGE__TRANSPORT__{name}", value)
 
 
 def check(event: dict[str, Any]) -> None:
@@ -97,7 +114,7 @@ def test_a_commit_tells_inputs_outputs_and_that_nothing_is_persisted_yet(told: A
     assert began["run"]["runId"] == event["run"]["runId"]
     ((source,), (output,)) = event["inputs"], event["outputs"]
     assert (source["name"], source["facets"]["version"]["datasetVersion"]) == ("a", "1")
-    assert (output["namespace"], output["name"]) == ("springline", "b")
+    assert (output["namespace"], output["name"]) == ("default", "b")
     statistics = output["outputFacets"]["outputStatistics"]
     assert (statistics["rowCount"], statistics["size"]) == (100, made.bytes)
     persistence = facet(event)
@@ -107,17 +124,18 @@ def test_a_commit_tells_inputs_outputs_and_that_nothing_is_persisted_yet(told: A
     assert "persistedBy" not in persistence
 
 
-def test_what_a_task_commits_lies_below_the_run_of_the_task(told: Any) -> None:
-    """And that below the run of its DAG; the task itself tells beginning and end."""
-    platform, read = told
+def test_a_commit_is_not_told_where_the_task_tells_of_it(open_at: Callable[..., Platform], tmp_path: Path) -> None:
+    """The task's own events name what it made; a later change is told all the same."""
+    file = tmp_path / "events"
+    client = OpenLineageClient(transport=FileTransport(FileConfig(log_file_path=str(file), append=True)))
+    platform, lineage = open_at(), Lineage(client, "here", commits=False)
+    platform.catalog.hear(lineage.heard)
     make(platform, "a", "load", origin=TASK)
-    began, ended = read()
-    events = Lineage(MonitoringSettings()).events
-    task, dag = events.of_task("COMPLETE", TASK, 1.0), events.of_dag_run("START", TASK, 0.0)
-    assert kinds([began, ended]) == [("load", "START"), ("load", "COMPLETE")]
-    assert ended["run"]["facets"]["parent"]["run"]["runId"] == task.run.runId
-    assert ended["run"]["facets"]["parent"]["job"]["name"] == task.job.name == "etl.clean"
-    assert task.run.facets["parent"].run.runId == dag.run.runId
+    platform.persister.drain()
+    lineage.close()
+    found = [json.loads(line) for line in file.read_text().splitlines()]
+    assert kinds(found) == [("persistence.copied", "START"), ("persistence.copied", "COMPLETE")]
+    assert {event["job"]["namespace"] for event in found} == {"here"}
 
 
 def test_what_no_operation_made_is_told_by_the_name_of_its_task(told: Any) -> None:
@@ -172,7 +190,8 @@ def test_what_is_on_its_way_is_not_told(told: Any) -> None:
 def test_events_go_to_an_address_with_the_key(open_at: Callable[..., Platform], monkeypatch: Any) -> None:
     """Below its path for lineage."""
     with collector() as (address, came):
-        monkeypatch.setenv("SPRINGLINE_OPENLINEAGE", address)
+        monkeypatch.setenv("OPENLINEAGE_URL", address)
+        monkeypatch.setenv("OPENLINEAGE_API_KEY", "hunter5")
         platform = open_at()
         make(platform, "a", "load", origin=TASK)
         platform.close()
@@ -185,7 +204,8 @@ def test_an_address_that_is_away_stops_no_work(
     open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is told in the log, once."""
-    monkeypatch.setenv("SPRINGLINE_OPENLINEAGE", "http://127.0.0.1:9")
+    for name, value in {"TYPE": "http", "URL": "http://127.0.0.1:9", "RETRY": '{"total": 0}'}.items():
+        monkeypatch.setenv(f"OPENLINEAGE__TRANSPORT__{name}", value)
     platform = open_at()
     made = make(platform, "a", "load", origin=TASK)
     platform.persister.drain()
@@ -200,12 +220,25 @@ def test_a_place_that_cannot_be_written_stops_no_work(
     open_at: Callable[..., Platform], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder that is not there."""
-    monkeypatch.setenv("SPRINGLINE_OPENLINEAGE", f"file://{tmp_path}/none/events")
+    to_file(monkeypatch, tmp_path / "none" / "events")
     platform = open_at()
     make(platform, "a", "load")
     platform.close()
 
 
 def test_nothing_is_set_up_where_no_place_is_named() -> None:
-    """As it is by default."""
-    assert open_lineage(MonitoringSettings()) is None
+    """As it is by default, and where OpenLineage is disabled."""
+    assert open_lineage(environment={}) is None
+    assert open_lineage(environment={"OPENLINEAGE_URL": "http://host", "OPENLINEAGE_DISABLED": "true"}) is None
+
+
+def test_a_transport_that_nobody_knows_stops_no_work(
+    open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is told in the log."""
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "pigeon")
+    with caplog.at_level(logging.ERROR, "springline.openlineage"):
+        platform = open_at()
+    make(platform, "a", "load")
+    assert platform.lineage is None
+    assert ["pigeon" in record.message for record in caplog.records] == [True]

@@ -101,7 +101,7 @@ def test_sidecars_that_cannot_be_read_are_named_and_the_others_used(open_at: Cal
     report = open_at().maintenance.rebuild()
     assert report.found == [Ref("whole", 1)]
     assert [message.split(" ")[0] for message in sorted(report.unreadable)] == [
-        "backup/@9-9", f"{damaged.under_location}/{sidecar.NAME}",
+        "backup/@9-9", f"{damaged.under_location}/{sidecar.NAME}:",
     ]  # fmt: skip
 
 

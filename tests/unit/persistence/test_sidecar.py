@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from springline.persistence.errors import PersistenceError
+from springline.persistence.errors import PersistenceError, UnknownForm, UnreadableValue
 from springline.persistence.model import sidecar
 from springline.persistence.model.dataset import Call, Dataset, Origin, Ref, Strategy
 
@@ -37,7 +37,7 @@ def test_what_was_written_is_read_back() -> None:
 def test_a_sidecar_says_how_many_bytes_its_copy_has() -> None:
     """An operation that made it below may have written other files than those in the cache."""
     assert sidecar.bytes_of_copy(sidecar.write(TOLD, under_checksum="c1", under_bytes=7), where="somewhere") == 7
-    with pytest.raises(PersistenceError, match=r"a/@1-1/_springline\.json cannot be read"):
+    with pytest.raises(PersistenceError, match=r"a/@1-1/_springline\.json: .*cannot be read"):
         sidecar.bytes_of_copy(b"{}", where="a/@1-1")
 
 
@@ -48,18 +48,18 @@ def test_a_dataset_without_operation_rows_or_report_is_read_back() -> None:
 
 
 def _without(key: str) -> Callable[[dict], None]:
-    return lambda told: told.pop(key)
+    return lambda told: told["value"].pop(key)
 
 
 def _with(key: str, value: object) -> Callable[[dict], None]:
-    return lambda told: told.update({key: value})
+    return lambda told: told["value"].update({key: value})
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        *(_without(key) for key in ("form", "path", "generation", "call", "sources", "strategy", "checksum")),
-        _with("form", 99),
+        lambda told: told.pop("form"),
+        *(_without(key) for key in ("path", "generation", "call", "sources", "strategy", "checksum")),
         _with("path", "../out"),
         _with("path", None),
         _with("generation", "x"),
@@ -79,8 +79,15 @@ def test_a_damaged_sidecar_is_named_and_refused(damage: Callable[[dict], None]) 
     """Whatever is wrong with it, the error says where it lies."""
     told = json.loads(sidecar.write(TOLD, under_checksum="c1", under_bytes=7))
     damage(told)
-    with pytest.raises(PersistenceError, match=r"a/@1-1/_springline\.json cannot be read"):
+    with pytest.raises(UnreadableValue, match=r"a/@1-1/_springline\.json: the sidecar of a copy cannot be read"):
         sidecar.read(json.dumps(told).encode(), where="a/@1-1")
+
+
+def test_a_sidecar_of_another_version_is_refused_with_the_remedy() -> None:
+    """It is not damaged."""
+    content = sidecar.write(TOLD, under_checksum="c1", under_bytes=7).replace(b'"form": 1', b'"form": 99')
+    with pytest.raises(UnknownForm, match=r"is of form 99, .*: rebuild the catalog with the version"):
+        sidecar.read(content, where="a/@1-1")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'"text"'])

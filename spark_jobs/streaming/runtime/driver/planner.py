@@ -6,7 +6,6 @@ planned again as it was, by whichever driver goes on. `history` reads the log.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,8 +15,11 @@ from springline.spark_jobs.streaming.runtime.history import (
     CONTENTS_EVERY,
     Content,
     History,
+    Line,
+    ShiftEnd,
     newest_complete,
     read_history,
+    write_line,
 )
 from springline.spark_jobs.streaming.runtime.message_log import Appender, Log
 from springline.spark_jobs.streaming.runtime.rounds import (
@@ -32,7 +34,6 @@ from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.state_store import Versions
 
 _SLOWER = 0.5  # speed of the rounds' clock while it is ahead, since it cannot go back
-_SHIFT_ENDS = b'{"ends":"shift"}'
 
 
 class Awaited:
@@ -126,10 +127,9 @@ class Planner:
         again = plan.number % CONTENTS_EVERY == 0
         # What was named before, but not by the last round, is told once more: who follows a shift may not know it.
         changed = {name: each for name, each in contents.items() if again or each.hash != last.versions.get(name)}
-        new = {each.hash: each.value for each in changed.values()}
-        lines = [json.dumps({"hash": digest, "content": content}) for digest, content in new.items()]
-        self._append(appender, [*(line.encode() for line in lines), plan.encode()])
-        history.contents |= new
+        new = {each.hash: each for each in changed.values()}
+        self._append(appender, [*new.values(), plan])
+        history.contents |= {digest: content.value for digest, content in new.items()}
         history.keep(last, plan)
         self._admitting.planned(plan, now)
         self._planned = (plan.order, now)
@@ -174,7 +174,7 @@ class Planner:
 
     def end_shift(self) -> None:
         """Let whoever follows the rounds log end."""
-        self._append(self._open()[0], [_SHIFT_ENDS])
+        self._append(self._open()[0], [ShiftEnd()])
 
     def _start(self, complete: Plan | None) -> Plan:
         """The round that is complete, if there is one; else the first one, which is planned where nothing is yet."""
@@ -185,7 +185,7 @@ class Planner:
             return history.plans[min(history.plans)]
         topics = self._log.ids(*self._stage.offsets_of)
         plan = beginning(starts_of(self._extents(), latest=self._latest), topics=topics)
-        self._append(appender, [plan.encode()])
+        self._append(appender, [plan])
         history.plans[plan.order] = plan
         return plan
 
@@ -198,8 +198,8 @@ class Planner:
         if self._opened is None:
             appender = self._log.appender(self._stage.rounds, self._stage.rounds)  # first: nobody else appends then
             self._opened = (appender, read_history(self._stage, self._log))
-            self._append(appender, [_SHIFT_ENDS])  # for those that follow the driver before
+            self._append(appender, [ShiftEnd()])  # for those that follow the driver before
         return self._opened
 
-    def _append(self, appender: Appender, lines: Sequence[bytes]) -> None:
-        self._next = appender.append(lines) + 1
+    def _append(self, appender: Appender, lines: Sequence[Line]) -> None:
+        self._next = appender.append([write_line(line) for line in lines]) + 1

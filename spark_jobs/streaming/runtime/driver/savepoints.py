@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from springline.spark_jobs.streaming.errors import MessagesGone, NeverRan, TopicReplaced
 from springline.spark_jobs.streaming.runtime.driver.drain import level
-from springline.spark_jobs.streaming.runtime.history import History, read_history
+from springline.spark_jobs.streaming.runtime.history import History, read_history, write_line
 from springline.spark_jobs.streaming.runtime.message_log import Appender, Log, Order
 from springline.spark_jobs.streaming.runtime.rounds import beginning, starts_of
 from springline.spark_jobs.streaming.runtime.stage import COMMAND, Stage
@@ -71,7 +71,7 @@ def rewind(stages: Sequence[Stage], log: Log, to: Savepoint, now: float) -> int:
         for unit, packed in part.units.items():
             stage.versions(unit).unpack(incarnation, number, packed)
         topics = log.ids(*stage.offsets_of)
-        appender.append([beginning(start, (incarnation, number), clock, topics).encode()])
+        appender.append([write_line(beginning(start, (incarnation, number), clock, topics))])
     return incarnation
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from springline.spark_jobs.streaming.errors import LogUnavailable, RoundFailed
-from springline.spark_jobs.streaming.runtime.history import read_line
+from springline.spark_jobs.streaming.runtime.history import read_line, write_line
 from springline.spark_jobs.streaming.runtime.message_log import Letter, Log, Order
 from springline.spark_jobs.streaming.runtime.rounds import Aside, Plan
 from springline.spark_jobs.streaming.runtime.stage import Stage
@@ -102,7 +102,7 @@ def decide(stage: Stage, log: Log, order: Order, unit: int, messages: Mapping[in
 
     Raises what the log raises.
     """
-    line = Aside(order, unit, messages).encode()
+    line = write_line(Aside(order, unit, messages))
     letter = Letter(stage.rounds, 0, line, Stamp(order[0], unit, order[1], 0).header())
     log.publish(f"{stage.id}.{unit}.aside", order, [letter], [(stage.rounds, 0, unit)])
     until = time.monotonic() + _PATIENCE

@@ -21,6 +21,7 @@ import polars as pl
 import pyarrow as pa
 
 from springline.persistence.engine.runner import NoRunner
+from springline.persistence.model.codec import plain
 from springline.persistence.model.dataset import Dataset, Origin, Phase, Strategy
 from springline.persistence.monitoring.logs import about
 from springline.persistence.platform import Platform, open_platform
@@ -104,8 +105,10 @@ class KeptResults:
             files.add(*first)
             for query, table in results:
                 files.add(query, table)
-            told = plan.as_json()
-            report = {name: told[name] for name in ("incarnation", "round", "topics")} | {"offsets": told["ranges"]}
+            report = {
+                "incarnation": plan.incarnation, "round": plan.number, "topics": dict(plan.topics),
+                "offsets": plain(plan.ranges),
+            }  # fmt: skip
             writing.done(files.written(time.monotonic() - began, report))
         return [writing.dataset]
 
