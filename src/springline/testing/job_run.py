@@ -222,6 +222,7 @@ class StageRun(JobRun):
         ... def make_count():
         ...     return count
         ... ''')
+        >>> import sys
         >>> sys.path.insert(0, str(folder))
         >>> run = StageRun("counting:make_count", folder)
         >>> run.feed("a", "b")

@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from springline import Input, Output, State, register_step
 from springline.persistence.errors import Irrecoverable
 from springline.persistence.platform import default_cache
 from springline.persistence.profile import import_root
 from springline.spark_jobs.streaming.errors import UnknownStep
+from springline.stream_kinds import Input, Output, State
 from springline.testing import JobRun, LinesRunner, MemoryLog, StageRun, lines_of, make_dataset, platform_in
 
 WORDS = """
@@ -44,7 +44,7 @@ class Adder:
         return Output(State({"total": total}), results=[pa.RecordBatch.from_pylist([{"total": total}])])
 
 
-register_step("adder", Adder)
+ADDER = f"{__name__}:Adder"
 
 
 # ---- a platform in a folder
@@ -101,10 +101,10 @@ def test_no_setting_leads_a_platform_of_a_test_elsewhere(tmp_path: Path, monkeyp
 
 def test_a_step_goes_on_where_it_was_whatever_dies_and_is_lost(tmp_path: Path) -> None:
     """At every call of the log; the sums are those of a run without faults."""
-    plain = StageRun("adder", tmp_path / "plain", admitted=2)
+    plain = StageRun(ADDER, tmp_path / "plain", admitted=2)
     plain.feed("1", "2", "3", "4", "5")
     plain.drain()
-    harmed = StageRun("adder", tmp_path / "harmed", admitted=2)
+    harmed = StageRun(ADDER, tmp_path / "harmed", admitted=2)
     harmed.feed("1", "2", "3", "4", "5")
     calls = 0
     while harmed.crash(calls, lose_states=bool(calls % 2)):
@@ -117,7 +117,7 @@ def test_a_step_goes_on_where_it_was_whatever_dies_and_is_lost(tmp_path: Path) -
 
 def test_what_a_step_cannot_use_is_a_dead_letter_with_its_place(tmp_path: Path) -> None:
     """After as many tries as the stage has."""
-    run = StageRun("adder", tmp_path, partitions=2, tries=1)
+    run = StageRun(ADDER, tmp_path, partitions=2, tries=1)
     run.feed("1", "x")
     for _ in range(3):
         try:
@@ -129,10 +129,10 @@ def test_what_a_step_cannot_use_is_a_dead_letter_with_its_place(tmp_path: Path) 
     assert "invalid literal" in letter.reason
 
 
-def test_a_step_that_nobody_registered_is_refused_at_once(tmp_path: Path) -> None:
-    """With those that there are."""
-    with pytest.raises(UnknownStep, match="adder"):
-        StageRun("addr", tmp_path)
+def test_a_step_whose_import_path_leads_nowhere_is_refused_at_once(tmp_path: Path) -> None:
+    """Before any message is fed."""
+    with pytest.raises(UnknownStep, match="has no Addr to call"):
+        StageRun(f"{__name__}:Addr", tmp_path)
 
 
 def test_a_declared_job_counts_words(tmp_path: Path) -> None:
