@@ -41,6 +41,14 @@ class StoreRequest:
         in_use: whether the catalog knows of copies in an under-store: then a root without a mark is another one's, see
             `persistence/backends/root_mark.py`.
 
+    Example:
+        The entry point `sqlite` of a package leads to:
+
+        ```python
+        def open_sqlite(request: StoreRequest) -> SqliteBackend:
+            return SqliteBackend(Path(request.uri.path), request.link, capacity=request.capacity, in_use=request.in_use)
+        ```
+
     An opener does not ask the server: a store that is away stops nobody from opening the platform. It raises `Misuse`
     for what can never do, and whatever else a store raises.
     """

@@ -15,7 +15,20 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
 
 @dataclass(frozen=True)
 class Declared:
-    """The table of one job; `where` names it in errors."""
+    """The table of one job in streams.toml, with errors that name the place.
+
+    Args:
+        where: the file and the job, for errors.
+        name: the job's.
+        table: what stands below it.
+
+    Example:
+        >>> from pathlib import Path
+        >>> table = Declared.of(Path("streams.toml"), "words", {"topic": "lines", "units": 4})
+        >>> table.check({"units"})
+        >>> table.topic, table.number("units", 1), table.seconds("every", 5.0), table.flag("apart")
+        ('lines', 4, 5.0, False)
+    """
 
     where: str
     name: str

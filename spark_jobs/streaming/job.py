@@ -19,7 +19,21 @@ from springline.spark_jobs.streaming.tracking.monitor import Oversight
 
 @dataclass(frozen=True)
 class ServiceContext:
-    """What services beside the stages of a job work on: its folder, its stages as they run, the settings."""
+    """What services beside the stages of a job work on.
+
+    Args:
+        folder: the job's.
+        stages: as they run in its application, those that are apart too.
+        settings: of streams.
+
+    Example:
+        A kind's job makes its services of it:
+
+        ```python
+        def services(self, context: ServiceContext) -> Sequence[BackgroundService]:
+            return [Ticker(context.folder)]
+        ```
+    """
 
     folder: JobFolder
     stages: Sequence[Stage]
@@ -30,6 +44,12 @@ class Job(Protocol):
     """A declared job of any kind; it reads `topic`, and begins at its end where it is to read the `latest` alone.
 
     `BaseJob` has all of it but `name`, `topic` and `stages`.
+
+    Example:
+        ```python
+        def largest(jobs: Sequence[Job]) -> Job:
+            return max(jobs, key=lambda job: sum(stage.units for stage in job.stages(1)))
+        ```
     """
 
     @property
@@ -96,6 +116,7 @@ class BaseJob:
     A kind's class begins with this one, and adds `name`, `topic` and `stages`; most are frozen dataclasses.
 
     Example:
+        >>> from dataclasses import dataclass
         >>> @dataclass(frozen=True)
         ... class HeightsJob(BaseJob):
         ...     name: str

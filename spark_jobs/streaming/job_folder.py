@@ -29,7 +29,10 @@ from springline.persistence.private_files import private_folder
 from springline.spark_jobs.streaming.errors import AlreadyRuns, NoSavepoint
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
 
-STOP, HOLD = "stop", "hold"
+STOP: str = "stop"
+"""The file of a job's folder in whose presence no stage begins another round: the job comes to its end."""
+HOLD: str = "hold"
+"""The file of a job's folder in whose presence the stages that read its own topic wait, so that others come up."""
 LOCK, LOG = "lock", "log"
 _LOOKERS_SECONDS = 1.0  # who only looks whether a job runs holds its lock for a moment
 
@@ -51,7 +54,17 @@ class Launched:
 
 
 class JobFolder:
-    """The folder of one job."""
+    """The folder of one job.
+
+    Args:
+        path: where it is; `make` makes it.
+
+    Example:
+        >>> job = JobFolder(folder / "words")
+        >>> job.ask_to_stop()
+        >>> job.stop_file.exists(), job.runs()
+        (True, False)
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -33,7 +33,11 @@ class Kind:
         declare: Makes a job of its table; raises `BadJob` where the table says something impossible.
 
     Example:
-        >>> KIND = Kind("heights", HeightsJob.declared)
+        >>> def declare(table: Declared) -> Job:
+        ...     table.check({"least"})
+        ...     raise NotImplementedError("make a job of the table")
+        >>> Kind("heights", declare).name
+        'heights'
     """
 
     name: str

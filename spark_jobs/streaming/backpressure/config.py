@@ -28,7 +28,16 @@ class Control(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The mode, and how signals travel."""
+    """How a job has its back-pressure.
+
+    Args:
+        mode: how it is decided what each stage may admit.
+        control: how signals travel to and from stages that are apart.
+
+    Example:
+        >>> Choice().mode.value, Choice().control.value
+        ('predictive', 'kafka')
+    """
 
     mode: Mode = Mode.PREDICTIVE
     control: Control = Control.KAFKA
@@ -40,7 +49,8 @@ class Choice:
         return Choice(mode, Control(told.choice("control", [str(control) for control in Control])))
 
 
-USUAL = Choice()
+USUAL: Choice = Choice()
+"""What holds where a table says nothing."""
 
 
 def choice_of(folder: JobFolder, declared: Choice) -> Choice:

@@ -18,7 +18,27 @@ logger = logging.getLogger("springline.stream")
 class BackgroundService(threading.Thread):
     """Works while its context is open: `_work` goes on until `_over` is set, and does each turn in `_trying`.
 
-    `section` is the part of the job's heartbeat that `status` fills; empty: it has none.
+    `section` is the part of the job's heartbeat that `status` fills; empty: it has none. A turn that fails with an
+    error that may pass is tried again; what ends the work ends the application, by `check`.
+
+    Args:
+        name: of the thread, for logs and errors.
+
+    Example:
+        >>> class Ticker(BackgroundService):
+        ...     section, ticks = "ticker", 0
+        ...
+        ...     def _work(self) -> None:
+        ...         while not self._over.wait(0.01):
+        ...             with self._trying("a tick"):
+        ...                 self.ticks += 1
+        ...
+        ...     def status(self) -> dict:
+        ...         return {"ticks": self.ticks}
+        >>> with Ticker("ticker") as ticker:
+        ...     ticker.check()
+        >>> ticker.trouble
+        ''
     """
 
     section = ""

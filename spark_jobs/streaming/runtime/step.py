@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -57,9 +57,16 @@ class State:
 class Round:
     """What the planner decided once for all units of a stage, as far as a step may look at it.
 
-    `clock` is in seconds since 1970 and never goes back. `versions` holds what may change while the job runs, by
-    name: the registry of queries, the ring, the routing table, settings. `quiet` is for how many seconds no unit of the
-    stage had any messages before this round, if some unit has messages in it.
+    Args:
+        incarnation: of the job; it grows when a savepoint is gone back to.
+        number: of the round in its incarnation.
+        clock: seconds since 1970; it never goes back.
+        versions: what may change while the job runs, by name: the registry of queries, the ring, the routing table.
+        quiet: for how many seconds no unit of the stage had any messages before this round, if some has some in it.
+
+    Example:
+        >>> Round(0, 7, clock=1_767_225_600.0).versions
+        {}
     """
 
     incarnation: int
@@ -192,4 +199,5 @@ class Output:
     needs: Mapping[int, int] = field(default_factory=dict)
 
 
-Step = Callable[[State, Input], Output]
+Step: TypeAlias = Callable[[State, Input], Output]
+"""What a stage runs in each round of each unit: a pure function of the state and what has come."""
