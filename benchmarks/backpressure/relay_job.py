@@ -3,7 +3,8 @@
     topic -> take -> parse -+-> count   as slow as a file says, tells the number of each message
                             +-> keep    the sibling branch
 
-`python -m benchmarks.backpressure.relay_job NAME MODE TOPIC FILE` is its application.
+`python -m benchmarks.backpressure.relay_job NAME MODE TOPIC FILE` is its application; `… FILE two` is one of two, which
+starts that of `count` and `keep` as `… FILE two --apart`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from springline.spark_jobs.streaming.backpressure.admission import Mode
 from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
 from springline.spark_jobs.streaming.job import OwnTopics
 from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
@@ -43,6 +43,7 @@ class RelayJob(OwnTopics):
     admitted: int = 1_000
     latest: bool = False
     backpressure: Choice = USUAL
+    apart: bool = False
     tracked: Tracked | None = None
 
     @property
@@ -77,7 +78,10 @@ class RelayJob(OwnTopics):
         )  # fmt: skip
         holds = {"take": (STOP, HOLD)}
         stages = ((take, units), (parse, self.units), (count, self.units), (keep, self.units))
-        return tuple(Part(stage, many, {}, holds.get(stage.name, (STOP,))) for stage, many in stages)
+        return tuple(
+            Part(stage, many, {}, holds.get(stage.name, (STOP,)), self.apart and stage in (count, keep))
+            for stage, many in stages
+        )
 
     def prepare(self, folder: JobFolder) -> None:
         """Nothing to make."""
@@ -167,12 +171,13 @@ register_step("relay.parse", _parse)
 register_step("relay.count", _count)
 
 
-def main(name: str, mode: str, topic: str, slow: str) -> None:
-    """Be the job's application until it is asked to stop."""
-    from springline.spark_jobs.streaming.application.application import run_job  # starts with Spark
+def main(name: str, mode: str, topic: str, slow: str, applications: str = "", this: str = "") -> None:
+    """Be the job's application, or that of its stages apart, until it is asked to stop."""
+    from springline.spark_jobs.streaming.application.application import run_apart, run_job  # starts with Spark
 
     settings: Any = StreamSettings()
-    run_job(RelayJob(name, topic, slow, backpressure=Choice(Mode(mode))), settings)
+    job = RelayJob(name, topic, slow, backpressure=Choice(mode), apart=applications == "two")
+    (run_apart if this == "--apart" else run_job)(job, settings)
 
 
 if __name__ == "__main__":

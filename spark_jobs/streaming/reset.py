@@ -78,7 +78,7 @@ def kept_by(
 
 def own_topics(job: Job) -> frozenset[str]:
     """The topics that a job makes for itself; whoever reads its results reads one of them."""
-    own = {*job.topics(1), control_topic(job.name)}
+    own = {*job.topics(1), control_topic(job.name)}  # which is there where stages of the job have ever been apart
     if isinstance(job, WindowsJob):
         own.add(keeping_stage(job, Path()).rounds)
     return frozenset(own - {*topics_of(job.topic), *job.opens})

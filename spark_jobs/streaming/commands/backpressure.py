@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,23 +14,24 @@ from rich.table import Table
 from springline.persistence.text.formatting import say_bytes, say_seconds
 from springline.persistence.text.terminal import console, print
 from springline.spark_jobs.streaming.application.status import look
-from springline.spark_jobs.streaming.backpressure.admission import Mode
+from springline.spark_jobs.streaming.backpressure.admission import MODES, OFF
 from springline.spark_jobs.streaming.backpressure.config import Choice, Control, choice_of, choose
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named
 from springline.spark_jobs.streaming.commands.tables import plain_table
+from springline.spark_jobs.streaming.job import Job
 
 
 def show(job: JobName, as_json: Json = False) -> None:
     """Show each stage's queue, what it may admit and what it can do, and who throttles whom, since when, and why."""
     declared, folder = job_named(job)
     seen = look(job, folder, time.time())
-    choice = choice_of(folder, declared.backpressure)
+    choice, apart = choice_of(folder, declared.backpressure), _has_stages_apart(declared)
     if as_json:
-        chosen = {"mode": choice.mode, "control": choice.control}
+        chosen = {"mode": choice.mode, "control": choice.control if apart else None}
         print(json.dumps({"job": job, "state": seen.state, **seen.backpressure, **chosen}, indent=2))
         return
     out = console()
-    out.print(f"{job}: {seen.state}, {_said(choice)}")
+    out.print(f"{job}: {seen.state}, {_said(choice, apart)}")
     stages = seen.backpressure.get("stages", {})
     if stages:
         out.print(_table(stages))
@@ -40,17 +42,31 @@ def show(job: JobName, as_json: Json = False) -> None:
 
 def set_mode(
     job: JobName,
-    mode: Annotated[Mode, typer.Argument(help="How admission is decided")],
-    control: Annotated[Control | None, typer.Option(help="How signals travel; none: as now")] = None,
+    mode: Annotated[
+        str,
+        typer.Argument(
+            help="How admission is decided: predictive, stepwise, off, or another mode that is installed",
+            autocompletion=lambda: list(MODES.names),
+        ),
+    ],
+    control: Annotated[
+        Control | None, typer.Option(help="How signals travel to and from stages that are apart; none: as now")
+    ] = None,
 ) -> None:
     """Go on under another mode, or with another channel, while the job runs or not; nothing stops for that."""
     declared, folder = job_named(job)
-    print(f"{job}: {_said(choose(folder, declared.backpressure, mode, control))}")
+    apart = _has_stages_apart(declared)
+    print(f"{job}: {_said(choose(folder, declared.backpressure, mode, control, apart=apart), apart)}")
 
 
-def _said(choice: Choice) -> str:
-    by = "" if choice.mode is Mode.OFF else f", signals by {choice.control}"
-    return f"back-pressure {choice.mode}{by}"
+def _has_stages_apart(job: Job) -> bool:
+    return any(part.apart for part in job.parts(1, Path()))
+
+
+def _said(choice: Choice, apart: bool) -> str:
+    mode = f"{choice.mode} (a baseline)" if choice.mode in MODES.baselines else choice.mode
+    by = f", signals to and from stages apart by {choice.control}" if apart and choice.mode != OFF else ""
+    return f"back-pressure {mode}{by}"
 
 
 def _table(stages: Mapping[str, Mapping[str, Any]]) -> Table:

@@ -1,0 +1,1 @@
+"""What Springline is compared with: chosen by name, registered as entry points, imported by nothing else of it."""
