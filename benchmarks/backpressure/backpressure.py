@@ -13,12 +13,18 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from benchmarks.backpressure.backpressure_simulation import OFFERED, REMARKS, Scenario, goals_of_default, measures
+from benchmarks.backpressure.backpressure_simulation import (
+    MODES,
+    OFFERED,
+    REMARKS,
+    Scenario,
+    goals_of_default,
+    measures,
+)
 from benchmarks.backpressure.path import SIZE, course
 from benchmarks.report import Goal, Report, Row
 from benchmarks.streams.broker import place
-from springline.spark_jobs.streaming.backpressure.admission import Mode
-from springline.spark_jobs.streaming.backpressure.modes import RECOMMENDED
+from springline.spark_jobs.streaming.backpressure.admission import OFF, USUAL_MODE
 
 SCENARIOS = (
     Scenario("step", 105, lambda at: np.where((at >= 5) & (at < 85), 10e6, 25e6), ((5, 85), (85, 105))),
@@ -35,10 +41,10 @@ def run(size: str) -> Report:
     rows: list[Row] = []
     with place() as where:
         for scenario in (each for each in SCENARIOS if full or each.name in _QUICK):
-            for mode in Mode if full else (Mode.OFF, RECOMMENDED):
+            for mode in MODES if full else (OFF, USUAL_MODE):
                 seen = course(where, scenario, mode)
                 rows.append({
-                    "scenario": scenario.name, "mode": str(mode), **measures(scenario, seen.trace),
+                    "scenario": scenario.name, "mode": mode, **measures(scenario, seen.trace),
                     "messages": seen.sent, "lost": seen.lost, "doubled": seen.doubled,
                     "memory_mb": round(seen.memory / 1e6),
                 })  # fmt: skip

@@ -17,12 +17,12 @@ import numpy.typing as npt
 from benchmarks.backpressure.peers import PEERS
 from benchmarks.backpressure.simulator import GRID, Station, Trace, World
 from benchmarks.report import Goal, Report, Row
-from springline.spark_jobs.streaming.backpressure.admission import Admission, Mode, forward
-from springline.spark_jobs.streaming.backpressure.modes import RECOMMENDED, make_admission
-from springline.spark_jobs.streaming.backpressure.predictive import Tuning
+from springline.spark_jobs.streaming.backpressure.admission import USUAL_MODE, Admission, forward, make_admission
+from springline.spark_jobs.streaming.backpressure.predictive import Predictive, Tuning
 
 Floats = npt.NDArray[np.float64]
 
+MODES = (USUAL_MODE, "stepwise", "stepwise-literal", "off")
 OFFERED = 20e6
 WIDER = (64e6, 256e6)  # bytes of a wider buffer before the slow stage
 DROP_AT = 50e6  # bytes of a queue, of `drop-and-resend`
@@ -83,7 +83,7 @@ QUICK = ("step", "stop")
 def run(size: str) -> Report:
     """Every mode through every scenario (quick: two of them), then the default with wider buffers."""
     scenarios = [each for each in SCENARIOS if size == "full" or each.name in QUICK]
-    modes = [*(str(mode) for mode in Mode), *PEERS]
+    modes = [*MODES, *PEERS]
     rows: list[Row] = []
     traces: dict[tuple[str, str], Trace] = {}
     for scenario in scenarios:
@@ -91,8 +91,8 @@ def run(size: str) -> Report:
             traces[scenario.name, mode] = trace = simulate(scenario, mode)
             rows.append({"scenario": scenario.name, "mode": mode, **measures(scenario, trace)})
         for buffer in WIDER if scenario.name == "step" else ():
-            trace = simulate(scenario, str(RECOMMENDED), buffer=buffer)
-            name = f"{RECOMMENDED}, {buffer / 1e6:g} MB more"
+            trace = simulate(scenario, USUAL_MODE, buffer=buffer)
+            name = f"{USUAL_MODE}, {buffer / 1e6:g} MB more"
             rows.append({"scenario": scenario.name, "mode": name, **measures(scenario, trace)})
     goals = [*goals_of_default(rows), *goals_of_stepwise(rows)]
     return Report("backpressure_simulation", size, rows, goals, REMARKS)
@@ -115,8 +115,9 @@ def simulate(scenario: Scenario, mode: str, *, buffer: float = 0.0, seed: int = 
     def make(stage: str) -> Admission:
         if peer is not None:
             return peer(stage)
-        tuning = Tuning(buffer=buffer if stage == COUNT else 0.0)
-        return make_admission(Mode(mode), stage, tuning=tuning)
+        if mode != USUAL_MODE:
+            return make_admission(mode, stage)
+        return Predictive(stage, tuning=Tuning(buffer=buffer if stage == COUNT else 0.0))
 
     upstreams: Mapping[str, Sequence[str]] = forward(STAGES, {name: tuple(sends) for name, sends in SENDS.items()})
     if mode == "source-throttle":
@@ -174,7 +175,7 @@ def measures(scenario: Scenario, trace: Trace) -> Row:
 def goals_of_default(rows: Sequence[Row]) -> Iterator[Goal]:
     """Whether the recommended mode meets what was set before, in each scenario."""
     for row in rows:
-        if row["mode"] != str(RECOMMENDED):
+        if row["mode"] != USUAL_MODE:
             continue
         where = row["scenario"]
         yield _at_most(f"bytes that wait, {where}, MB", row["waiting_max_mb"], 4.0)
@@ -192,7 +193,7 @@ def goals_of_stepwise(rows: Sequence[Row]) -> Iterator[Goal]:
     chosen = {(row["scenario"], row["mode"]): row for row in rows}
     names = ("waiting_max_mb", "latency_p50_ms", "latency_p99_ms", "lost_percent", "variation", "settle_s")
     for scenario in dict.fromkeys(row["scenario"] for row in rows):
-        ours, literal = chosen[scenario, Mode.STEPWISE], chosen[scenario, Mode.STEPWISE_LITERAL]
+        ours, literal = chosen[scenario, "stepwise"], chosen[scenario, "stepwise-literal"]
         behind = [name for name in names if ours[name] is not None and ours[name] > literal[name]]
         yield Goal(f"stepwise behind its literal form, {scenario}", ", ".join(behind) or "in nothing", "in nothing",
                    not behind)  # fmt: skip

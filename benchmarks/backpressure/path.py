@@ -23,7 +23,6 @@ from benchmarks.streams.broker import Place
 from benchmarks.streams.running_job import held
 from springline.spark_jobs.streaming.application.application import run_job
 from springline.spark_jobs.streaming.backpressure.accounting import Counting
-from springline.spark_jobs.streaming.backpressure.admission import Mode
 from springline.spark_jobs.streaming.backpressure.config import Choice
 from springline.spark_jobs.streaming.job import running_stages
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
@@ -51,7 +50,7 @@ class Course:
     memory: int
 
 
-def course(where: Place, scenario: Scenario, mode: Mode, *, offered: float = OFFERED) -> Course:
+def course(where: Place, scenario: Scenario, mode: str, *, offered: float = OFFERED) -> Course:
     """Run a scenario; raises RuntimeError where the job does not come to work, or to its end."""
     name = f"{scenario.name}_{mode}_{os.getpid()}".replace("-", "_").replace(" ", "_")
     topic, settings = f"{name}.in", where.stream_settings(name)

@@ -130,7 +130,7 @@ class Credit:
 
 PEERS: dict[str, Callable[[str], Admission]] = {
     "source-throttle": SourceThrottle,
-    "drop-and-resend": lambda stage: Off(),
+    "drop-and-resend": Off,
     "pid": Pid,
     "aimd": Aimd,
     "credit": Credit,

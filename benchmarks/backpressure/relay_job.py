@@ -3,7 +3,8 @@
     topic -> take -> parse -+-> count   as slow as a file says, tells the number of each message
                             +-> keep    the sibling branch
 
-`python -m benchmarks.backpressure.relay_job NAME MODE TOPIC FILE` is its application.
+`python -m benchmarks.backpressure.relay_job NAME MODE TOPIC FILE` is its application; `… FILE two` is one of two, which
+starts that of `count` and `keep` as `… FILE two --apart`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from springline.spark_jobs.streaming.backpressure.admission import Mode
 from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
 from springline.spark_jobs.streaming.job import BaseJob
 from springline.spark_jobs.streaming.job_folder import HOLD, STOP
@@ -41,6 +41,7 @@ class RelayJob(BaseJob):
     admitted: int = 1_000
     latest: bool = False
     backpressure: Choice = USUAL
+    apart: bool = False
 
     @property
     def dead(self) -> str:
@@ -61,11 +62,11 @@ class RelayJob(BaseJob):
             ),
             StageSpec(
                 "count", f"{_STEPS}:make_count", count, self.units, {"slow": self.slow}, stamped=True,
-                results=self.results, admitted=10_000, holds=(STOP,),
+                results=self.results, admitted=10_000, holds=(STOP,), apart=self.apart,
             ),
             StageSpec(
                 "keep", f"{_STEPS}:make_count", keep, self.units, {"slow": ""}, stamped=True,
-                admitted=10_000, holds=(STOP,),
+                admitted=10_000, holds=(STOP,), apart=self.apart,
             ),
         )  # fmt: skip
 
@@ -149,12 +150,13 @@ def _batch(message: Message) -> pa.RecordBatch:
         return reader.read_next_batch()
 
 
-def main(name: str, mode: str, topic: str, slow: str) -> None:
-    """Be the job's application until it is asked to stop."""
-    from springline.spark_jobs.streaming.application.application import run_job  # starts with Spark
+def main(name: str, mode: str, topic: str, slow: str, applications: str = "", this: str = "") -> None:
+    """Be the job's application, or that of its stages apart, until it is asked to stop."""
+    from springline.spark_jobs.streaming.application.application import run_apart, run_job  # starts with Spark
 
     settings: Any = StreamSettings()
-    run_job(RelayJob(name, topic, slow, backpressure=Choice(Mode(mode))), settings)
+    job = RelayJob(name, topic, slow, backpressure=Choice(mode), apart=applications == "two")
+    (run_apart if this == "--apart" else run_job)(job, settings)
 
 
 if __name__ == "__main__":

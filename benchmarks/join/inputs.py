@@ -22,6 +22,8 @@ import pyarrow.parquet as pq
 
 from springline.spark_jobs.streaming.sql.operations import Type
 
+STRATEGIES = ("heavy-split-work", "heavy-split", "djb", "hash", "jb6", "jb")  # the last three are baselines
+
 _COLUMNS = {
     "customer": ("c_custkey", "c_nationkey", "c_mktsegment"),
     "orders": ("o_orderkey", "o_custkey", "o_orderdate", "o_shippriority"),

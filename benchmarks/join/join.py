@@ -9,13 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 
-from benchmarks.join.inputs import Roads, Tpch
+from benchmarks.join.inputs import STRATEGIES, Roads, Tpch
 from benchmarks.join.job import Case, Joined, measure
 from benchmarks.join.peers import Peer, with_duckdb, with_pyspark
 from benchmarks.report import Goal, Report, Row
 from benchmarks.streams.broker import place
 from springline.spark_jobs.streaming.join.routing.controller import Control
-from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
 
 OURS = "heavy-split-work"
 Z = 1.5

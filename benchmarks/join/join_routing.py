@@ -13,12 +13,11 @@ from dataclasses import astuple, dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.join.inputs import zipf
+from benchmarks.join.inputs import STRATEGIES, zipf
 from benchmarks.report import Goal, Report, Row
 from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_of
 from springline.spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
 from springline.spark_jobs.streaming.join.routing.sketch import TOP, Sketch
-from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from springline.spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
 from springline.spark_jobs.streaming.join.routing.table import SIDES, Table
 from springline.spark_jobs.streaming.join.wire import PARTS, Piece, Side

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.errors import BadExtension, BadJob
+from springline.spark_jobs.streaming.extensions import Extensions
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
 
@@ -75,6 +76,15 @@ class Declared:
         if (word := self.table.get(key, next(iter(choices)))) not in choices:
             raise BadJob(f"{self.where}: {key} = {word!r}; write {' or '.join(choices)}")
         return str(word)
+
+    def extension(self, key: str, among: Extensions, usual: str) -> str:
+        """The name of something that an installed package brings, looked up only where it is said; raises `BadJob`."""
+        if key not in self.table:
+            return usual
+        try:
+            return among.check(str(self.table[key]))
+        except BadExtension as error:
+            raise BadJob(f"{self.where}: {key}: {error}") from error
 
     def flag(self, key: str) -> bool:
         """Whether something is wanted, false where nothing is said; raises `BadJob`."""

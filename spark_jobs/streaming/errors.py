@@ -109,3 +109,11 @@ class BadRange(Misuse, StreamError):
 
 class AlreadyRuns(StreamError):
     """A job's application runs already."""
+
+
+class BadExtension(Misuse, StreamError):
+    """A name that no installed package brings, or brings in a form that cannot be used."""
+
+
+class BadControl(Misuse, StreamError):
+    """A channel that is chosen for a job whose signals need none."""

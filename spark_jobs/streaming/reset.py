@@ -75,7 +75,8 @@ def kept_by(
 
 def own_topics(job: Job) -> frozenset[str]:
     """The topics that a job makes for itself; whoever reads its results reads one of them."""
-    own = {*topics_of_stages(job, 1), *job.service_topics, control_topic(job.name)}
+    own = {*topics_of_stages(job, 1), *job.service_topics}
+    own.add(control_topic(job.name))  # which is there where stages of the job have ever been apart
     return frozenset(own - {*topics_of(job.topic), *job.opens})
 
 

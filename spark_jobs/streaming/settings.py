@@ -22,7 +22,7 @@ class StreamSettings(ProfiledSettings):
     kafka: str = Field(default="127.0.0.1:9092", description="Addresses of Kafka's brokers, separated by commas")
     zookeeper: str = Field(
         default="127.0.0.1:2181",
-        description="Addresses of ZooKeeper's servers, separated by commas; only for jobs with control = zookeeper",
+        description="Addresses of ZooKeeper's servers, separated by commas; for jobs with control = zookeeper",
     )
     kafka_options: JsonObject = Field(
         default_factory=dict, description="Further options of Kafka's clients (librdkafka's names), as a JSON object"

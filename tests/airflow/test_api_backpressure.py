@@ -8,8 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from springline.airflow.api import PREFIX
-from springline.spark_jobs.streaming.backpressure.admission import Mode
-from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice, Control, choice_of
+from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice, choice_of
 from springline.spark_jobs.streaming.job_folder import JobFolder
 
 WORDS = f"{PREFIX}/api/v1/streams/words/backpressure"
@@ -18,6 +17,9 @@ FLOW = {
     "reads": {"split": "lines"},
     "results": {"count": "words.results"},
 }
+INSTALLED = {
+    "modes": ["off", "predictive", "stepwise", "stepwise-literal"], "baselines": ["stepwise-literal"],
+}  # fmt: skip
 THROTTLE = {"downstream": "count", "upstream": "split", "since": 1.0, "why": "3 MB wait", "level": 0, "rate": 1e6}
 COUNT = {
     "state": "overloaded", "queue": 3_000_000, "waiting": 1_000_000, "seconds": 1.5, "rate": None, "capacity": 2e6,
@@ -29,28 +31,35 @@ def test_queues_and_who_throttles_whom_are_told(vera: TestClient, words: JobFold
     """By the last heartbeat, with the state of the job; how a job is tells the same."""
     heartbeat = words.heartbeat()
     assert heartbeat is not None
-    pressed = {"mode": "predictive", "control": "kafka", "stages": {"count": COUNT}}
+    pressed = {"mode": "predictive", "control": None, "stages": {"count": COUNT}}
     words.beat({**heartbeat, "backpressure": pressed})
     with words.held():
         told = vera.get(WORDS).json()
         assert vera.get(WORDS.removesuffix("/backpressure")).json()["backpressure"] == pressed
-    assert told == {**pressed, **FLOW, "state": "running"}
+    assert told == {**pressed, **FLOW, **INSTALLED, "state": "running"}
 
 
 def test_a_job_that_has_told_nothing_has_its_mode_and_no_stages(vera: TestClient, words: JobFolder) -> None:
     """As one that ran before there was back-pressure."""
-    assert vera.get(WORDS).json() == {**FLOW, "state": "dead", "mode": "predictive", "control": "kafka", "stages": {}}
+    told = vera.get(WORDS).json()
+    assert told == {**FLOW, **INSTALLED, "state": "dead", "mode": "predictive", "control": None, "stages": {}}
 
 
 def test_a_mode_is_set_and_the_log_tells_by_whom(
     ulla: TestClient, words: JobFolder, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What is not named stays."""
+    """From then on."""
     with caplog.at_level(logging.INFO, logger="springline.airflow.api"):
         assert ulla.put(WORDS, json={"mode": "stepwise"}).json()["mode"] == "stepwise"
-        assert ulla.put(WORDS, json={"control": "zookeeper"}).json()["mode"] == "stepwise"
-    assert choice_of(words, USUAL) == Choice(Mode.STEPWISE, Control.ZOOKEEPER)
-    assert "words: ulla has set back-pressure stepwise, by zookeeper" in caplog.messages
+    assert choice_of(words, USUAL) == Choice("stepwise")
+    assert "words: ulla has set back-pressure stepwise" in caplog.messages
+
+
+def test_a_channel_is_refused_where_signals_need_none(ulla: TestClient, words: JobFolder) -> None:
+    """All stages run in one application."""
+    answer = ulla.put(WORDS, json={"control": "zookeeper"})
+    assert (answer.status_code, answer.json()["error"]) == (422, "BadControl")
+    assert choice_of(words, USUAL) == USUAL
 
 
 def test_who_may_only_read_sets_nothing(vera: TestClient, words: JobFolder) -> None:
@@ -62,5 +71,5 @@ def test_who_may_only_read_sets_nothing(vera: TestClient, words: JobFolder) -> N
 def test_another_word_than_a_mode_is_refused(ulla: TestClient, words: JobFolder) -> None:
     """In the shape of all errors."""
     answer = ulla.put(WORDS, json={"mode": "sometimes"})
-    assert (answer.status_code, answer.json()["error"]) == (422, "BadRequest")
-    assert "body.mode" in answer.json()["detail"]
+    assert (answer.status_code, answer.json()["error"]) == (422, "BadExtension")
+    assert "installed: off, predictive, stepwise; " in answer.json()["detail"]

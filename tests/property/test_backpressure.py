@@ -13,14 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.backpressure.simulator import Faults, Station, Wire, World
-from springline.spark_jobs.streaming.backpressure.admission import MINIMUM, Admission, Admitted, Mode, Seen
-from springline.spark_jobs.streaming.backpressure.modes import make_admission
+from springline.spark_jobs.streaming.backpressure.admission import MINIMUM, Admission, Admitted, Seen, make_admission
 from springline.spark_jobs.streaming.backpressure.queue import Measured
 from springline.spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, LONGEST_LEASE, Signal
 
 ORIGINAL = 40e6
 LATE = 5.0  # seconds, at most
-SAFE = (Mode.STEPWISE, Mode.PREDICTIVE)  # the literal form keeps none of this
+SAFE = ("stepwise", "predictive")  # the literal form keeps none of this
 RECOVERY = 100.0  # seconds, with the minute that a level may be held for
 every_mode = pytest.mark.parametrize("mode", SAFE)
 faults = st.builds(
@@ -41,7 +40,7 @@ class Stages:
 
     upstreams: Mapping[str, tuple[str, ...]] = {"a": (), "b": ("a",), "c": ("b",), "d": ("b",)}
 
-    def __init__(self, mode: Mode, seed: int, faults: Faults) -> None:
+    def __init__(self, mode: str, seed: int, faults: Faults) -> None:
         self.now = 1_000.0
         self._mode = mode
         self.wire = Wire(lambda: self.now, seed, faults)
@@ -86,7 +85,7 @@ def wild(chance: random.Random) -> dict[str, tuple[float, float | None, float, f
 @every_mode
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32), faults)
-def test_a_rate_is_never_below_its_minimum_nor_above_the_original(mode: Mode, seed: int, faults: Faults) -> None:
+def test_a_rate_is_never_below_its_minimum_nor_above_the_original(mode: str, seed: int, faults: Faults) -> None:
     """Whatever is seen, whatever becomes of signals, whoever dies."""
     chance, stages = random.Random(seed), Stages(mode, seed, faults)
     for _ in range(60):
@@ -102,7 +101,7 @@ def test_a_rate_is_never_below_its_minimum_nor_above_the_original(mode: Mode, se
 @every_mode
 @settings(max_examples=8, deadline=None)
 @given(st.integers(0, 2**32), faults)
-def test_without_overload_every_rate_returns_to_the_original(mode: Mode, seed: int, faults: Faults) -> None:
+def test_without_overload_every_rate_returns_to_the_original(mode: str, seed: int, faults: Faults) -> None:
     """In bounded time, after anything; a controller that died for good holds nobody."""
     chance, stages = random.Random(seed), Stages(mode, seed, faults)
     for _ in range(10):
@@ -121,7 +120,7 @@ def test_without_overload_every_rate_returns_to_the_original(mode: Mode, seed: i
 @every_mode
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32))
-def test_the_lowest_wins_and_a_release_frees_only_its_own(mode: Mode, seed: int) -> None:
+def test_the_lowest_wins_and_a_release_frees_only_its_own(mode: str, seed: int) -> None:
     """In any order of arrival, with doubles; against the least of what the newest signals ask."""
     chance = random.Random(seed)
     stage = make_admission(mode, "b")
@@ -130,9 +129,7 @@ def test_the_lowest_wins_and_a_release_frees_only_its_own(mode: Mode, seed: int)
     for number in range(1, 40):
         at = 1_000.0 + number * 0.01
         downstream = chance.choice("cde")
-        level, rate = (
-            (chance.randrange(4) * 16, None) if mode is Mode.STEPWISE else (0, chance.choice([None, 1e6, 9e6]))
-        )
+        level, rate = (chance.randrange(4) * 16, None) if mode == "stepwise" else (0, chance.choice([None, 1e6, 9e6]))
         signal = Signal(downstream, "b", number, at + LEASE_SECONDS, level, rate)
         old = list(asked.values())
         asked[downstream] = signal
@@ -142,7 +139,7 @@ def test_the_lowest_wins_and_a_release_frees_only_its_own(mode: Mode, seed: int)
         throttling = {name for name, each in asked.items() if not each.frees}
         assert {each.downstream for each in admitted.throttled_by} == throttling
         assert (admitted.rate is None) == (not throttling)
-        if mode is Mode.PREDICTIVE and throttling:
+        if mode == "predictive" and throttling:
             assert admitted.rate == min(asked[name].rate or 0.0 for name in throttling)
         held = held or bool(throttling)
     assert held
@@ -151,7 +148,7 @@ def test_the_lowest_wins_and_a_release_frees_only_its_own(mode: Mode, seed: int)
 @every_mode
 @settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**32), faults)
-def test_a_killed_downstream_lets_its_upstream_go_by_lease(mode: Mode, seed: int, faults: Faults) -> None:
+def test_a_killed_downstream_lets_its_upstream_go_by_lease(mode: str, seed: int, faults: Faults) -> None:
     """While it is overloaded; and one that comes back throttles again."""
     stages = Stages(mode, seed, Faults(faults.lost / 2, faults.doubled, 0.0))
     overloaded = {**calm(), "c": (50e6, 1e6, ORIGINAL, 1.0)}
@@ -168,7 +165,7 @@ def test_a_killed_downstream_lets_its_upstream_go_by_lease(mode: Mode, seed: int
     assert stages.admitted["b"].rate is not None
 
 
-def small_world(mode: Mode, seed: int, faults: Faults, capacity: Any, seconds: float) -> World:
+def small_world(mode: str, seed: int, faults: Faults, capacity: Any, seconds: float) -> World:
     """spring -> split -> (slow, sibling) in the simulator."""
     points = np.asarray(capacity(np.arange(round(seconds * 100)) / 100), dtype=np.float64)
     sends = {"spring": {"split": 1.0}, "split": {"slow": 1.0, "sibling": 1.0}}
@@ -183,7 +180,7 @@ def small_world(mode: Mode, seed: int, faults: Faults, capacity: Any, seconds: f
 @every_mode
 @settings(max_examples=4, deadline=None)
 @given(st.integers(0, 1_000), st.floats(0, 0.5))
-def test_a_queue_is_bounded_while_the_slow_stage_stands_still(mode: Mode, seed: int, lost: float) -> None:
+def test_a_queue_is_bounded_while_the_slow_stage_stands_still(mode: str, seed: int, lost: float) -> None:
     """For twenty seconds, in which 400 MB come; though half of the signals are lost."""
     world = small_world(mode, seed, Faults(lost=lost), lambda at: np.where(at > 5, 0.0, 25e6), 25.0)
     trace = world.run()
@@ -193,7 +190,7 @@ def test_a_queue_is_bounded_while_the_slow_stage_stands_still(mode: Mode, seed: 
 @pytest.mark.parametrize(("seed", "megabytes"), [(1, 9), (255, 8), (480, 11), (637, 10), (794, 9), (816, 16)])
 def test_stepwise_does_not_oscillate_for_ever(seed: int, megabytes: int) -> None:
     """With a capacity between two levels it turns ever more seldom, also where its own bursts look like quickness."""
-    world = small_world(Mode.STEPWISE, seed, Faults(), lambda at: np.full(len(at), megabytes * 1e6), 240.0)
+    world = small_world("stepwise", seed, Faults(), lambda at: np.full(len(at), megabytes * 1e6), 240.0)
     trace = world.run()
     rates = np.array(trace.rate["split"])
     turns = np.flatnonzero(np.diff(np.sign(np.diff(rates)[np.diff(rates) != 0]))).size

@@ -37,8 +37,9 @@ class ThrottledWorld(TrackedWorld):
 
     def grant(self, rates: dict[str, float], seconds: float) -> None:
         """Rates for so many seconds from now on; messages have about 50 bytes."""
-        granted = {name: Rate(rate, 50.0) for name, rate in rates.items()}
-        grant(Path(self.stages[0].state), granted, self.clock + seconds)
+        for stage in self.stages:
+            rate = rates.get(stage.name)
+            grant(stage, None if rate is None else Rate(rate, 50.0), self.clock + seconds)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])

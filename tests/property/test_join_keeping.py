@@ -50,7 +50,7 @@ def rounds_of(world: JoinWorld) -> dict[int, Plan]:
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     seed=st.integers(0, 1 << 20),
-    strategy=st.sampled_from(["heavy-split", "heavy-split", *STRATEGIES]),
+    strategy=st.sampled_from(["heavy-split", "heavy-split", *STRATEGIES.names]),
     keep=st.sampled_from([20.0, 60.0, 200.0]),
     most=st.sampled_from([40, 1_000_000]),
     events=st.lists(

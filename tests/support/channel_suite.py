@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 import pytest
 
-from springline.spark_jobs.streaming.backpressure.channel import Channel
+from springline.spark_jobs.streaming.backpressure.channel import Channel, Inbox
 from springline.spark_jobs.streaming.backpressure.signals import Signal
 
 PATIENCE = 40.0  # seconds until a test gives up on a server that was started again
@@ -40,6 +40,27 @@ def received_last(end: Channel, last: Signal) -> list[Signal]:
             return found
         time.sleep(0.01)
     raise AssertionError(f"{found} came, and not {last}; {end.trouble}")
+
+
+class Pipe:
+    """A channel between two applications that a test plays in one process; each has it as its end."""
+
+    def __init__(self) -> None:
+        self._inbox = Inbox()
+        self.trouble = ""
+        self.closed = False
+
+    def send(self, signals: Sequence[Signal]) -> None:
+        """They have come when this returns."""
+        self._inbox.put(signals)
+
+    def receive(self, upstream: str) -> list[Signal]:
+        """See `Channel`."""
+        return self._inbox.take(upstream)
+
+    def close(self) -> None:
+        """See `Channel`."""
+        self.closed = True
 
 
 class ChannelSuite:

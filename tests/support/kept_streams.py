@@ -125,7 +125,7 @@ def ticks_beat(number: int) -> dict[str, Any]:
     }  # fmt: skip
     stages = {"map": {**_stage(number, 1, rows=1_234_567 + 9_000 * number, late=12, dead=3), "behind": 4_810},
               "reduce": _stage(number - 1, 4, results=180)}  # fmt: skip
-    pressed = {"mode": "predictive", "control": "kafka", "stages": {"map": mapping, "reduce": reducing}}
+    pressed = {"mode": "predictive", "control": None, "stages": {"map": mapping, "reduce": reducing}}
     return beat("running", stages, backpressure=pressed)
 
 

@@ -25,12 +25,15 @@ _TURN = 0.05  # seconds
 
 
 class RelayApp(Application):
-    """`take -> parse -> count`, with a sibling of `count`, under one mode of back-pressure."""
+    """`take -> parse -> count`, with a sibling of `count`, under a mode of back-pressure, in one application or two."""
 
-    def __init__(self, kafka: Running, home: Path, *, mode: str = "predictive", **settings: str) -> None:
+    def __init__(
+        self, kafka: Running, home: Path, *, mode: str = "predictive", apart: bool = False, **settings: str
+    ) -> None:
         name = f"relay_{uuid.uuid4().hex[:8]}"
         super().__init__(kafka, home, name, "", SPRINGLINE_STREAM_SAVE="0", **settings)
         self._mode = mode
+        self._apart = apart
         self._slow = home / "slow"
         self._over = threading.Event()
         self._feeder: threading.Thread | None = None
@@ -50,6 +53,7 @@ class RelayApp(Application):
                 self._mode,
                 self.name,
                 str(self._slow),
+                *(["two"] if self._apart else []),
             ]
             with self.folder.log_file.open("ab") as log:
                 self._application = subprocess.Popen(

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends
 from springline.airflow.api import access, schemas
 from springline.airflow.api.streams import Found, FoundDep
 from springline.spark_jobs.streaming.backpressure.accounting import upstreams_of
+from springline.spark_jobs.streaming.backpressure.admission import MODES
 from springline.spark_jobs.streaming.backpressure.config import Choice, choice_of, choose
 from springline.spark_jobs.streaming.job import running_stages
 
@@ -27,9 +28,14 @@ def backpressure(job: FoundDep) -> schemas.BackPressure:
 @_changing.put("")
 def set_backpressure(job: FoundDep, body: schemas.BackPressureChoice, user: GetUserDep) -> schemas.BackPressure:
     """Go on under another mode, or with another channel of signals, or both; nothing stops for that."""
-    chosen = choose(job.folder, job.job.backpressure, body.mode, body.control)
-    _log.info("%s: %s has set back-pressure %s, by %s", job.job.name, user.get_name(), chosen.mode, chosen.control)
+    chosen = choose(job.folder, job.job.backpressure, body.mode, body.control, apart=_has_stages_apart(job))
+    by = f", signals by {chosen.control}" if _has_stages_apart(job) else ""
+    _log.info("%s: %s has set back-pressure %s%s", job.job.name, user.get_name(), chosen.mode, by)
     return _told(job, chosen)
+
+
+def _has_stages_apart(job: Found) -> bool:
+    return any(stage.apart for stage in job.job.stages(1))
 
 
 def _told(job: Found, choice: Choice) -> schemas.BackPressure:
@@ -38,7 +44,9 @@ def _told(job: Found, choice: Choice) -> schemas.BackPressure:
     return schemas.BackPressure(
         state=seen.state,
         mode=choice.mode,
-        control=choice.control,
+        modes=MODES.names,
+        baselines=sorted(MODES.baselines),
+        control=choice.control if _has_stages_apart(job) else None,
         upstreams=upstreams_of(stages),
         reads={stage.name: stage.topic for stage in stages if not stage.inside},
         results={stage.name: stage.results for stage in stages if stage.results},

@@ -21,7 +21,15 @@ from springline.persistence.errors import (
     UnknownPolicy,
 )
 from springline.persistence.text.redaction import redacted
-from springline.spark_jobs.streaming.errors import LogUnavailable, MissingVersion, NoTopic, StreamError, UnknownJob
+from springline.spark_jobs.streaming.errors import (
+    BadControl,
+    BadExtension,
+    LogUnavailable,
+    MissingVersion,
+    NoTopic,
+    StreamError,
+    UnknownJob,
+)
 from springline.spark_jobs.streaming.join.errors import NeverSteered
 from springline.spark_jobs.streaming.sql.errors import BadQuery
 from springline.spark_jobs.streaming.tracking.completeness import NeverTracked
@@ -40,6 +48,8 @@ _STATUS: dict[type[_Known], HTTPStatus] = {
     NoFailure: HTTPStatus.NOT_FOUND,
     NotToBeSent: HTTPStatus.CONFLICT,
     BadQuery: HTTPStatus.UNPROCESSABLE_ENTITY,
+    BadExtension: HTTPStatus.UNPROCESSABLE_ENTITY,
+    BadControl: HTTPStatus.UNPROCESSABLE_ENTITY,
     LogUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     UnknownDataset: HTTPStatus.NOT_FOUND,
     UnknownPolicy: HTTPStatus.UNPROCESSABLE_ENTITY,

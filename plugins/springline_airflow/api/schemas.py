@@ -13,7 +13,6 @@ from pydantic import BaseModel, Field
 
 from springline.airflow.api.request_fields import RequestBody
 from springline.spark_jobs.streaming.application.status import Seen
-from springline.spark_jobs.streaming.backpressure.admission import Mode
 from springline.spark_jobs.streaming.backpressure.config import Control
 from springline.spark_jobs.streaming.sql.expressions import ARROW
 from springline.spark_jobs.streaming.tracking.completeness import Completeness
@@ -153,22 +152,27 @@ class Pressed(BaseModel):
 
 
 class BackPressureChoice(RequestBody):
-    """What is to hold from now on; null: as before."""
+    """What is to hold from now on; null: as before. `control` is for jobs with stages apart."""
 
-    mode: Mode | None = None
+    mode: str | None = None
     control: Control | None = None
 
 
 class BackPressure(BaseModel):
     """The back-pressure that is chosen for a job, the job's `state`, and its stages as it last told.
 
+    `control` is how signals travel to and from stages that are apart; null where there are none. `modes` are all that
+    are installed, of which some are `baselines`, to compare with.
+
     By stage, whether the job ran or not: the direct `upstreams` that it may throttle, the topic that it `reads` where
     that is not the job's own, and that of its `results`.
     """
 
     state: str
-    mode: Mode
-    control: Control
+    mode: str
+    modes: Sequence[str]
+    baselines: Sequence[str]
+    control: Control | None
     upstreams: Mapping[str, Sequence[str]]
     reads: Mapping[str, str]
     results: Mapping[str, str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,8 +24,8 @@ from springline.spark_jobs.streaming.application.second_application import Apart
 from springline.spark_jobs.streaming.application.status import look
 from springline.spark_jobs.streaming.application.supervision import abandoned
 from springline.spark_jobs.streaming.backpressure.channel import Channel
-from springline.spark_jobs.streaming.backpressure.channels import open_channel
 from springline.spark_jobs.streaming.backpressure.config import Control
+from springline.spark_jobs.streaming.backpressure.control_topic import ControlTopic
 from springline.spark_jobs.streaming.backpressure.regulator import Regulation, Regulator
 from springline.spark_jobs.streaming.checkpoints.checkpointer import Upkeep
 from springline.spark_jobs.streaming.checkpoints.store import SavedStates
@@ -203,13 +203,19 @@ def end_if_abandoned(beats: Beats, now: float) -> None:
         raise StreamError(f"{beats.job}: nobody has renewed its lease, and its rounds do not come to rest")
 
 
-def _regulation(job: Job, folder: JobFolder, stages: Sequence[Stage], settings: StreamSettings) -> Regulation:
-    """The job's back-pressure; what is apart too."""
+def _regulation(
+    job: Job, folder: JobFolder, stages: Sequence[Stage], settings: StreamSettings, *, apart: bool = False
+) -> Regulation:
+    """The back-pressure of the stages that run in this application, of all `stages` of the job."""
 
-    def channel(control: Control) -> Channel:
-        return open_channel(control, settings.cluster, settings.zookeeper, job.name, [stage.name for stage in stages])
+    def open_channel(control: Control, stages: Collection[str]) -> Channel:
+        if control is Control.KAFKA:
+            return ControlTopic(settings.cluster, job.name, stages)
+        from springline.spark_jobs.streaming.backpressure.zookeeper import ZooKeeper  # few jobs need its client
 
-    return Regulation(Regulator(job.backpressure, folder, stages, settings.stream_tasks, channel))
+        return ZooKeeper(settings.zookeeper, job.name, stages)
+
+    return Regulation(Regulator(job.backpressure, folder, stages, settings.stream_tasks, open_channel, apart=apart))
 
 
 def run_apart(job: Job, settings: StreamSettings) -> None:
@@ -221,10 +227,12 @@ def run_apart(job: Job, settings: StreamSettings) -> None:
     def beat() -> None:
         if os.getppid() != parent:
             raise StreamError(f"{job.name}: its application has ended")
+        regulation.check()
 
     with (
         Deadline(_ENDING_SECONDS) as deadline,
         _queries(job, [stage for stage in stages if stage.apart], folder, settings, logger.info) as queries,
+        _regulation(job, folder, stages, settings, apart=True) as regulation,
         deadline.after(),
     ):
         _watch(queries, folder, beat)

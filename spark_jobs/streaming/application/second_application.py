@@ -24,7 +24,7 @@ class Apart:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "springline", "stream", "run", self._job, "--apart"]
+        command = [sys.executable, *sys.orig_argv[1:], "--apart"]  # as this one was started
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
         return self
 

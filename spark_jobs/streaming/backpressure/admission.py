@@ -3,28 +3,24 @@
 A stage has two parts in it. Downstream, it looks at its own queue and asks its direct upstreams to slow down, by
 signals. Upstream, it obeys what its own downstreams ask: the least of it. Edges that lead back (an acker's to the
 spring) are left out: they are never throttled.
+
+A mode is an entry point of the group `springline.backpressure_modes`. It leads to `make(stage, state) -> Admission`:
+`state` is what `as_json` of one of the same mode has told before it ended, or None.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Protocol
 
 from springline.spark_jobs.streaming.backpressure.queue import Counted, Measured
 from springline.spark_jobs.streaming.backpressure.signals import Asking, Signal
+from springline.spark_jobs.streaming.extensions import Extensions
 
+MODES = Extensions("springline.backpressure_modes", "mode of back-pressure")
+USUAL_MODE, OFF = "predictive", "off"
 MINIMUM = 10_000.0  # bytes a second that a stage may always admit: so it goes on being measured
-
-
-class Mode(StrEnum):
-    """Ways of deciding what a stage may admit, the usual one first."""
-
-    PREDICTIVE = "predictive"
-    STEPWISE = "stepwise"
-    STEPWISE_LITERAL = "stepwise-literal"
-    OFF = "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +81,10 @@ class Admission(Protocol):
 
 
 class Off:
-    """No back-pressure."""
+    """The mode `off`: no back-pressure."""
+
+    def __init__(self, stage: str, state: Mapping[str, Any] | None = None) -> None:
+        """Made as every admission is."""
 
     def look(self, seen: Seen) -> Admitted:
         """As much as the stage can."""
@@ -94,6 +93,12 @@ class Off:
     def as_json(self) -> dict[str, Any]:
         """Nothing to remember."""
         return {}
+
+
+def make_admission(mode: str, stage: str, state: Mapping[str, Any] | None = None) -> Admission:
+    """The admission of a stage; `state` is what one of the same mode told before it ended. Raises `BadExtension`."""
+    admission: Admission = MODES.load(mode)(stage, state)
+    return admission
 
 
 def bounded(rate: float, original: float) -> float | None:

@@ -1,4 +1,6 @@
-"""How signals travel from a stage to its upstreams: the contract of all channels, and the one within a process.
+"""How signals travel between the applications of a job: the contract of all channels, and what they have in common.
+
+Within one application signals are values, and no channel is opened (`regulator`).
 
 Signals may be lost, doubled, late or overtaken on any channel: who obeys them is made for that (`signals`). So sending
 never waits for an outage to end, and of what could not be sent only the newest signal of each pair is kept.
@@ -14,7 +16,7 @@ from springline.spark_jobs.streaming.backpressure.signals import Signal, newer
 
 
 class Channel(Protocol):
-    """One end of a channel, for the stages of one process; may be used by several threads."""
+    """One end of a channel, for the stages of one application; may be used by several threads."""
 
     @property
     def trouble(self) -> str:
@@ -24,7 +26,7 @@ class Channel(Protocol):
         """Put signals under way; returns at once, whether they can be sent now or later."""
 
     def receive(self, upstream: str) -> list[Signal]:
-        """The signals for a stage of this process that have come since this was asked last."""
+        """The signals for a stage of this application that have come since this was asked last."""
 
     def close(self) -> None:
         """Let go of all connections; what is not sent by then is not sent."""
@@ -49,26 +51,6 @@ class Inbox:
             for signal in found:
                 del self._come[signal.pair]
             return found
-
-
-class InMemory:
-    """A channel between stages of one process."""
-
-    trouble = ""
-
-    def __init__(self) -> None:
-        self._inbox = Inbox()
-
-    def send(self, signals: Sequence[Signal]) -> None:
-        """They have come when this returns."""
-        self._inbox.put(signals)
-
-    def receive(self, upstream: str) -> list[Signal]:
-        """See `Channel`."""
-        return self._inbox.take(upstream)
-
-    def close(self) -> None:
-        """Nothing to let go of."""
 
 
 class Threaded:

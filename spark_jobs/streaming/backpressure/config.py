@@ -1,8 +1,8 @@
 """How a job has its back-pressure: as its table says, or as was chosen since, while it ran or not.
 
 [words]
-backpressure = "predictive"    # or "stepwise", "stepwise-literal", "off"
-control = "kafka"              # or "zookeeper": how signals travel
+backpressure = "predictive"    # or "stepwise", "off", or another one installed: docs/backpressure.md
+control = "kafka"              # or "zookeeper": how signals travel to and from stages that are apart
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
-from springline.spark_jobs.streaming.backpressure.admission import Mode
+from springline.spark_jobs.streaming.backpressure.admission import MODES, USUAL_MODE
 from springline.spark_jobs.streaming.config import Declared
+from springline.spark_jobs.streaming.errors import BadControl, BadJob
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
 
@@ -20,7 +21,7 @@ FILES = (_FILE, _LOCK)  # in the job's folder
 
 
 class Control(StrEnum):
-    """Ways for signals to travel."""
+    """Ways for signals to travel between the applications of a job."""
 
     KAFKA = "kafka"
     ZOOKEEPER = "zookeeper"
@@ -32,20 +33,25 @@ class Choice:
 
     Args:
         mode: how it is decided what each stage may admit.
-        control: how signals travel to and from stages that are apart.
+        control: how signals travel between the applications of a job; within one they are values.
 
     Example:
-        >>> Choice().mode.value, Choice().control.value
+        >>> Choice().mode, Choice().control.value
         ('predictive', 'kafka')
     """
 
-    mode: Mode = Mode.PREDICTIVE
+    mode: str = USUAL_MODE
     control: Control = Control.KAFKA
 
     @staticmethod
-    def declared(told: Declared) -> Choice:
-        """What a job's table says; raises `BadJob`."""
-        mode = Mode(told.choice("backpressure", [str(mode) for mode in Mode]))
+    def declared(told: Declared, *, apart: bool = False) -> Choice:
+        """What a job's table says, of which stages are `apart` or not; raises `BadJob`."""
+        if "control" in told.table and not apart:
+            raise BadJob(
+                f"{told.where}: control is how signals travel to and from stages that are apart, and none of this job "
+                "is: leave it out; of a word count, apart = true puts stages apart"
+            )
+        mode = told.extension("backpressure", MODES, USUAL_MODE)
         return Choice(mode, Control(told.choice("control", [str(control) for control in Control])))
 
 
@@ -56,11 +62,23 @@ USUAL: Choice = Choice()
 def choice_of(folder: JobFolder, declared: Choice) -> Choice:
     """What holds for a job now."""
     told = read_json(folder.path / _FILE)
-    return declared if told is None else Choice(Mode(told["mode"]), Control(told["control"]))
+    return declared if told is None else Choice(told["mode"], Control(told["control"]))
 
 
-def choose(folder: JobFolder, declared: Choice, mode: Mode | None = None, control: Control | None = None) -> Choice:
-    """Let another mode or channel hold from now on, or both; the job goes on."""
+def choose(
+    folder: JobFolder, declared: Choice, mode: str | None = None, control: Control | None = None, *, apart: bool = True
+) -> Choice:
+    """Let another mode or channel hold from now on, or both; the job goes on.
+
+    Raises `BadExtension`, and `BadControl` where a channel is chosen and no stage of the job is `apart`.
+    """
+    if control is not None and not apart:
+        raise BadControl(
+            f"{folder.path.name}: all its stages run in one application, where signals need no channel; leave control "
+            "out: it is for jobs with stages apart"
+        )
+    if mode is not None:
+        MODES.check(mode)
     with folder.locked(_LOCK):
         before = choice_of(folder, declared)
         after = replace(before, mode=mode or before.mode, control=control or before.control)

@@ -1,6 +1,7 @@
 """Signals over a topic of Kafka: the default channel.
 
-A job has one control topic of one unit; everybody writes to it, and whoever has stages that are asked reads all of it.
+A job with stages apart has one control topic of one unit. Applications with stages that ask write to it, those with
+stages that are asked read all of it.
 Messages are kept for a minute: longer than any lease. Two threads do the work, one a direction, each with connections
 of its own, so that neither an admission nor the other direction waits for a broker that is away.
 """
@@ -31,14 +32,14 @@ def control_topic(job: str) -> str:
 
 
 class ControlTopic(Threaded):
-    """One end of a channel over a control topic, for the stages `stages` of this process."""
+    """One end of a channel over a control topic, for the stages `stages` of this application that are asked."""
 
     def __init__(self, cluster: Cluster, job: str, stages: Collection[str]) -> None:
         super().__init__()
         self._cluster = cluster
         self._topic = control_topic(job)
         self._stages = frozenset(stages)
-        work = {"send": self._sending, "receive": self._receiving}
+        work = {"send": self._sending, **({"receive": self._receiving} if self._stages else {})}
         self._start({name: partial(self._again, name, each) for name, each in work.items()})
 
     def _again(self, name: str, work: Callable[[Kafka], None]) -> None:

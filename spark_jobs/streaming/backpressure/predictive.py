@@ -39,7 +39,7 @@ class Tuning:
 
     target: float = 0.22
     passing: float = 0.05
-    buffer: float = 0.0
+    buffer: float = 1e6
     proportional: float = 2.0
     integral: float = 0.4
     widest: float = 0.5
@@ -98,7 +98,7 @@ def steered(loop: Loop, measured: Measured, able: float, own: bool, tuning: Tuni
 class Predictive:
     """The mode `predictive` for one stage."""
 
-    def __init__(self, stage: str, tuning: Tuning | None = None, state: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, stage: str, state: Mapping[str, Any] | None = None, tuning: Tuning | None = None) -> None:
         told = state or {}
         self._stage = stage
         self._tuning = tuning or Tuning()

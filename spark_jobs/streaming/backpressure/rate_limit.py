@@ -1,18 +1,17 @@
 """Admission as the planner of a stage carries it out: rates that hold for a lease, turned into messages of rounds.
 
-STATE/rates.json            bytes a second that each stage may admit, and until when
+STATE/STAGE/rate.json       bytes a second that a stage may admit, and until when; no file: as without back-pressure
 STATE/STAGE/planned.json    the newest round of a stage, since when it is under way, how much it admits
 
-Both lie where the states of units do, so planners in other applications of the job see them too.
+Both lie where the states of units do: each application of a job writes those of its own stages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from springline.spark_jobs.streaming.backpressure.admission import Allowance
 from springline.spark_jobs.streaming.backpressure.signals import RECOVERY_SECONDS
@@ -33,22 +32,26 @@ class Rate:
     size: float
 
 
-def grant(state: Path, rates: Mapping[str, Rate], until: float) -> None:
-    """Let stages admit so much until then, seconds since 1970, and ever more after; one that is not named is free."""
-    state.mkdir(parents=True, exist_ok=True)
-    write_json(state / "rates.json", {"until": until, "stages": {name: asdict(rate) for name, rate in rates.items()}})
+def grant(stage: Stage, rate: Rate | None, until: float) -> None:
+    """Let a stage admit so much until then, seconds since 1970, and ever more after; None: it is free."""
+    path = _rate_file(stage)
+    if rate is None:
+        path.unlink(missing_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, {"until": until, **asdict(rate)})
 
 
-class Rates:
-    """Looks at the rates, and reads them again when they were replaced."""
+class Grants:
+    """Looks at what a stage is granted, and reads it again when it was replaced."""
 
-    def __init__(self, state: Path) -> None:
-        self._path = state / "rates.json"
+    def __init__(self, stage: Stage) -> None:
+        self._path = _rate_file(stage)
         self._known: tuple[int, int] | None = None
-        self._told: Mapping[str, Any] = {}
+        self._told: Mapping[str, float] | None = None
 
-    def of(self, stage: str, now: float) -> Rate | None:
-        """What a stage may admit; None where it is not throttled.
+    def rate(self, now: float) -> Rate | None:
+        """What the stage may admit; None where it is not throttled.
 
         Once the lease has ended the rate doubles every second: whoever granted it may be dead, or late for a moment.
         """
@@ -58,13 +61,12 @@ class Rates:
             return None
         known = (status.st_ino, status.st_mtime_ns)
         if known != self._known:
-            self._told, self._known = read_json(self._path) or {}, known
-        if stage not in self._told.get("stages", {}):
+            self._told, self._known = read_json(self._path), known
+        if self._told is None:
             return None
-        granted = Rate(**self._told["stages"][stage])
         overdue = max(now - self._told["until"], 0.0)
-        rate = granted.rate * 2 ** min(overdue / RECOVERY_SECONDS, 60)
-        return replace(granted, rate=rate) if rate < FASTEST else None
+        rate = self._told["rate"] * 2 ** min(overdue / RECOVERY_SECONDS, 60)
+        return Rate(rate, self._told["size"]) if rate < FASTEST else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +108,14 @@ class Pacing:
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._rates = Rates(Path(stage.state))
+        self._grants = Grants(stage)
         self._allowance: Allowance | None = None
         self._size = 0.0
 
     def admitted(self, waiting: Mapping[int, int], now: float) -> dict[int, int]:
         """See `Admitting`."""
         most = dict.fromkeys(waiting, self._stage.admitted)
-        rate = self._rates.of(self._stage.name, now)
+        rate = self._grants.rate(now)
         if rate is None or rate.size <= 0:
             self._allowance = None
             return most
@@ -136,6 +138,10 @@ class Pacing:
             self._allowance.spend(plan.messages * self._size)
         with suppress(OSError):  # what is told is for measuring alone: a round goes on without
             Planned(plan.number, now, plan.messages).write(self._stage)
+
+
+def _rate_file(stage: Stage) -> Path:
+    return Path(stage.state) / stage.name / "rate.json"
 
 
 def _planned_file(stage: Stage) -> Path:

@@ -1,26 +1,28 @@
-"""Regulates a job while it runs: measures its stages, sends and obeys signals, grants rates to the planners.
+"""Regulates the stages of an application while it runs: measures them, obeys signals, grants rates to the planners.
+
+Signals between its own stages are values: a look goes from the last stage to the first, so that what a stage asks is
+obeyed within the look in which it is asked. Only signals to and from stages of the job's other application travel over
+a channel, which is opened where there are such stages.
 
 backpressure.json          the mode and the channel, where another than the declared one was chosen
 backpressure.state.json    what meters and admissions know, from which an application that is started again goes on
+backpressure.apart.json    the same of the application of the stages apart, and how its stages are
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from springline.spark_jobs.streaming.backpressure.accounting import Counting
-from springline.spark_jobs.streaming.backpressure.admission import Admission, Admitted, Mode, Seen
-from springline.spark_jobs.streaming.backpressure.channel import Channel, InMemory
+from springline.spark_jobs.streaming.backpressure.admission import OFF, Admission, Admitted, Seen, make_admission
+from springline.spark_jobs.streaming.backpressure.channel import Channel
 from springline.spark_jobs.streaming.backpressure.config import Choice, Control, choice_of
-from springline.spark_jobs.streaming.backpressure.modes import make_admission
-from springline.spark_jobs.streaming.backpressure.predictive import Tuning
 from springline.spark_jobs.streaming.backpressure.queue import Measured, Meter
 from springline.spark_jobs.streaming.backpressure.rate_limit import FASTEST, Rate, grant
-from springline.spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, RENEW_SECONDS
+from springline.spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, RENEW_SECONDS, Signal
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
@@ -32,12 +34,16 @@ _SHARE = 0.1  # of one core, at most, for looking
 _KEPT_SECONDS = 1.0  # between two writings of the state
 _CHANGED = 0.01  # of a rate, less than which is told with the next lease
 _MOST = 2.0  # times its capacity: what a stage admits without back-pressure, at most
-_BUFFER = 1e6  # bytes that may wait before any stage, however slow it was with little to do
-_STATE = "backpressure.state.json"
+_STATE, _APART = "backpressure.state.json", "backpressure.apart.json"
+_SILENT_SECONDS = 5.0  # after which what the other application has told is not true any more
 
 
 class Regulator:
-    """Looks once when it is asked to; `make_channel` opens one of the chosen kind."""
+    """Looks once when it is asked to.
+
+    `stages` are all of the job, of which it regulates those that are `apart`, or those that are not. `open_channel`
+    opens one of the chosen kind, for those of its stages that are asked by stages of the other application.
+    """
 
     def __init__(
         self,
@@ -45,70 +51,89 @@ class Regulator:
         folder: JobFolder,
         stages: Sequence[Stage],
         tasks: int,
-        make_channel: Callable[[Control], Channel],
+        open_channel: Callable[[Control, Collection[str]], Channel],
+        *,
+        apart: bool = False,
     ) -> None:
         self._declared = declared
         self._folder = folder
-        self._stages = stages
-        self._state = Path(stages[0].state)
-        self._make_channel = make_channel
+        self._stages = {stage.name: stage for stage in stages if stage.apart == apart}
+        self._open_channel = open_channel
         self._counting = Counting(stages, tasks)
-        told = read_json(folder.path / _STATE) or {}
-        self._meters = {stage.name: Meter(told.get("meters", {}).get(stage.name)) for stage in stages}
+        self._asked, self._crossed = _across(self._counting.upstreams, self._stages)
+        self._file = folder.path / (_APART if apart else _STATE)
+        self._other = None if apart or len(self._stages) == len(stages) else folder.path / _APART
+        told = read_json(self._file) or {}
+        self._meters = {name: Meter(told.get("meters", {}).get(name)) for name in self._stages}
         self._before = told
         self.choice: Choice | None = None
-        self._channel: Channel = InMemory()
+        self._channel: Channel | None = None
         self._admissions: dict[str, Admission] = {}
         self._granted: tuple[float, Mapping[str, Rate]] = (0.0, {})
-        self._kept = 0.0
+        self._kept = self._at = 0.0
 
     @property
     def trouble(self) -> str:
-        """What is wrong with the channel, in words."""
-        return self._channel.trouble
+        """What is wrong with the channel, in words; at either end of it."""
+        own = "" if self._channel is None else self._channel.trouble
+        return own or self._elsewhere().get("trouble", "")
 
     def look(self, at: float) -> dict[str, Any]:
         """Measure and decide once, at a time in seconds since 1970; what there is to tell. Raises OSError."""
-        self._choose()
+        choice, self._at = self._choose(), at
         counted = self._counting.count(at)
+        asked: dict[str, list[Signal]] = {}
         told: dict[str, Any] = {}
         rates: dict[str, Rate] = {}
-        for stage in self._stages:
-            name = stage.name
+        for name, stage in reversed(self._stages.items()):  # whoever asks looks before whoever is asked
+            signals = asked.get(name, [])
+            if self._channel is not None:
+                signals = [*signals, *self._channel.receive(name)]
             measured = self._meters[name].note(counted[name])
-            signals = self._channel.receive(name)
             upstreams = self._counting.upstreams[name]
-            admitted = self._admissions[name].look(
-                Seen(measured, self._original(stage, measured), upstreams, signals, counted[name])
-            )
-            self._channel.send(admitted.signals)
+            seen = Seen(measured, self._original(stage, measured), upstreams, signals, counted[name])
+            admitted = self._admissions[name].look(seen)
+            for signal in admitted.signals:
+                asked.setdefault(signal.upstream, []).append(signal)
             if admitted.rate is not None:
                 rates[name] = Rate(admitted.rate, self._counting.size(name))
             told[name] = _told(measured, admitted)
+        if self._channel is not None:
+            self._channel.send([each for name, some in asked.items() if name not in self._stages for each in some])
         self._grant(rates, at)
-        self._keep(at)
-        assert self.choice is not None
-        return {"at": at, **asdict(self.choice), "stages": told}
+        stages = {name: told[name] for name in self._stages}
+        self._keep(at, stages)
+        return {"at": at, "mode": choice.mode, "control": choice.control if self._crossed else None, "stages": stages}
+
+    def with_other_stages(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """What a look has told, with the stages of the other application as that one has told them."""
+        stages = {**told.get("stages", {}), **self._elsewhere().get("stages", {})}
+        return {**told, "stages": {name: stages[name] for name in self._counting.upstreams if name in stages}}
 
     def close(self) -> None:
         """Let go of the channel; rates end with their leases."""
-        self._channel.close()
+        if self._channel is not None:
+            self._channel.close()
 
-    def _choose(self) -> None:
-        """Go on with what is chosen now; another mode begins anew."""
+    def _choose(self) -> Choice:
+        """Go on with what is chosen now; another mode begins anew. Raises `BadExtension`."""
         chosen, before = choice_of(self._folder, self._declared), self.choice
         if chosen == before:
-            return
-        if before is None or before.mode is not chosen.mode:
+            return chosen
+        if before is None or before.mode != chosen.mode:
             known = self._before.get("admissions", {}) if self._before.get("mode") == chosen.mode else {}
+            self._admissions = {name: make_admission(chosen.mode, name, known.get(name)) for name in self._stages}
             self._before = {}
-            self._admissions = {
-                name: make_admission(chosen.mode, name, known.get(name), tuning=Tuning(buffer=_BUFFER))
-                for name in self._meters
-            }
-        self._channel.close()
-        self._channel = InMemory() if chosen.mode is Mode.OFF else self._make_channel(chosen.control)
+        self.close()
+        needed = self._crossed and chosen.mode != OFF
+        self._channel = self._open_channel(chosen.control, self._asked) if needed else None
         self.choice = chosen
+        return chosen
+
+    def _elsewhere(self) -> dict[str, Any]:
+        """What the other application has told, while it tells anything."""
+        told: dict[str, Any] = (read_json(self._other) if self._other is not None else None) or {}
+        return told if self._at - told.get("at", 0.0) < _SILENT_SECONDS else {}
 
     def _original(self, stage: Stage, measured: Measured) -> float:
         """What its `admitted` messages come to; what is far above its capacity is none."""
@@ -120,16 +145,21 @@ class Regulator:
         until, before = self._granted
         due = bool(rates) and until - at <= LEASE_SECONDS - RENEW_SECONDS
         if due or _differ(before, rates):
-            grant(self._state, rates, at + LEASE_SECONDS)
+            for name, stage in self._stages.items():
+                grant(stage, rates.get(name), at + LEASE_SECONDS)
             self._granted = (at + LEASE_SECONDS, rates)
 
-    def _keep(self, at: float) -> None:
+    def _keep(self, at: float, stages: Mapping[str, Any]) -> None:
         if at - self._kept < _KEPT_SECONDS or self.choice is None:
             return
         meters = {name: meter.as_json() for name, meter in self._meters.items()}
         admissions = {name: admission.as_json() for name, admission in self._admissions.items()}
-        told = {"mode": self.choice.mode, "meters": meters, "admissions": admissions}
-        write_json(self._folder.path / _STATE, told)
+        trouble = "" if self._channel is None else self._channel.trouble
+        write_json(
+            self._file,
+            {"mode": self.choice.mode, "meters": meters, "admissions": admissions,
+             "at": at, "stages": stages, "trouble": trouble},
+        )  # fmt: skip
         self._kept = at
 
 
@@ -150,7 +180,7 @@ class Regulation(BackgroundService):
 
     def status(self) -> dict[str, Any]:
         """How back-pressure is, for the heartbeat; nothing before the first look."""
-        return self._seen
+        return self._regulator.with_other_stages(self._seen) if self._seen else {}
 
     def _work(self) -> None:
         pause = 0.0
@@ -159,9 +189,16 @@ class Regulation(BackgroundService):
             with self._trying("back-pressure"):
                 self._seen = self._regulator.look(time.time())
             choice = self._regulator.choice
-            usual = _OFF_SECONDS if choice is not None and choice.mode is Mode.OFF else LOOK_SECONDS
+            usual = _OFF_SECONDS if choice is not None and choice.mode == OFF else LOOK_SECONDS
             pause = max(usual, (time.monotonic() - begun) / _SHARE)
         self._regulator.close()
+
+
+def _across(upstreams: Mapping[str, Collection[str]], own: Collection[str]) -> tuple[tuple[str, ...], bool]:
+    """Which of its `own` stages others ask, and whether any signal crosses between its own and others."""
+    edges = [(downstream, upstream) for downstream, some in upstreams.items() for upstream in some]
+    asked = {upstream for downstream, upstream in edges if upstream in own and downstream not in own}
+    return tuple(sorted(asked)), any((upstream in own) != (downstream in own) for downstream, upstream in edges)
 
 
 def _differ(before: Mapping[str, Rate], after: Mapping[str, Rate]) -> bool:

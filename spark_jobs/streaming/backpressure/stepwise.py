@@ -134,7 +134,7 @@ def _grown(pair: Pair) -> int:
 class Stepwise:
     """The mode `stepwise` for one stage."""
 
-    def __init__(self, stage: str, marks: Marks | None = None, state: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, stage: str, state: Mapping[str, Any] | None = None, marks: Marks | None = None) -> None:
         told = state or {}
         self._stage = stage
         self._marks = marks or Marks()

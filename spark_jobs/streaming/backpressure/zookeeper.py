@@ -34,7 +34,7 @@ _UNREACHABLE = (KazooException, KazooTimeoutError, OSError)
 
 
 class ZooKeeper(Threaded):
-    """One end of a channel over ZooKeeper at `hosts`, for the stages `stages` of this process, below `/JOB`.
+    """One end of a channel over ZooKeeper at `hosts`, for the stages `stages` of this application, below `/JOB`.
 
     The send queue is `_out`, the inbox `_in`.
     """

@@ -12,22 +12,23 @@ from rich.table import Table
 from springline.persistence.text.formatting import say_bytes, say_seconds
 from springline.persistence.text.terminal import console, print_json, print_result
 from springline.spark_jobs.streaming.application.status import look
-from springline.spark_jobs.streaming.backpressure.admission import Mode
+from springline.spark_jobs.streaming.backpressure.admission import MODES, OFF
 from springline.spark_jobs.streaming.backpressure.config import Choice, Control, choice_of, choose
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named
 from springline.spark_jobs.streaming.commands.tables import plain_table
+from springline.spark_jobs.streaming.job import Job
 
 
 def show(job: JobName, as_json: Json = False) -> None:
     """Show each stage's queue, what it may admit and what it can do, and who throttles whom, since when, and why."""
     declared, folder = job_named(job)
     seen = look(job, folder, time.time())
-    choice = choice_of(folder, declared.backpressure)
+    choice, apart = choice_of(folder, declared.backpressure), _has_stages_apart(declared)
     if as_json:
-        print_json({"job": job, "state": seen.state, **seen.backpressure, **_fields(choice)})
+        print_json({"job": job, "state": seen.state, **seen.backpressure, **_fields(choice, apart)})
         return
     out = console()
-    out.print(f"{job}: {seen.state}, {_said(choice)}")
+    out.print(f"{job}: {seen.state}, {_said(choice, apart)}")
     stages = seen.backpressure.get("stages", {})
     if stages:
         out.print(_table(stages))
@@ -38,23 +39,37 @@ def show(job: JobName, as_json: Json = False) -> None:
 
 def set_mode(
     job: JobName,
-    mode: Annotated[Mode, typer.Argument(help="How admission is decided")],
-    control: Annotated[Control | None, typer.Option(help="How signals travel; none: as now")] = None,
+    mode: Annotated[
+        str,
+        typer.Argument(
+            help="How admission is decided: predictive, stepwise, off, or another mode that is installed",
+            autocompletion=lambda: list(MODES.names),
+        ),
+    ],
+    control: Annotated[
+        Control | None, typer.Option(help="How signals travel to and from stages that are apart; none: as now")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Go on under another mode, or with another channel, while the job runs or not; nothing stops for that."""
     declared, folder = job_named(job)
-    choice = choose(folder, declared.backpressure, mode, control)
-    print_result(as_json, {"job": job, **_fields(choice)}, f"{job}: {_said(choice)}")
+    apart = _has_stages_apart(declared)
+    choice = choose(folder, declared.backpressure, mode, control, apart=apart)
+    print_result(as_json, {"job": job, **_fields(choice, apart)}, f"{job}: {_said(choice, apart)}")
 
 
-def _fields(choice: Choice) -> dict[str, str]:
-    return {"mode": choice.mode, "control": choice.control}
+def _fields(choice: Choice, apart: bool) -> dict[str, str | None]:
+    return {"mode": choice.mode, "control": choice.control if apart else None}
 
 
-def _said(choice: Choice) -> str:
-    by = "" if choice.mode is Mode.OFF else f", signals by {choice.control}"
-    return f"back-pressure {choice.mode}{by}"
+def _has_stages_apart(job: Job) -> bool:
+    return any(stage.apart for stage in job.stages(1))
+
+
+def _said(choice: Choice, apart: bool) -> str:
+    mode = f"{choice.mode} (a baseline)" if choice.mode in MODES.baselines else choice.mode
+    by = f", signals to and from stages apart by {choice.control}" if apart and choice.mode != OFF else ""
+    return f"back-pressure {mode}{by}"
 
 
 def _table(stages: Mapping[str, Mapping[str, Any]]) -> Table:

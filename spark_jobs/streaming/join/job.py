@@ -6,7 +6,7 @@ on = "l.orderkey = r.orderkey AND r.quantity > 10"     # SQL over the two sides
 select = ["l.orderkey", "r.quantity"]                  # left out: all fields of both
 units = 4                  # that store and probe, at first
 room = 8                   # how many there can be while it runs
-strategy = "heavy-split-work"  # or "heavy-split", "djb", "hash", "jb6", "jb": routing/strategies
+strategy = "heavy-split-work"  # or "heavy-split", "djb", or another one installed: docs/joins.md
 theta = 0.05               # the imbalance of loads that is borne
 weights = [0.2, 0.3, 0.5]  # of routing, duplication and migration in a migration's cost
 every = 5.0                # seconds between two looks at the loads
@@ -43,7 +43,7 @@ from springline.spark_jobs.streaming.join.errors import BadCondition, BadRelatio
 from springline.spark_jobs.streaming.join.rebalance import ROUTING, Steering, begin_routing_anew, prepare_routing
 from springline.spark_jobs.streaming.join.router import TABLE, Source
 from springline.spark_jobs.streaming.join.routing.controller import Control
-from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
+from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES, USUAL_STRATEGY
 from springline.spark_jobs.streaming.join.routing.strategies.costs import Costs
 from springline.spark_jobs.streaming.kafka.topic_union import sum_of
 from springline.spark_jobs.streaming.kinds import Kind
@@ -172,7 +172,7 @@ def declared_join(told: Declared) -> JoinJob:
     try:
         condition = Condition.of(left.relation, right.relation, _text(told, "on"), _texts(told, "select"))
         control = Control(
-            units, told.choice("strategy", tuple(STRATEGIES)), _theta(told), _weights(told),
+            units, told.extension("strategy", STRATEGIES, USUAL_STRATEGY), _theta(told), _weights(told),
             expiring=keep is not None or rows is not None, keep_rows=rows,
         )  # fmt: skip
     except (BadCondition, BadRelation) as error:

@@ -7,6 +7,7 @@ units = 2                  # that count words
 every = 5.0                # seconds between two tellings of the counts that have changed
 admitted = 1000            # messages of a unit in a round, at most
 apart = false              # true: words are counted in a second Spark application
+control = "kafka"          # where it is apart: how signals travel between the two, or "zookeeper"
 from = "earliest"          # or "latest": where a job begins that never ran
 
 [words.tracking]           # tracking/config.py; tracking = false: lines are not tracked
@@ -91,7 +92,7 @@ def declared_wordcount(told: Declared) -> WordCountJob:
     tracked = None if told.table.get("tracking") is False else Tracked.declared(told)
     return WordCountJob(
         told.name, told.topic, tracked, told.number("units", 2), told.seconds("every", 5.0),
-        told.number("admitted", 1_000), told.latest, told.flag("apart"), Choice.declared(told),
+        told.number("admitted", 1_000), told.latest, apart := told.flag("apart"), Choice.declared(told, apart=apart),
     )  # fmt: skip
 
 

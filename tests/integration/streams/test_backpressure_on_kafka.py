@@ -1,15 +1,22 @@
-"""Back-pressure on the real Kafka and Spark: a stage that is slowed down throttles those before it, step by step."""
+"""Back-pressure on the real Kafka and Spark: a stage that is slowed down throttles those before it, step by step.
+
+In one application by values, in two over a channel.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from springline.spark_jobs.streaming.application.status import Seen
 from springline.spark_jobs.streaming.backpressure.config import USUAL, Control, choose
+from springline.spark_jobs.streaming.backpressure.control_topic import control_topic
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.kafka.log import Kafka
 from tests.support.relay_app import RelayApp
 from tests.support.servers import Running
 
@@ -19,12 +26,28 @@ BOUND = 8e6  # bytes: without back-pressure they would wait before the slow stag
 
 
 @pytest.fixture
-def relay(kafka: Running, zookeeper: Running, tmp_path: Path) -> Iterator[RelayApp]:
-    """A relay that runs."""
-    app = RelayApp(kafka, tmp_path / "relay", SPRINGLINE_ZOOKEEPER=zookeeper.address)
+def relay(kafka: Running, tmp_path: Path) -> Iterator[RelayApp]:
+    """A relay that runs in one application."""
+    yield from running(RelayApp(kafka, tmp_path / "relay"))
+
+
+@pytest.fixture
+def crossing(kafka: Running, zookeeper: Running, tmp_path: Path) -> Iterator[RelayApp]:
+    """A relay that runs in two applications: `count` and `keep` are apart."""
+    yield from running(RelayApp(kafka, tmp_path / "relay", apart=True, SPRINGLINE_ZOOKEEPER=zookeeper.address))
+
+
+def running(app: RelayApp) -> Iterator[RelayApp]:
+    """One that works, until the test has ended."""
     app.await_(lambda seen: seen.works, patience=120)
     yield app
     app.close()
+
+
+def has_control_topic(app: RelayApp) -> bool:
+    """Whether its signals have ever travelled over Kafka."""
+    with closing(Kafka(Cluster(app.kafka.address))) as log:
+        return control_topic(app.name) in log.all_topics()
 
 
 def throttled(seen: Seen, *stages: str) -> bool:
@@ -47,6 +70,7 @@ def test_a_slow_stage_throttles_the_source_and_a_kill_then_loses_nothing(relay: 
     relay.await_(lambda seen: throttled(seen, "take", "parse"), patience=60)
     by = [(each["downstream"], each["upstream"]) for stage in relay.stages().values() for each in stage["throttled_by"]]
     assert set(by) == {("parse", "take"), ("count", "parse")}
+    assert not has_control_topic(relay)
 
     def far_behind(seen: Seen) -> bool:
         stages = seen.backpressure["stages"]
@@ -64,19 +88,21 @@ def test_a_slow_stage_throttles_the_source_and_a_kill_then_loses_nothing(relay: 
 
 
 def test_signals_by_zookeeper_end_with_their_leases_when_it_dies_and_come_again(
-    relay: RelayApp, zookeeper: Running
+    crossing: RelayApp, zookeeper: Running
 ) -> None:
     """Nobody stays throttled by what nobody can take back; the channel is chosen while the job runs."""
-    relay.feed(OFFERED, SIZE)
-    choose(relay.folder, USUAL, control=Control.ZOOKEEPER)
-    relay.slow_down(SLOW)
-    relay.await_(lambda seen: throttled(seen, "take", "parse"), patience=60)
+    crossing.feed(OFFERED, SIZE)
+    crossing.await_(lambda seen: seen.stages["count"]["counts"].get("messages", 0) > 200, patience=60)
+    assert has_control_topic(crossing)
+    choose(crossing.folder, USUAL, control=Control.ZOOKEEPER)
+    crossing.slow_down(SLOW)
+    crossing.await_(lambda seen: throttled(seen, "take", "parse"), patience=60)
     zookeeper.kill("server")
-    relay.await_(lambda seen: not throttled(seen, "take") and "ZooKeeper" in seen.error, patience=60)
+    crossing.await_(lambda seen: not throttled(seen, "take") and "ZooKeeper" in seen.error, patience=60)
     zookeeper.mend()
-    relay.await_(lambda seen: throttled(seen, "take", "parse"), patience=60)
-    relay.speed_up()
-    relay.finish_feeding()
-    relay.await_(lambda seen: through_and_free(relay, seen), patience=120)
-    relay.stop()
-    assert relay.numbers() == Counter(range(relay.fed))
+    crossing.await_(lambda seen: throttled(seen, "take", "parse"), patience=60)
+    crossing.speed_up()
+    crossing.finish_feeding()
+    crossing.await_(lambda seen: through_and_free(crossing, seen), patience=120)
+    crossing.stop()
+    assert crossing.numbers() == Counter(range(crossing.fed))

@@ -9,7 +9,6 @@ import { shortened } from "./picture.js";
 import { lineOf, routed } from "./routing.js";
 import { sayBytes, sayRate, saySeconds, sayTime } from "./saying.js";
 
-const MODES = ["off", "stepwise", "predictive", "stepwise-literal"];
 const FULL = 2; // seconds of a stage's work at which its bar is full
 const WIDTH = 200; // of a box
 const HALF = 48; // of the height of a stage's
@@ -23,7 +22,7 @@ const SIZES = { width: WIDTH, across: ACROSS, half: { node: HALF, topic: TOPIC /
 export function pressurePart(job, mayChange) {
   const place = jobPlace(job, "backpressure");
   const trouble = h("p", { class: "wrong", role: "status" });
-  const mode = h("select", { disabled: !mayChange, onchange: choose }, MODES.map((name) => h("option", { value: name }, name)));
+  const mode = h("select", { disabled: !mayChange, onchange: choose });
   const head = h("form", { class: "asked", onsubmit: (event) => event.preventDefault() }, h("label", {}, "Mode", mode), trouble);
 
   async function choose() {
@@ -37,10 +36,15 @@ export function pressurePart(job, mayChange) {
   }
 
   const { part, again } = livePart("Back-pressure", () => place, (told) => {
+    if (!mode.options.length) mode.append(...told.modes.map((name) => modeOption(name, told.baselines)));
     if (document.activeElement !== mode) mode.value = told.mode;
     return [picture(told), throttles(told), Object.keys(told.stages).length ? figures(told) : ""];
   }, { head });
   return part;
+}
+
+function modeOption(name, baselines) {
+  return h("option", { value: name }, baselines.includes(name) ? `${name} (a baseline, to compare with)` : name);
 }
 
 function picture(told) {

@@ -16,7 +16,7 @@ from springline.spark_jobs.streaming.join.routing.heavy_key_history import Recol
 from springline.spark_jobs.streaming.join.routing.loads import Loads, Plan, Strategy
 from springline.spark_jobs.streaming.join.routing.moves import Pending, cut
 from springline.spark_jobs.streaming.join.routing.sketch import Sketch, merged
-from springline.spark_jobs.streaming.join.routing.strategies import strategy_of
+from springline.spark_jobs.streaming.join.routing.strategies import USUAL_STRATEGY, strategy_of
 from springline.spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
 from springline.spark_jobs.streaming.join.routing.table import SIDES, Draft, Table
 from springline.spark_jobs.streaming.join.wire import Orders, Piece, Side, Switch
@@ -35,7 +35,7 @@ class Control:
     """
 
     units: int
-    strategy: str = "heavy-split-work"
+    strategy: str = USUAL_STRATEGY
     theta: float = 0.05
     costs: Costs = PAPER_WEIGHTS[0]
     piece: int = 125_000
@@ -46,7 +46,7 @@ class Control:
 
     @property
     def chosen(self) -> Strategy:
-        """The strategy; raises `BadRouting`."""
+        """The strategy; raises `BadExtension` and `BadRouting`."""
         return strategy_of(self.strategy, self.theta, self.costs)
 
 

@@ -1,4 +1,4 @@
-"""The channel within a process."""
+"""The contract of channels, on one within a process."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable, Collection
 
 import pytest
 
-from springline.spark_jobs.streaming.backpressure.channel import Channel, InMemory
-from tests.support.channel_suite import ChannelSuite
+from springline.spark_jobs.streaming.backpressure.channel import Channel
+from tests.support.channel_suite import ChannelSuite, Pipe
 
 
-class TestInMemory(ChannelSuite):
+class TestPipe(ChannelSuite):
     """All ends are the same one."""
 
     @pytest.fixture
     def open_end(self) -> Callable[[Collection[str]], Channel]:
-        channel = InMemory()
+        channel = Pipe()
         return lambda stages: channel

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from springline.spark_jobs.streaming.backpressure.admission import Mode
 from springline.spark_jobs.streaming.backpressure.config import Choice, Control
-from springline.spark_jobs.streaming.errors import BadJob, UnknownJob
+from springline.spark_jobs.streaming.errors import BadControl, BadExtension, BadJob, UnknownJob
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import job_of
 from tests.support.commands import invoke, printed
@@ -40,7 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
 
 def test_a_job_that_never_ran_has_the_mode_that_it_is_declared_with(folder: JobFolder) -> None:
     """The default where nothing is said."""
-    assert "words: never started, back-pressure predictive, signals by kafka" in told("show", "words")
+    assert told("show", "words") == "words: never started, back-pressure predictive\n"
 
 
 def test_queues_and_who_throttles_whom_are_shown(folder: JobFolder) -> None:
@@ -56,20 +55,49 @@ def test_queues_and_who_throttles_whom_are_shown(folder: JobFolder) -> None:
 
 
 def test_a_mode_is_set_while_the_job_runs_or_not(folder: JobFolder) -> None:
-    """And shown from then on; the channel stays."""
-    assert told("set", "words", "stepwise", "--control", "zookeeper") == (
-        "words: back-pressure stepwise, signals by zookeeper\n"
-    )
-    assert told("set", "words", "off") == "words: back-pressure off\n"
-    assert json.loads(told("show", "words", "--json"))["control"] == "zookeeper"
-    assert invoke("stream", "backpressure", "set", "words", "sometimes").exit_code == 2
+    """And shown from then on; a baseline is told as one."""
+    assert told("set", "words", "stepwise") == "words: back-pressure stepwise\n"
+    assert told("set", "words", "stepwise-literal") == "words: back-pressure stepwise-literal (a baseline)\n"
+    assert json.loads(told("show", "words", "--json"))["mode"] == "stepwise-literal"
     assert isinstance(invoke("stream", "backpressure", "set", "other", "off").exception, UnknownJob)
 
 
+def test_a_mode_that_nobody_brings_is_refused_with_those_installed(folder: JobFolder) -> None:
+    """And nothing is set."""
+    error = invoke("stream", "backpressure", "set", "words", "sometimes").exception
+    assert isinstance(error, BadExtension) and error.exit_status == 2
+    assert "'sometimes'" in str(
+        error
+    ) and "off, predictive, stepwise; baselines, to compare with: stepwise-literal" in str(error)
+    assert json.loads(told("show", "words", "--json"))["mode"] == "predictive"
+
+
+def test_a_channel_is_for_jobs_with_stages_apart(folder: JobFolder, tmp_path: Path) -> None:
+    """Where none is, signals need none: to choose one is refused, and none is told."""
+    assert isinstance(
+        invoke("stream", "backpressure", "set", "words", "stepwise", "--control", "zookeeper").exception, BadControl
+    )
+    assert json.loads(told("show", "words", "--json"))["control"] is None
+    written(tmp_path, DECLARED + "apart = true\n")
+    assert told("set", "words", "stepwise", "--control", "zookeeper") == (
+        "words: back-pressure stepwise, signals to and from stages apart by zookeeper\n"
+    )
+    assert told("set", "words", "off") == "words: back-pressure off\n"
+    assert json.loads(told("show", "words", "--json"))["control"] == "zookeeper"
+
+
 def test_a_jobs_table_says_mode_and_channel(tmp_path: Path) -> None:
-    """Whatever its kind; another word is refused with those that are known."""
-    file = written(tmp_path, DECLARED + 'backpressure = "stepwise-literal"\ncontrol = "zookeeper"\n')
-    assert job_of(file, "words").backpressure == Choice(Mode.STEPWISE_LITERAL, Control.ZOOKEEPER)
+    """Another word is refused with those that are known."""
+    file = written(tmp_path, DECLARED + 'backpressure = "stepwise-literal"\napart = true\ncontrol = "zookeeper"\n')
+    assert job_of(file, "words").backpressure == Choice("stepwise-literal", Control.ZOOKEEPER)
     file = written(tmp_path, DECLARED + 'backpressure = "sometimes"\n')
-    with pytest.raises(BadJob, match="backpressure = 'sometimes'; write predictive or stepwise or "):
+    with pytest.raises(BadJob, match=r"mode of back-pressure 'sometimes': .*; installed: off, predictive, "):
+        job_of(file, "words")
+
+
+@pytest.mark.parametrize("apart", ["", "apart = false\n"])
+def test_a_channel_in_the_table_of_a_job_without_stages_apart_is_refused(tmp_path: Path, apart: str) -> None:
+    """Since it would do nothing."""
+    file = written(tmp_path, DECLARED + apart + 'control = "zookeeper"\n')
+    with pytest.raises(BadJob, match=r"control is how signals travel to and from stages that are.*leave it out"):
         job_of(file, "words")

@@ -6,16 +6,19 @@ import json
 
 import pytest
 
+from springline.baselines.backpressure import StepwiseLiteral
 from springline.spark_jobs.streaming.backpressure.admission import (
     MINIMUM,
+    MODES,
+    OFF,
+    USUAL_MODE,
     Admission,
     Admitted,
     Allowance,
-    Mode,
     Seen,
     forward,
+    make_admission,
 )
-from springline.spark_jobs.streaming.backpressure.modes import RECOMMENDED, make_admission
 from springline.spark_jobs.streaming.backpressure.predictive import Predictive, Tuning, believed
 from springline.spark_jobs.streaming.backpressure.queue import Measured
 from springline.spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, Signal
@@ -23,6 +26,7 @@ from springline.spark_jobs.streaming.backpressure.stepwise import PARTS, Marks, 
 
 MARKS = Marks(high=100.0, low=10.0, sensitivity=2.0, ratio=0.5, patience=0.5)
 ORIGINAL = 1e6
+SHORT = Tuning(buffer=0.0)  # a stage of 1 MB/s would have no more than its buffer
 
 
 def measured(
@@ -49,13 +53,14 @@ def asks(sequence: int, at: float, *, downstream: str = "down", level: int = 0, 
 
 def test_the_default_is_predictive() -> None:
     """And each mode has its admission."""
-    assert RECOMMENDED is Mode.PREDICTIVE
-    assert len({type(make_admission(mode, "stage")) for mode in Mode}) == len(Mode)
+    assert USUAL_MODE == "predictive"
+    assert MODES.names == ("off", "predictive", "stepwise", "stepwise-literal")
+    assert len({type(make_admission(mode, "stage")) for mode in MODES.names}) == len(MODES.names)
 
 
 def test_nothing_is_bounded_without_back_pressure() -> None:
     """Whatever it sees."""
-    assert looked(make_admission(Mode.OFF, "stage"), 0.0, 1e12, asks(1, 0.0, level=9)) == Admitted(None)
+    assert looked(make_admission(OFF, "stage"), 0.0, 1e12, asks(1, 0.0, level=9)) == Admitted(None)
 
 
 def test_feedback_edges_are_left_out() -> None:
@@ -134,7 +139,7 @@ def test_a_stage_that_may_admit_more_again_is_quicker() -> None:
     """What it could do has not changed; what was learnt while it was throttled is void."""
     learnt = {"pairs": {"up": {"level": 9, "step": 1, "same": 1, "down": False, "changed": 0.0, "queue": 0.0,
                                "under": 0.0, "failed": 8, "rate": ORIGINAL / 2, "hold": 60.0}}}  # fmt: skip
-    stage = Stepwise("stage", MARKS, learnt)
+    stage = Stepwise("stage", learnt, MARKS)
     looked(stage, 0.5, 0, asks(1, 0.5, level=PARTS), rate=ORIGINAL)
     assert stage.as_json()["pairs"]["up"]["failed"] == 8
     looked(stage, 0.6, 0, asks(2, 0.6), rate=ORIGINAL)
@@ -144,7 +149,7 @@ def test_a_stage_that_may_admit_more_again_is_quicker() -> None:
 
 def test_the_lowest_wins_and_the_release_of_one_does_not_free_the_others() -> None:
     """Two downstreams of one upstream."""
-    stage = Stepwise("stage", MARKS)
+    stage = Stepwise("stage", marks=MARKS)
     first = looked(stage, 0.0, 0, asks(1, 0.0, level=PARTS), asks(1, 0.0, downstream="other", level=2 * PARTS))
     assert first.rate == pytest.approx(ORIGINAL / 4)
     released = looked(stage, 0.1, 0, asks(2, 0.1, downstream="other"))
@@ -155,7 +160,7 @@ def test_the_lowest_wins_and_the_release_of_one_does_not_free_the_others() -> No
 
 def test_a_downstream_that_died_lets_go_by_its_lease() -> None:
     """A step a second, to the original."""
-    stage = Stepwise("stage", MARKS)
+    stage = Stepwise("stage", marks=MARKS)
     looked(stage, 0.0, 0, asks(1, 0.0, level=3 * PARTS))
     rates = [looked(stage, LEASE_SECONDS + after, 0).rate for after in (0.0, 0.1, 1.1, 2.1)]
     assert rates == [ORIGINAL / 8, ORIGINAL / 4, ORIGINAL / 2, None]
@@ -163,7 +168,7 @@ def test_a_downstream_that_died_lets_go_by_its_lease() -> None:
 
 def test_the_literal_form_takes_one_step_and_one_release_frees_all() -> None:
     """Which is why there is another one."""
-    stage = make_admission(Mode.STEPWISE_LITERAL, "stage", marks=MARKS)
+    stage = StepwiseLiteral("stage", marks=MARKS)
     signals = [Signal(name, "stage", 1, None, 1) for name in ("down", "other")]
     assert looked(stage, 0.0, 0, *signals).rate == ORIGINAL / 2
     assert looked(stage, 1e6, 0).rate == ORIGINAL / 2
@@ -172,7 +177,7 @@ def test_the_literal_form_takes_one_step_and_one_release_frees_all() -> None:
 
 def test_the_literal_form_checks_once_in_its_sensitivity() -> None:
     """An overload in between is not seen; an underload has to last."""
-    stage = make_admission(Mode.STEPWISE_LITERAL, "stage", marks=MARKS)
+    stage = StepwiseLiteral("stage", marks=MARKS)
     sent = [[each.level for each in looked(stage, at, queue).signals]
             for at, queue in ((0, 0), (1, 500), (2, 500), (4, 500), (6, 0), (8, 0))]  # fmt: skip
     assert sent == [[], [], [1], [], [], [0]]
@@ -183,7 +188,7 @@ def test_the_literal_form_checks_once_in_its_sensitivity() -> None:
 
 def test_the_rate_of_the_downstream_is_fed_forward() -> None:
     """At the first look at which more comes than the stage can do and its queue is longer than wanted."""
-    stage = Predictive("stage")
+    stage = Predictive("stage", tuning=SHORT)
     assert looked(stage, 0.0, 0.19e6, rate=1e6, inflow=0.9e6).signals == ()
     (signal,) = looked(stage, 0.05, 0.1e6, rate=0.4e6, inflow=0.9e6).signals
     assert signal.rate == pytest.approx(0.4e6, rel=0.2)
@@ -191,13 +196,13 @@ def test_the_rate_of_the_downstream_is_fed_forward() -> None:
 
 def test_what_is_asked_for_is_divided_by_the_amplification() -> None:
     """Of the stage, for that downstream."""
-    stage = Predictive("stage")
+    stage = Predictive("stage", tuning=SHORT)
     assert looked(stage, 0.0, 0, asks(1, 0.0, rate=1e6), amplification=4.0).rate == pytest.approx(250e3)
 
 
 def test_a_stage_that_is_throttled_hands_it_on() -> None:
     """It asks its upstream for what it may admit, not for what it could do."""
-    stage = Predictive("stage")
+    stage = Predictive("stage", tuning=SHORT)
     (signal,) = looked(stage, 0.0, 0.2e6, asks(1, 0.0, rate=0.3e6), rate=1e6, inflow=0.9e6).signals
     assert signal.rate is not None
     assert signal.rate <= 0.4e6
@@ -207,7 +212,7 @@ def test_a_longer_queue_asks_for_less_and_a_shorter_one_for_more() -> None:
     """Within bounds."""
     rates = []
     for queue in (0.3e6, 0.6e6, 100e6):
-        (signal,) = looked(Predictive("stage"), 0.0, queue, rate=0.5e6).signals
+        (signal,) = looked(Predictive("stage", tuning=SHORT), 0.0, queue, rate=0.5e6).signals
         rates.append(signal.rate)
     assert rates == sorted(rates, reverse=True)
     assert rates[-1] == pytest.approx(0.1e6)
@@ -215,7 +220,7 @@ def test_a_longer_queue_asks_for_less_and_a_shorter_one_for_more() -> None:
 
 def test_before_a_stage_of_which_nothing_is_known_only_so_much_may_wait() -> None:
     """Then nothing more comes, until it is less."""
-    stage = Predictive("stage")
+    stage = Predictive("stage", tuning=SHORT)
 
     def asked(at: float, queue: float) -> list[float | None]:
         unknown = Measured(at, queue, queue, queue, queue, None, {"up": 1e9})
@@ -226,7 +231,7 @@ def test_before_a_stage_of_which_nothing_is_known_only_so_much_may_wait() -> Non
 
 def test_two_upstreams_share_in_proportion_to_what_they_send() -> None:
     """And one that sends nothing keeps a part."""
-    stage = Predictive("stage")
+    stage = Predictive("stage", tuning=SHORT)
     flows = {"a": 3e6, "b": 1e6, "c": 0.0}
     seen = Seen(Measured(0.0, 9e6, 9e6, 9e6, 9e6, 1e6, flows), ORIGINAL, ("a", "b", "c"))
     rates = {signal.upstream: signal.rate or 0.0 for signal in stage.look(seen).signals}
@@ -236,7 +241,7 @@ def test_two_upstreams_share_in_proportion_to_what_they_send() -> None:
 
 def test_a_rate_recovers_by_its_lease() -> None:
     """It doubles every second."""
-    stage = Predictive("stage")
+    stage = Predictive("stage", tuning=SHORT)
     looked(stage, 0.0, 0, asks(1, 0.0, rate=100e3))
     rates = [looked(stage, LEASE_SECONDS + after, 0).rate for after in (0.0, 1.0, 3.0, 3.5)]
     assert rates == pytest.approx([100e3, 200e3, 800e3, None])
@@ -244,7 +249,7 @@ def test_a_rate_recovers_by_its_lease() -> None:
 
 def test_a_wider_buffer_lets_more_wait() -> None:
     """Nothing is asked until it is full."""
-    wide = Predictive("stage", Tuning(buffer=10e6))
+    wide = Predictive("stage", tuning=Tuning(buffer=10e6))
     assert looked(wide, 0.0, 9e6, rate=0.1e6).signals == ()
     assert looked(wide, 0.1, 11e6, rate=0.1e6).signals
 
@@ -252,7 +257,7 @@ def test_a_wider_buffer_lets_more_wait() -> None:
 @pytest.mark.parametrize("rate", [0.09e6, 0.5e6, 5e6])
 def test_an_upstream_that_sends_nothing_more_is_freed_however_slow_the_stage(rate: float) -> None:
     """Also where the buffer that is wanted comes to many seconds of its work."""
-    stage = Predictive("stage", Tuning(buffer=1e6))
+    stage = Predictive("stage", tuning=Tuning(buffer=1e6))
     assert looked(stage, 0.0, 9e6, rate=rate).throttles
     looks = [looked(stage, 0.1 * tick, 0.0, rate=rate, inflow=0.0) for tick in range(1, 120)]
     assert not looks[-1].throttles
@@ -265,12 +270,12 @@ def test_a_small_change_of_a_capacity_is_believed_slowly() -> None:
     assert 100 < believed(100.0, 105.0, 0.05) < 101
 
 
-@pytest.mark.parametrize("mode", list(Mode))
-def test_a_controller_that_died_is_followed_by_one_that_goes_on(mode: Mode) -> None:
+@pytest.mark.parametrize("mode", MODES.names)
+def test_a_controller_that_died_is_followed_by_one_that_goes_on(mode: str) -> None:
     """From its state as JSON: both decide the same from there on."""
-    first = make_admission(mode, "stage", marks=MARKS)
+    first = make_admission(mode, "stage")
     for tick in range(30):
         looked(first, tick * 0.1, 3e6, *([asks(1, 0.0, level=3, rate=2e5)] if not tick else []), rate=1e6)
-    second = make_admission(mode, "stage", json.loads(json.dumps(first.as_json())), marks=MARKS)
+    second = make_admission(mode, "stage", json.loads(json.dumps(first.as_json())))
     for tick in range(30, 60):
         assert looked(first, tick * 0.1, 3e6, rate=1e6) == looked(second, tick * 0.1, 3e6, rate=1e6)

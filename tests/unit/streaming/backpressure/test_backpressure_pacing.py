@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from springline.spark_jobs.streaming.backpressure.rate_limit import Pacing, Planned, Rate, Rates, grant, spread
+from springline.spark_jobs.streaming.backpressure.rate_limit import Grants, Pacing, Planned, Rate, grant, spread
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.rounds import Plan
 from springline.spark_jobs.streaming.runtime.stage import Stage
@@ -44,45 +45,45 @@ def admit(pacing: Pacing, waiting: dict[int, int], at: float) -> int:
 def test_without_a_rate_each_unit_has_its_fixed_number(stage: Stage) -> None:
     """As without back-pressure, also where only others are throttled."""
     assert Pacing(stage).admitted({0: 5, 1: 9_999}, 0.0) == {0: ADMITTED, 1: ADMITTED}
-    grant(Path(stage.state), {"count": Rate(1.0, 1.0)}, LEASE)
+    grant(replace(stage, name="count"), Rate(1.0, 1.0), LEASE)
     assert Pacing(stage).admitted({0: 5}, 0.0) == {0: ADMITTED}
 
 
 @pytest.mark.parametrize("every", [0.005, 0.02, 0.1, 0.4])
 def test_what_is_admitted_comes_to_the_rate(stage: Stage, every: float) -> None:
     """However long rounds take: 100 kB/s of messages of 500 bytes are 200 a second."""
-    grant(Path(stage.state), {"parse": Rate(100e3, 500.0)}, LEASE)
+    grant(stage, Rate(100e3, 500.0), LEASE)
     assert passes(Pacing(stage), 10.0, every) == pytest.approx(2_000, rel=0.06)
 
 
 def test_messages_larger_than_the_rate_are_admitted_one_by_one_and_paid_off(stage: Stage) -> None:
     """One of 1 MB every ten seconds at 100 kB/s: nothing starves."""
-    grant(Path(stage.state), {"parse": Rate(100e3, 1e6)}, LEASE)
+    grant(stage, Rate(100e3, 1e6), LEASE)
     assert 9 <= passes(Pacing(stage), 100.0, 0.05) <= 11
 
 
 def test_a_rate_never_admits_more_than_the_fixed_number(stage: Stage) -> None:
     """Which bounds the memory of a round."""
-    grant(Path(stage.state), {"parse": Rate(1e9, 1.0)}, LEASE)
+    grant(stage, Rate(1e9, 1.0), LEASE)
     assert Pacing(stage).admitted({0: 1 << 30, 1: 3}, 1.0) == {0: ADMITTED, 1: 3}
 
 
 def test_a_rate_doubles_every_second_once_its_lease_has_ended(stage: Stage) -> None:
     """Whoever granted it may be dead, or only late; a new one is obeyed at once."""
-    state, rates = Path(stage.state), Rates(Path(stage.state))
-    grant(state, {"parse": Rate(100e3, 500.0)}, until=2.0)
-    assert [rates.of("parse", at) for at in (1.9, 2.0, 3.0, 5.0)] == [Rate(100e3 * n, 500.0) for n in (1, 1, 2, 8)]
-    assert rates.of("parse", 30.0) is None and rates.of("count", 1.0) is None
+    grants = Grants(stage)
+    grant(stage, Rate(100e3, 500.0), until=2.0)
+    assert [grants.rate(at) for at in (1.9, 2.0, 3.0, 5.0)] == [Rate(100e3 * n, 500.0) for n in (1, 1, 2, 8)]
+    assert grants.rate(30.0) is None
     assert Pacing(stage).admitted({0: 5_000}, 30.0) == {0: ADMITTED}
-    grant(state, {"parse": Rate(100e3, 500.0)}, until=39.0)
-    assert rates.of("parse", 31.0) == Rate(100e3, 500.0)
-    grant(state, {}, until=39.0)
-    assert rates.of("parse", 31.1) is None
+    grant(stage, Rate(100e3, 500.0), until=39.0)
+    assert grants.rate(31.0) == Rate(100e3, 500.0)
+    grant(stage, None, until=39.0)
+    assert grants.rate(31.1) is None
 
 
 def test_a_rate_of_messages_of_unknown_size_bounds_nothing(stage: Stage) -> None:
     """Nothing was read yet."""
-    grant(Path(stage.state), {"parse": Rate(100e3, 0.0)}, LEASE)
+    grant(stage, Rate(100e3, 0.0), LEASE)
     assert Pacing(stage).admitted({0: 5_000}, 1.0) == {0: ADMITTED}
 
 
@@ -105,7 +106,7 @@ def test_a_planner_plans_by_the_rate_and_plans_nothing_while_too_much_is_owed(st
     for number in range(100):
         log.put("lines", number % 2, b"x" * 500)
     now = [100.0]
-    grant(Path(stage.state), {"parse": Rate(20e3, 250.0)}, LEASE)  # an offset in two has no message
+    grant(stage, Rate(20e3, 250.0), LEASE)  # an offset in two has no message
     planner = Planner(stage, log, lambda: now[0], dict, admitting=Pacing(stage))
     first = planner.after(planner.begin())
     assert first is not None and first.messages == 12  # 0.15 s of 80 offsets a second

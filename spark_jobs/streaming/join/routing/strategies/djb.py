@@ -13,8 +13,12 @@ from dataclasses import dataclass, field
 from springline.spark_jobs.streaming.join.routing.loads import Loads, Plan
 from springline.spark_jobs.streaming.join.routing.strategies.bucket_packing import gathering
 from springline.spark_jobs.streaming.join.routing.strategies.costs import Costs
+from springline.spark_jobs.streaming.join.routing.strategies.hash_placement import (
+    checked,
+    places_by_hash,
+    units_of,
+)
 from springline.spark_jobs.streaming.join.routing.strategies.migration_plan import Migrating
-from springline.spark_jobs.streaming.join.routing.strategies.static import TwoSides, checked, units_of
 from springline.spark_jobs.streaming.join.routing.table import SIDES, Draft, Table
 
 _FEW = 1e-9
@@ -31,7 +35,7 @@ class DJB:
     def first(self, room: int, units: int, block: int = 0) -> Table:
         """By hash on the units of each side; unlike JB, a probe goes to the units that may hold its key."""
         active = checked(room, units)
-        left, right = (tuple(TwoSides().places(side, units)) for side in SIDES)
+        left, right = (tuple(places_by_hash(units_of(side, units))) for side in SIDES)
         return Table(1, room, active, (left, right), block=block)
 
     def plan(self, table: Table, loads: Loads, units: int) -> Plan | None:
@@ -77,7 +81,7 @@ class DJB:
         draft = Draft(table)
         for side in SIDES:
             owners = [place.units[0] for place in table.buckets[side]]
-            for bucket, place in enumerate(TwoSides().places(side, units, owners)):
+            for bucket, place in enumerate(places_by_hash(units_of(side, units), owners)):
                 draft.route_bucket(side, bucket, place)
             for key in sorted(table.entries[side]):
                 draft.route_key(side, key, draft.home(side, key))

@@ -16,8 +16,8 @@ import numpy as np
 from springline.spark_jobs.streaming.join.routing.loads import Floats, Loads, Plan
 from springline.spark_jobs.streaming.join.routing.strategies.bucket_packing import easing, gathering
 from springline.spark_jobs.streaming.join.routing.strategies.costs import Costs
+from springline.spark_jobs.streaming.join.routing.strategies.hash_placement import checked, table_by_hash
 from springline.spark_jobs.streaming.join.routing.strategies.projection import Ahead
-from springline.spark_jobs.streaming.join.routing.strategies.static import Hash, checked
 from springline.spark_jobs.streaming.join.routing.strategies.water_filling import (
     Item,
     filled,
@@ -30,6 +30,7 @@ from springline.spark_jobs.streaming.join.routing.strategies.water_filling impor
 from springline.spark_jobs.streaming.join.routing.table import SIDES, Draft, Place, Table
 from springline.spark_jobs.streaming.join.wire import Side
 
+PAIR, TRIED = 0.25, 0.05  # the work of a result of two columns, and of a pair that is tried, beside a tuple's
 MARGIN = 0.1  # of the bound, kept free when planning
 _MORE = 3  # units that a split key is given more before it is placed anew
 FEW = 10_000  # tuples a unit: while there are fewer, those that come level units, whatever one holds too much
@@ -52,7 +53,7 @@ class HeavySplit:
 
     def first(self, room: int, units: int, block: int = 0) -> Table:
         """By hash."""
-        return Hash().first(room, units, block)
+        return table_by_hash(room, units, block)
 
     def plan(self, table: Table, loads: Loads, units: int) -> Plan | None:
         """First other shares of split keys, which move nothing; else other units for keys and buckets."""
@@ -111,6 +112,11 @@ class HeavySplit:
         worst = float((level + np.sum(poured, axis=0)).max() / ahead.mean) if given else ahead.worst(after)
         plan = Plan(after, moves, (f"{why}: {len(keys)} keys split, {len(moves)} moves",))
         return _Placed(plan, worst, sum(move.tuples for move in gathered))
+
+
+def heavy_split_work(theta: float, costs: Costs) -> HeavySplit:
+    """The strategy `heavy-split-work`: units are level in the work that their tuples make."""
+    return HeavySplit(theta, costs, "heavy-split-work", PAIR, TRIED)
 
 
 @dataclass(frozen=True)

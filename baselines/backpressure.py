@@ -17,7 +17,7 @@ from springline.spark_jobs.streaming.backpressure.stepwise import Marks
 class StepwiseLiteral:
     """The mode `stepwise-literal` for one stage; its faults are the text's (`stepwise` names them)."""
 
-    def __init__(self, stage: str, marks: Marks | None = None, state: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, stage: str, state: Mapping[str, Any] | None = None, marks: Marks | None = None) -> None:
         told = state or {}
         self._stage = stage
         self._marks = marks or Marks()

@@ -1,35 +1,32 @@
-"""The baselines that look at no loads: JB, JB with subgroups, and hash; tuples move only when the units change."""
+"""Join strategies that look at no loads: JB, JB with subgroups, and hash; tuples move only when the units change.
+
+`jb` and `jb6` are what the paper of D-JB compares with. `theta` and the costs mean nothing to them.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from springline.spark_jobs.streaming.join.buckets import BUCKETS
-from springline.spark_jobs.streaming.join.routing.errors import BadRouting
 from springline.spark_jobs.streaming.join.routing.loads import Loads, Plan
-from springline.spark_jobs.streaming.join.routing.strategies.bucket_packing import even, gathering, levelled
+from springline.spark_jobs.streaming.join.routing.strategies.bucket_packing import gathering
+from springline.spark_jobs.streaming.join.routing.strategies.costs import Costs
+from springline.spark_jobs.streaming.join.routing.strategies.hash_placement import checked, places_by_hash, units_of
 from springline.spark_jobs.streaming.join.routing.table import SIDES, Draft, Place, Table
 from springline.spark_jobs.streaming.join.wire import Side
 
 
-def units_of(side: Side, units: int) -> tuple[int, ...]:
-    """The units of a side where each has half of them: even ones left, odd ones right; of one unit, both have it."""
-    return tuple(range(units))[side::2] if units > 1 else (0,)
-
-
-def checked(room: int, units: int) -> tuple[int, ...]:
-    """Units 0 to n - 1; raises `BadRouting`."""
-    if not 1 <= units <= room:
-        raise BadRouting(f"{units} units: there is room for 1 to {room}; give the job more room, or ask for fewer")
-    return tuple(range(units))
-
-
+@dataclass(frozen=True)
 class Fixed(ABC):
     """A strategy whose table follows from the number of units, and from the table before."""
 
-    name = ""
-    everywhere = False
+    theta: float
+    costs: Costs
+    name: ClassVar[str] = ""
+    everywhere: ClassVar[bool] = False
 
     def first(self, room: int, units: int, block: int = 0) -> Table:
         """The table to begin with."""
@@ -62,7 +59,7 @@ class Hash(Fixed):
 
     def places(self, side: Side, units: int, owners: Sequence[int] = ()) -> list[Place]:
         """In turns over all units."""
-        return _near(range(units), owners)
+        return places_by_hash(range(units), owners)
 
 
 class TwoSides(Fixed):
@@ -73,7 +70,7 @@ class TwoSides(Fixed):
 
     def places(self, side: Side, units: int, owners: Sequence[int] = ()) -> list[Place]:
         """In turns over the units of the side."""
-        return _near(units_of(side, units), owners)
+        return places_by_hash(units_of(side, units), owners)
 
 
 class Subgroups(Fixed):
@@ -88,10 +85,3 @@ class Subgroups(Fixed):
         groups = max(min(self.groups, units // 2), 1)
         places = [Place.at(own[group::groups]) for group in range(groups)]
         return [places[bucket % groups] for bucket in range(BUCKETS)]
-
-
-def _near(units: Sequence[int], owners: Sequence[int]) -> list[Place]:
-    if not owners:
-        return even(units)
-    places = {unit: Place.at([unit]) for unit in units}
-    return [places[unit] for unit in levelled(owners, units)]

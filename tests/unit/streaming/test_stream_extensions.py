@@ -1,0 +1,70 @@
+"""What installed packages bring by entry points: listed without being imported, and what is wrong in words."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from springline.spark_jobs.streaming import extensions
+from springline.spark_jobs.streaming.backpressure.admission import MODES, Off, make_admission
+from springline.spark_jobs.streaming.errors import BadExtension
+from springline.spark_jobs.streaming.extensions import Extensions
+from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
+
+Install = Callable[[str, str, str], None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Installs a package with an entry point among the modes, and a module."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def install(package: str, entry: str, code: str) -> None:
+        (tmp_path / f"{package}.py").write_text(code)
+        about = tmp_path / f"{package}-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text(f"[{MODES.group}]\n{entry}\n")
+        extensions._installed.cache_clear()
+
+    yield install
+    extensions._installed.cache_clear()
+
+
+def test_the_baselines_come_last_and_are_told_as_such() -> None:
+    """They lie apart from the product."""
+    assert STRATEGIES.names == ("djb", "heavy-split", "heavy-split-work", "hash", "jb", "jb6")
+    assert STRATEGIES.baselines == {"hash", "jb", "jb6"} and MODES.baselines == {"stepwise-literal"}
+    assert MODES.say_names() == "off, predictive, stepwise; baselines, to compare with: stepwise-literal"
+
+
+def test_a_package_brings_a_mode_which_is_imported_when_it_is_named(install: Install) -> None:
+    """And not when names are listed."""
+    install("gentle_mode", "gentle = gentle_mode:Gentle", f"from {Off.__module__} import Off as Gentle\n")
+    assert MODES.names == ("gentle", "off", "predictive", "stepwise", "stepwise-literal")
+    assert "gentle_mode" not in sys.modules
+    assert isinstance(make_admission("gentle", "count"), Off)
+
+
+def test_a_package_that_cannot_be_imported_is_named(install: Install) -> None:
+    """With what else there is."""
+    install("broken_mode", "broken = broken_mode:Broken", "import nothing_of_this_name\n")
+    with pytest.raises(BadExtension, match=r"broken_mode:Broken of broken_mode 1.0 cannot be loaded.*choose another: "):
+        MODES.load("broken")
+
+
+def test_two_packages_with_one_name_are_named(install: Install) -> None:
+    """Neither is chosen for the user."""
+    install("other_off", "off = other_off:Off", "")
+    with pytest.raises(BadExtension, match="'off' is brought by other_off and springline; uninstall one"):
+        MODES.check("off")
+
+
+def test_a_package_that_is_not_installed_is_told() -> None:
+    """As where the checkout alone is on the path."""
+    nothing = Extensions("springline.of_no_such_group", "thing")
+    with pytest.raises(BadExtension, match=r"thing 'a'.*installed: none, .*pip install it"):
+        nothing.load("a")
