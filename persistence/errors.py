@@ -17,8 +17,8 @@ class InvalidPath(Misuse):
     """A dataset path that is empty, absolute, or leaves its root."""
 
 
-class UnknownPolicy(Misuse):
-    """No installed package has an order of persisting of this name; names those that there are."""
+class BadExtension(Misuse):
+    """A store, policy, kind of job or the like that no installed package adds, or several do, or that does not work."""
 
 
 class UnknownDataset(Misuse):

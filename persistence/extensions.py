@@ -1,77 +1,120 @@
-"""What installed packages add: found by entry point, and imported only when it is asked for by its name.
+"""What installed packages add under a group of entry points: listed by name, imported only when it is named.
 
 A package names what it adds in its pyproject.toml; Springline names its own in the same way:
 
     [project.entry-points."springline.policies"]
     smallest = "springline_smallest:smallest"
+
+What lies below `springline.baselines` is there to be compared with, and is told as such wherever names are listed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from springline.persistence.errors import Misuse, PersistenceError
+from springline.persistence.errors import BadExtension, PersistenceError
 
-STORES = "springline.stores"  # by the scheme of a URI: what opens a store
-POLICIES = "springline.policies"  # by name: what makes an order of persisting
-
+_BASELINES = "springline.baselines."
 _REQUIRED = re.compile(r"^([\w.-]+).*;.*extra == ['\"]([\w.-]+)['\"]")
 
 
-def extension_names(group: str) -> tuple[str, ...]:
-    """The names that installed packages have in a group of entry points, sorted; none of them is imported."""
-    return tuple(sorted(_installed(group)))
+@dataclass(frozen=True)
+class Extensions:
+    """The entry points of a group.
 
+    Args:
+        group: its name, as packages have it in their `pyproject.toml`.
+        noun: what one of them is, for errors.
 
-def call_extension(group: str, name: str, argument: object, *, where: str) -> Any:
-    """What the function called `name` in a group returns for `argument`; `where` says who asked, for errors.
-
-    Raises `Misuse` if no installed package, or more than one, has that name, or if it cannot be imported, or fails; its
-    own `PersistenceError` is raised as it is.
+    Example:
+        >>> Extensions("springline.policies", "policy").names
+        ('paper', 'value-density', 'edge', 'fifo', 'hash-order', 'lrc')
     """
-    entry = _entry(group, name, where)
-    try:
-        function: Callable[[object], Any] = entry.load()
-        return function(argument)
-    except ModuleNotFoundError as error:
-        raise Misuse(f"{where} needs the Python package {error.name}: {_remedy(entry, error.name or '')}") from error
-    except PersistenceError:
-        raise
-    except Exception as error:  # whatever the code of others does wrong
-        raise Misuse(
-            f"{where}: {entry.value} of the package {_package(entry)} failed: {type(error).__name__}: {error}; "
-            "install another version of the package, or choose another name"
-        ) from error
 
+    group: str
+    noun: str
 
-@cache
-def _installed(group: str) -> dict[str, list[EntryPoint]]:
-    """Once a process: packages do not change beneath it."""
-    found: dict[str, list[EntryPoint]] = {}
-    for entry in entry_points(group=group):
-        found.setdefault(entry.name, []).append(entry)
-    return found
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that may be chosen: what is meant to be used, then the baselines; none of them is imported."""
+        return tuple(sorted(_installed(self.group), key=lambda name: (name in self.baselines, name)))
 
+    @property
+    def baselines(self) -> frozenset[str]:
+        """Those that are there to be compared with."""
+        return frozenset(name for name, entries in _installed(self.group).items() if all(map(_is_baseline, entries)))
 
-def _entry(group: str, name: str, where: str) -> EntryPoint:
-    found = _installed(group).get(name, [])
-    if len(found) == 1:
-        return found[0]
-    if found:
-        packages = " and ".join(sorted(map(_package, found)))
-        raise Misuse(f"{where}: {name!r} is added by {packages}; uninstall all but one of them")
-    known = extension_names(group)
-    if not known:
-        raise Misuse(
-            f"{where}: Springline is imported without being installed: `make setup` or `pip install` does that"
+    def say_names(self) -> str:
+        """All names, for a person."""
+        used = ", ".join(name for name in self.names if name not in self.baselines)
+        baselines = ", ".join(name for name in self.names if name in self.baselines)
+        return f"{used}; baselines, to compare with: {baselines}" if baselines else used or "none"
+
+    def check(self, name: str, where: str = "") -> str:
+        """The name, if exactly one package adds it; raises `BadExtension`. `where` says who asked, for errors."""
+        self._entry(name, where or f"{self.noun} {name!r}")
+        return name
+
+    def load(self, name: str, where: str = "") -> Any:
+        """What the entry point of that name leads to; raises `BadExtension` where there is none, or no way to it."""
+        where = where or f"{self.noun} {name!r}"
+        entry = self._entry(name, where)
+        try:
+            return entry.load()
+        except Exception as error:  # whatever the code of a package does when it is imported
+            raise _failure(entry, where, error) from error
+
+    def call(self, name: str, argument: object, where: str = "") -> Any:
+        """What the function of that name returns for `argument`.
+
+        Raises `BadExtension`, also where the function fails; its own `PersistenceError` is raised as it is.
+        """
+        where = where or f"{self.noun} {name!r}"
+        function = self.load(name, where)
+        try:
+            return function(argument)
+        except PersistenceError:
+            raise
+        except Exception as error:  # whatever the code of others does wrong
+            raise _failure(self._entry(name, where), where, error) from error
+
+    def _entry(self, name: str, where: str) -> EntryPoint:
+        entries = _installed(self.group).get(name, ())
+        if len(entries) == 1:
+            return entries[0]
+        if entries:
+            packages = " and ".join(sorted(f"{_package(entry)} ({entry.value})" for entry in entries))
+            raise BadExtension(f"{where}: {name!r} is added by {packages}; uninstall all but one of them")
+        if not self.names:
+            raise BadExtension(
+                f"{where}: no {self.noun} is installed: Springline is on the path without being installed; "
+                "`make setup` or `pip install` does that"
+            )
+        raise BadExtension(
+            f"{where}: no installed package adds {name!r}; known: {self.say_names()}; install "
+            f"the package that has {name!r} among its entry points {self.group}"
         )
-    raise Misuse(
-        f"{where}: no installed package adds {name!r}, only {', '.join(known)}; install the one that does "
-        f"(it has {name!r} among its entry points {group})"
+
+
+@cache  # the files of installed packages do not change while a process lives
+def _installed(group: str) -> dict[str, tuple[EntryPoint, ...]]:
+    """The entry points of a group by name; the same one twice, as of a package on the path twice, is one."""
+    found: dict[str, dict[str, EntryPoint]] = {}
+    for entry in entry_points(group=group):
+        found.setdefault(entry.name, {}).setdefault(entry.value, entry)
+    return {name: tuple(entries.values()) for name, entries in found.items()}
+
+
+def _failure(entry: EntryPoint, where: str, error: Exception) -> BadExtension:
+    if isinstance(error, ModuleNotFoundError):
+        return BadExtension(f"{where} needs the Python package {error.name}: {_remedy(entry, error.name or '')}")
+    return BadExtension(
+        f"{where}: {entry.value} of the package {_package(entry)} failed: {type(error).__name__}: {error}; "
+        "install another version of the package, or choose another name"
     )
 
 
@@ -88,3 +131,11 @@ def _remedy(entry: EntryPoint, module: str) -> str:
 
 def _package(entry: EntryPoint) -> str:
     return entry.dist.name if entry.dist else "unknown"
+
+
+def _is_baseline(entry: EntryPoint) -> bool:
+    return entry.value.startswith(_BASELINES)
+
+
+STORES = Extensions("springline.stores", "store")  # by the scheme of a URI: what opens a store
+POLICIES = Extensions("springline.policies", "policy")  # by name: what makes an order of persisting

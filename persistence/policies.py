@@ -10,19 +10,17 @@ function from the `Settings` of the platform to a `Policy`:
 from __future__ import annotations
 
 from springline.persistence.decisions.priority import Paper, Policy, ValueDensity
-from springline.persistence.errors import Misuse, UnknownPolicy
-from springline.persistence.extensions import POLICIES, call_extension, extension_names
+from springline.persistence.errors import BadExtension
+from springline.persistence.extensions import POLICIES
 from springline.persistence.settings import Settings
 
 
 def policy_of(settings: Settings, name: str = "") -> Policy:
-    """The policy that the settings ask for, or the installed one called `name`; raises `UnknownPolicy`, `Misuse`."""
+    """The policy that the settings ask for, or the installed one called `name`; raises `BadExtension`."""
     name = name or settings.policy
-    if name not in (known := extension_names(POLICIES)):
-        raise UnknownPolicy(f"policy {name!r} is not one of {', '.join(known)}; install the package that adds it")
-    policy: Policy = call_extension(POLICIES, name, settings, where=f"policy {name!r}")
+    policy: Policy = POLICIES.call(name, settings)
     if not callable(getattr(policy, "score", None)) or getattr(policy, "name", None) != name:
-        raise Misuse(f"policy {name!r}: its package gave {policy!r}, which is no Policy of that name")
+        raise BadExtension(f"policy {name!r}: its package gave {policy!r}, which is no Policy of that name")
     return policy
 
 

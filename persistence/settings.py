@@ -7,7 +7,8 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
 
-from springline.persistence.extensions import POLICIES, extension_names
+from springline.persistence.errors import BadExtension
+from springline.persistence.extensions import POLICIES
 from springline.persistence.profile import Bandwidth, Bytes, ProfiledSettings, SecretObject
 
 
@@ -87,16 +88,16 @@ class Settings(ProfiledSettings):
     @field_validator("policy")
     @classmethod
     def _known_policy(cls, value: str) -> str:
-        known = extension_names(POLICIES)
-        if value not in known:
-            raise ValueError(f"policy {value!r} is not one of {', '.join(known)}; install the package that adds it")
-        return value
+        try:
+            return POLICIES.check(value)
+        except BadExtension as error:
+            raise ValueError(str(error)) from error
 
     @classmethod
     def help_of(cls, name: str) -> str:
         """One line of help; beside the policy, which ones are installed."""
         words = super().help_of(name)
-        return f"{words}: {', '.join(extension_names(POLICIES))}" if name == "policy" else words
+        return f"{words}: {POLICIES.say_names()}" if name == "policy" else words
 
     @field_validator("weights")
     @classmethod

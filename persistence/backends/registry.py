@@ -20,7 +20,7 @@ from springline.persistence.backends.bandwidth_limit import Link
 from springline.persistence.backends.root_mark import never
 from springline.persistence.backends.spec import Backend
 from springline.persistence.errors import Misuse
-from springline.persistence.extensions import STORES, call_extension, extension_names
+from springline.persistence.extensions import STORES
 from springline.persistence.settings import Settings
 
 Role = Literal["cache", "under"]
@@ -94,9 +94,9 @@ def open_backend(uri: str, role: Role, settings: Settings, *, in_use: Callable[[
         in_use,
     )  # fmt: skip
     if not parts.scheme:
-        kinds = ", ".join(extension_names(STORES))
+        kinds = STORES.say_names()
         raise Misuse(f"{role}_uri {uri!r} is no URI; give file:///an/absolute/folder, or one of another kind: {kinds}")
-    backend = call_extension(STORES, parts.scheme, request, where=request.name)
+    backend = STORES.call(parts.scheme, request, request.name)
     if not isinstance(backend, Backend):
         raise Misuse(f"{request.name}: the opener of {parts.scheme!r} returned {type(backend).__name__}, not a Backend")
     return backend

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from springline.spark_jobs.streaming.errors import BadExtension, BadJob
-from springline.spark_jobs.streaming.extensions import Extensions
+from springline.persistence.errors import BadExtension
+from springline.persistence.extensions import Extensions
+from springline.spark_jobs.streaming.errors import BadJob
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
 

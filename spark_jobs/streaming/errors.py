@@ -87,10 +87,6 @@ class BadJob(Misuse, StreamError):
     """A declaration of a job that says something impossible."""
 
 
-class BadKind(BadJob):
-    """A kind of job that no installed package brings, or several do, or that cannot be loaded."""
-
-
 class UnknownJob(Misuse, StreamError):
     """No job of this name is declared."""
 
@@ -109,10 +105,6 @@ class BadRange(Misuse, StreamError):
 
 class AlreadyRuns(StreamError):
     """A job's application runs already."""
-
-
-class BadExtension(Misuse, StreamError):
-    """A name that no installed package brings, or brings in a form that cannot be used."""
 
 
 class BadControl(Misuse, StreamError):

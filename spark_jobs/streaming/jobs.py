@@ -10,9 +10,10 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Protocol, TypeGuard
 
+from springline.persistence.errors import BadExtension
 from springline.persistence.text.formatting import say_known
 from springline.spark_jobs.streaming.config import Declared
-from springline.spark_jobs.streaming.errors import BadJob, BadKind, UnknownJob
+from springline.spark_jobs.streaming.errors import BadJob, UnknownJob
 from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.kinds import kind_named
 from springline.spark_jobs.streaming.tracking.config import Tracked
@@ -77,6 +78,6 @@ def _job(file: Path, name: str, table: Any) -> Job:
     declared = Declared.of(file, name, table)
     try:
         kind = kind_named(declared.kind or _USUAL_KIND)
-    except BadKind as error:
-        raise BadKind(f"{declared.where}: {error}") from error
+    except BadExtension as error:
+        raise BadJob(f"{declared.where}: {error}") from error
     return kind.declare(declared)

@@ -1,4 +1,4 @@
-"""Kinds of stream jobs: each comes with an installed package, under its name in the entry points of `GROUP`.
+"""Kinds of stream jobs: each comes with an installed package, under its name in the entry points of `KINDS`.
 
 The project's own come so too; nothing is built in. In the `pyproject.toml` of a package that brings one:
 
@@ -12,16 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 
-from springline.persistence.text.formatting import say_known
+from springline.persistence.errors import BadExtension
+from springline.persistence.extensions import Extensions
 from springline.spark_jobs.streaming.config import Declared
-from springline.spark_jobs.streaming.errors import BadKind
 from springline.spark_jobs.streaming.job import Job
 
-GROUP = "springline.stream_kinds"
-_OURS = "springline"
+KINDS = Extensions("springline.stream_kinds", "kind")
 
 
 @dataclass(frozen=True)
@@ -45,59 +42,9 @@ class Kind:
 
 
 def kind_named(name: str) -> Kind:
-    """The kind of a name; raises `BadKind` where no package brings it, or several do, or it cannot be imported."""
-    found = _installed().get(name, ())
-    if not found:
-        raise BadKind(_unknown(name))
-    if len(found) > 1:
-        brought = " and ".join(sorted(f"{_package(each)} ({each.value})" for each in found))
-        raise BadKind(f"kind {name!r} is registered by {brought}; uninstall all but one of them")
-    (entry,) = found
-    try:
-        kind = entry.load()
-    except Exception as error:  # whatever the code of a package does when it is imported
-        raise BadKind(
-            f"kind {name!r} of the package {_package(entry)} cannot be loaded from {entry.value}: "
-            f"{type(error).__name__}: {error}; {_remedy(entry, error)}"
-        ) from error
+    """The kind of a name; raises `BadExtension` where no package brings it, or it cannot be used."""
+    kind = KINDS.load(name)
     if not isinstance(kind, Kind) or kind.name != name:
         what = f"the kind {kind.name!r}" if isinstance(kind, Kind) else f"of type {type(kind).__name__}"
-        raise BadKind(
-            f"kind {name!r} of the package {_package(entry)}: {entry.value} is {what}; it has to be "
-            f"a springline.stream_kinds.Kind of the name {name!r}"
-        )
+        raise BadExtension(f"kind {name!r} is {what}; it has to be a springline.stream_kinds.Kind of that name")
     return kind
-
-
-@cache  # entry points are files of all installed packages; they do not change while a process lives
-def _installed() -> dict[str, tuple[EntryPoint, ...]]:
-    """The entry points of kinds, by name."""
-    found: dict[str, tuple[EntryPoint, ...]] = {}
-    for entry in entry_points(group=GROUP):
-        found[entry.name] = (*found.get(entry.name, ()), entry)
-    return found
-
-
-def _unknown(name: str) -> str:
-    known = _installed()
-    if not known:
-        return (
-            f"no kind of stream job is installed, so kind {name!r} is none: the package springline is on the path, but "
-            "is not installed; pip install it, from its checkout by `pip install -e .`"
-        )
-    return (
-        f"kind {name!r}: no installed package brings it; known: {say_known(name, known)}; install the package that "
-        f"has {name!r} among its entry points {GROUP}"
-    )
-
-
-def _package(entry: EntryPoint) -> str:
-    return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "without a name"
-
-
-def _remedy(entry: EntryPoint, error: Exception) -> str:
-    package = entry.dist.name if entry.dist is not None else "the package"
-    if isinstance(error, ModuleNotFoundError):
-        extra = "[streams]" if package == _OURS else ""
-        return f"install what it needs: pip install '{package}{extra}'"
-    return f"install a version of {package} that fits this one"

@@ -72,4 +72,4 @@ def test_another_word_than_a_mode_is_refused(ulla: TestClient, words: JobFolder)
     """In the shape of all errors."""
     answer = ulla.put(WORDS, json={"mode": "sometimes"})
     assert (answer.status_code, answer.json()["error"]) == (422, "BadExtension")
-    assert "installed: off, predictive, stepwise; " in answer.json()["detail"]
+    assert "known: off, predictive, stepwise; " in answer.json()["detail"]

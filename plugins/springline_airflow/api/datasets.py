@@ -35,7 +35,7 @@ from springline.persistence.catalog.risk_samples import Sample
 from springline.persistence.catalog.waits import say_waits, waits_of
 from springline.persistence.decisions import queue_plan
 from springline.persistence.explain import explanation_of, find
-from springline.persistence.extensions import POLICIES, extension_names
+from springline.persistence.extensions import POLICIES
 from springline.persistence.model.dataset import Dataset, Origin
 from springline.persistence.platform import Platform
 from springline.persistence.policies import policy_of
@@ -166,7 +166,7 @@ def queue(
     unnamed = _unnaming(platform, reading, [because, *(row.last_error for row in rows)])
     rows = [replace(row, last_error=unnamed(row.last_error)) for row in rows]
     away = platform.watch.why_away()
-    installed = extension_names(POLICIES)
+    installed = POLICIES.names
     depth = platform.claims.depth()
     return Queued(chosen.name, applied, installed, depth, away, waits.oldest, unnamed(because), rows)
 

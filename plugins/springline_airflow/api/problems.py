@@ -12,18 +12,17 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from springline.persistence.errors import (
+    BadExtension,
     CatalogUnavailable,
     InvalidPath,
     PersistenceError,
     RefusedTransition,
     StorageUnavailable,
     UnknownDataset,
-    UnknownPolicy,
 )
 from springline.persistence.text.redaction import redacted
 from springline.spark_jobs.streaming.errors import (
     BadControl,
-    BadExtension,
     LogUnavailable,
     MissingVersion,
     NoTopic,
@@ -52,7 +51,6 @@ _STATUS: dict[type[_Known], HTTPStatus] = {
     BadControl: HTTPStatus.UNPROCESSABLE_ENTITY,
     LogUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     UnknownDataset: HTTPStatus.NOT_FOUND,
-    UnknownPolicy: HTTPStatus.UNPROCESSABLE_ENTITY,
     RefusedTransition: HTTPStatus.CONFLICT,
     InvalidPath: HTTPStatus.UNPROCESSABLE_ENTITY,
     CatalogUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,

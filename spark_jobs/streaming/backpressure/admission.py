@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from springline.persistence.extensions import Extensions
 from springline.spark_jobs.streaming.backpressure.queue import Counted, Measured
 from springline.spark_jobs.streaming.backpressure.signals import Asking, Signal
-from springline.spark_jobs.streaming.extensions import Extensions
 
 MODES = Extensions("springline.backpressure_modes", "mode of back-pressure")
 USUAL_MODE, OFF = "predictive", "off"

@@ -54,7 +54,11 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "springline.persistence.engine.runner has no such factory",
         ),
         ("CATALOG_PATIENCE", "-1", "SPRINGLINE_CATALOG_PATIENCE: .* greater than or equal to 0"),
-        ("POLICY", "lru", "SPRINGLINE_POLICY: policy 'lru' is not one of edge, .*; install the package"),
+        (
+            "POLICY",
+            "lru",
+            "policy 'lru': no installed package adds 'lru'; known: paper, .*; install the package",
+        ),
         ("WEIGHTS", "-4,-2", "SPRINGLINE_WEIGHTS: write four numbers with commas between, such as -4,-2,1,0.1"),
         ("CACHE_CAPACITY", "8XB", "SPRINGLINE_CACHE_CAPACITY: not a size: write bytes, or a number with a unit"),
     ],

@@ -63,7 +63,7 @@ def test_an_under_store_that_was_used_is_not_made_again(open_at: Callable[..., P
 @pytest.mark.parametrize(
     ("uri", "role", "remedy"),
     [
-        ("s3://bucket/folder", "under", "only alluxio, file, hdfs; install the one that does"),
+        ("s3://bucket/folder", "under", "known: alluxio, file, hdfs; install the package"),
         ("file://host/folder", "under", "give file:///an/absolute/folder"),
         ("relative/folder", "cache", "is no URI; give file:///"),
         ("hdfs:///folder", "under", "give hdfs://host:port/folder, as under-store"),

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from springline.persistence import extensions
+from springline.persistence.errors import BadExtension
 from springline.persistence.profile import project_folder
-from springline.spark_jobs.streaming import kinds
-from springline.spark_jobs.streaming.errors import BadJob, BadKind
+from springline.spark_jobs.streaming.errors import BadJob
 from springline.spark_jobs.streaming.jobs import read_jobs
-from springline.spark_jobs.streaming.kinds import Kind, kind_named
+from springline.spark_jobs.streaming.kinds import KINDS, Kind, kind_named
 from tests.support.extension import installed
 
 EVEREST = '[everest]\nkind = "heights"\ntopic = "numbers"\nleast = 2\n'
@@ -93,7 +94,7 @@ def test_the_checkout_knows_nothing_of_that_kind(tmp_path: Path) -> None:
     known = "known: join, tracker, windows, wordcount"
     remedy = "install the package that has 'heights' among its entry points springline.stream_kinds"
     with pytest.raises(
-        BadKind, match=f"job 'everest': kind 'heights': no installed package brings it; {known}; {remedy}"
+        BadJob, match=f"job 'everest': kind 'heights': no installed package adds 'heights'; {known}; {remedy}"
     ):
         read_jobs(file)
 
@@ -107,26 +108,26 @@ MISNAMED = Kind("depths", lambda table: None)  # type: ignore[arg-type, return-v
 @pytest.fixture
 def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """Lets a test say what is installed."""
-    kinds._installed.cache_clear()
+    extensions._installed.cache_clear()
     yield monkeypatch
-    kinds._installed.cache_clear()
+    extensions._installed.cache_clear()
 
 
 def entries(register: pytest.MonkeyPatch, *values: str) -> None:
     """Packages register the kind `heights` so."""
-    found = [EntryPoint("heights", value, kinds.GROUP) for value in values]
-    register.setattr(kinds, "entry_points", lambda group: found)
+    found = [EntryPoint("heights", value, KINDS.group) for value in values]
+    register.setattr(extensions, "entry_points", lambda group: found)
 
 
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        (["a:KIND", "b:KIND"], r"registered by .*\(a:KIND\) and .*\(b:KIND\); uninstall all but one of them"),
-        (["no_such_module:KIND"], "cannot be loaded from no_such_module:KIND: ModuleNotFound.*; install what it needs"),
-        (["json:KIND"], "cannot be loaded from json:KIND: AttributeError: .*; install a version of"),
+        (["a:KIND", "b:KIND"], r"added by .*\(a:KIND\) and .*\(b:KIND\); uninstall all but one of them"),
+        (["no_such_module:KIND"], "needs the Python package no_such_module: pip install"),
+        (["json:KIND"], "json:KIND of the package unknown failed: AttributeError: .*; install another version"),
         ([f"{__name__}:NOT_A_KIND"], "is of type object; it has to be a springline.stream_kinds.Kind"),
         ([f"{__name__}:MISNAMED"], "is the kind 'depths'; it has to be"),
-        ([], "no kind of stream job is installed, .*: the package springline is on the path, but is not installed"),
+        ([], "no kind is installed: Springline is on the path without being installed"),
     ],
 )  # fmt: skip
 def test_a_kind_that_cannot_be_used_is_an_error_with_its_remedy(
@@ -134,14 +135,14 @@ def test_a_kind_that_cannot_be_used_is_an_error_with_its_remedy(
 ) -> None:
     """Which package, what is wrong, what helps."""
     entries(register, *values)
-    with pytest.raises(BadKind, match=words):
+    with pytest.raises(BadExtension, match=words):
         kind_named("heights")
 
 
 def test_a_kind_is_imported_when_a_table_names_it_and_not_before(register: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One that is broken hurts nobody who does not use it."""
-    whole = [*kinds.entry_points(group=kinds.GROUP), EntryPoint("heights", "no_such_module:KIND", kinds.GROUP)]
-    register.setattr(kinds, "entry_points", lambda group: whole)
+    whole = [*extensions.entry_points(group=KINDS.group), EntryPoint("heights", "no_such_module:KIND", KINDS.group)]
+    register.setattr(extensions, "entry_points", lambda group: whole)
     file = tmp_path / "streams.toml"
     file.write_text('[words]\nkind = "wordcount"\ntopic = "lines"\n')
     assert list(read_jobs(file)) == ["words"]

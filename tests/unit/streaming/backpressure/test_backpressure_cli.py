@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from springline.persistence.errors import BadExtension
 from springline.spark_jobs.streaming.backpressure.config import Choice, Control
-from springline.spark_jobs.streaming.errors import BadControl, BadExtension, BadJob, UnknownJob
+from springline.spark_jobs.streaming.errors import BadControl, BadJob, UnknownJob
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import job_of
 from tests.support.commands import invoke, printed
@@ -91,7 +92,7 @@ def test_a_jobs_table_says_mode_and_channel(tmp_path: Path) -> None:
     file = written(tmp_path, DECLARED + 'backpressure = "stepwise-literal"\napart = true\ncontrol = "zookeeper"\n')
     assert job_of(file, "words").backpressure == Choice("stepwise-literal", Control.ZOOKEEPER)
     file = written(tmp_path, DECLARED + 'backpressure = "sometimes"\n')
-    with pytest.raises(BadJob, match=r"mode of back-pressure 'sometimes': .*; installed: off, predictive, "):
+    with pytest.raises(BadJob, match=r"mode of back-pressure 'sometimes': .*; known: off, predictive, "):
         job_of(file, "words")
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from springline.spark_jobs.streaming.errors import BadExtension
+from springline.persistence.errors import BadExtension
 from springline.spark_jobs.streaming.join.buckets import bucket_of
 from springline.spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
 from springline.spark_jobs.streaming.join.routing.errors import BadRouting
@@ -199,9 +199,7 @@ def test_routers_may_know_of_keys_before_units_have_stored_any(name):
 
 def test_what_cannot_be_is_refused():
     """With what can be."""
-    with pytest.raises(
-        BadExtension, match=r"'best'.*installed: djb, heavy-split, heavy-split-work; baselines.*: hash, "
-    ):
+    with pytest.raises(BadExtension, match=r"'best'.*known: djb, heavy-split, heavy-split-work; baselines.*: hash, "):
         strategy_of("best")
     with pytest.raises(BadRouting, match="from 0 to below 1"):
         strategy_of("djb", 1.0)
