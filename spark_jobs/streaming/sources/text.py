@@ -110,9 +110,11 @@ class _Reader:
     def chunk(self, messages: list[Message]) -> Chunk:
         """The rows of the messages; a line end is put behind each, which is no row where it had one."""
         values = [message.value for message in messages]
-        values.append(b"")
-        joined = b"\n".join(values)
-        ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(messages)) + 1)
+        if len(values) == 1 and values[0][-1:] == b"\n":  # a large one: it is not copied
+            joined, ends = bytes(values[0]), np.array([len(values[0])], np.int64)
+        else:
+            joined = b"\n".join([*values, b""])
+            ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(messages)) + 1)
         rows = joined.count(b"\n") + 1
         if self._room is None or self._room.lines.shape[0] < rows:
             self._room = Room.of(len(self._wanted), rows + rows // 4)
