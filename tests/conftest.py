@@ -12,8 +12,11 @@ from hypothesis import HealthCheck, settings
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 from springline.testing.lines import LinesRunner
-from tests.support.memory_folders import remove_memory_below
+from tests.support.servers.memory_folders import remove_memory_below
 
+# A machine that stands still for a moment is no fault of what is tested; whole tests have a time.
+settings.register_profile("project", deadline=None)
+settings.load_profile("project")
 # For tests marked `fuzz`, which say no number of examples themselves: `make fuzz` chooses this profile.
 settings.register_profile(
     "fuzz",

@@ -18,8 +18,8 @@ from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import write_json
 from springline.spark_jobs.streaming.tracking.config import LOW
 from springline.testing.lines import LinesRunner
-from tests.support.memory_folders import remove_memory_of
-from tests.support.pairs import EXPLAINED, PAIRS
+from tests.support.joins.pairs import EXPLAINED, PAIRS
+from tests.support.servers.memory_folders import remove_memory_of
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

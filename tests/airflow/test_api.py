@@ -28,7 +28,7 @@ from springline.spark_jobs.streaming.tracking.config import RING
 from springline.spark_jobs.streaming.windows.registry_file import read_registry
 from springline.testing.lines import make_dataset as make
 from springline.testing.memory_log import MemoryLog
-from tests.support.windows_job import Job, csv, registry, stream
+from tests.support.decoding.windows_job import Job, csv, registry, stream
 
 SQL = "SELECT kind, count(*) AS n, avg(load) AS load FROM ticks GROUP BY kind WINDOWING 60 s"
 AD_HOC = "SELECT kind, count(*) AS n, avg(load) AS load FROM ticks GROUP BY kind"

@@ -9,8 +9,8 @@ from fastapi.testclient import TestClient
 
 from springline.airflow.api import PREFIX
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from tests.support.kept_streams import explain_pairs
-from tests.support.pairs import EXPLAINED, KEY
+from tests.support.joins.pairs import EXPLAINED, KEY
+from tests.support.streams.kept_streams import explain_pairs
 
 ROOT = f"{PREFIX}/api/v1/streams"
 PAIRS = f"{ROOT}/pairs/join"

@@ -15,7 +15,7 @@ from springline.spark_jobs.streaming.runtime.atomic_files import read_json
 from springline.spark_jobs.streaming.runtime.message_log import Letter
 from springline.spark_jobs.streaming.tracking.config import RING
 from springline.testing.memory_log import MemoryLog
-from tests.support.kept_streams import HOSTILE
+from tests.support.streams.kept_streams import HOSTILE
 
 ROOT = f"{PREFIX}/api/v1/streams"
 WORDS = f"{ROOT}/words/tracking"

@@ -18,11 +18,11 @@ from springline.services.supervisor import Supervisor
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.testing.lines import LinesRunner
-from tests.support.airflow_pages import DAG, Watched, backfill, framed, trigger, watch
-from tests.support.browser import Complaints, chromium, themed
-from tests.support.kept_streams import TOPICS, beating, declare, explain_pairs, hold_slices, put_results
-from tests.support.live_airflow import Live, live_airflow
-from tests.support.memory_folders import temporary_home
+from tests.support.airflow.airflow_pages import DAG, Watched, backfill, framed, trigger, watch
+from tests.support.airflow.browser import Complaints, chromium, themed
+from tests.support.airflow.live_airflow import Live, live_airflow
+from tests.support.servers.memory_folders import temporary_home
+from tests.support.streams.kept_streams import TOPICS, beating, declare, explain_pairs, hold_slices, put_results
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST, SECOND = date(2013, 1, 5), date(2013, 1, 6)

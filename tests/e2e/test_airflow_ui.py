@@ -10,7 +10,7 @@ from playwright.sync_api import Frame, Page, expect
 
 from springline.persistence.model.dataset import Cache, Status
 from tests.e2e.conftest import FIRST, OUTPUTS, SECOND
-from tests.support.airflow_pages import DAG, PAGES, framed, opened
+from tests.support.airflow.airflow_pages import DAG, PAGES, framed, opened
 
 
 def about(page: Page, live, path: str) -> Frame:

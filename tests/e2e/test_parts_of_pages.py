@@ -12,7 +12,7 @@ from playwright.sync_api import Route, expect
 
 from springline.airflow.lineage.dataset_detail import About
 from springline.airflow.pages import static_files
-from tests.support.browser import themed
+from tests.support.airflow.browser import themed
 
 SITE = "http://pages.test"
 SAFE = {

@@ -6,8 +6,8 @@ import pytest
 
 from springline.persistence.model.dataset import Dataset
 from tests.e2e.conftest import FIRST, SECOND, lose
-from tests.support.airflow_pages import PAGES, opened
-from tests.support.browser import SIZE, THEMES, faults
+from tests.support.airflow.airflow_pages import PAGES, opened
+from tests.support.airflow.browser import SIZE, THEMES, faults
 
 QUERIES = {"dataset": f"?path=etl/{FIRST}/accepted"}
 SHOWN = {

@@ -10,9 +10,9 @@ from playwright.sync_api import Frame, Page, expect
 
 from springline.spark_jobs.streaming.backpressure.config import USUAL, choice_of
 from springline.spark_jobs.streaming.tracking.replay.manual_replay import resent
-from tests.support.airflow_pages import opened
-from tests.support.browser import Complaints
-from tests.support.kept_streams import HOSTILE, KINDS
+from tests.support.airflow.airflow_pages import opened
+from tests.support.airflow.browser import Complaints
+from tests.support.streams.kept_streams import HOSTILE, KINDS
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from springline.persistence.model.dataset import Origin
 from springline.testing.lines import make_dataset as make
-from tests.support.airflow_pages import opened
+from tests.support.airflow.airflow_pages import opened
 
 HOSTILE = {
     "html": "e2e/names/<img src=x onerror=alert(1)>",

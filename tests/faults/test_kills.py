@@ -16,9 +16,8 @@ from springline.persistence.model.dataset import Method, Strategy, Under
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 from springline.testing.lines import LinesRunner
-from tests.support.states import copies_in, events_of, measured, wipe_cache
-from tests.support.waiting import until
-from tests.support.workflow import (
+from tests.support.datasets.states import copies_in, events_of, measured, wipe_cache
+from tests.support.datasets.workflow import (
     digests_below,
     digests_now,
     digests_without_faults,
@@ -27,6 +26,7 @@ from tests.support.workflow import (
     run_workflow,
     workflow_runner,
 )
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,7 +52,15 @@ def platform(tmp_path: Path, runner: LinesRunner) -> Iterator[Platform]:
 def worker_in_the_middle(platform: Platform, tmp_path: Path, method: str) -> Iterator[subprocess.Popen[str]]:
     """A persister process that has got half way through its first transfer."""
     told = tmp_path / "in the middle"
-    command = [sys.executable, "-m", "tests.support.worker", platform.settings.home, tmp_path / "cache", told, method]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.datasets.worker",
+        platform.settings.home,
+        tmp_path / "cache",
+        told,
+        method,
+    ]
     process = subprocess.Popen(list(map(str, command)), cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         until(lambda: told.exists() or process.poll() is not None)

@@ -12,9 +12,9 @@ from springline.persistence.model.dataset import Cache, Origin, Phase, Ref, Stra
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, lines_of
 from springline.testing.lines import make_dataset as make
-from tests.support.stages import Staged, stage
-from tests.support.states import copies_in, end_pauses, wipe_cache
-from tests.support.workflow import (
+from tests.support.datasets.stages import Staged, stage
+from tests.support.datasets.states import copies_in, end_pauses, wipe_cache
+from tests.support.datasets.workflow import (
     STEPS,
     digests_below,
     digests_now,

@@ -13,8 +13,8 @@ from springline.services.registry import make_servers
 from springline.services.scratch_home import beside
 from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Supervisor
-from tests.support.memory_folders import remove_memory_of
-from tests.support.servers import Running
+from tests.support.servers.memory_folders import remove_memory_of
+from tests.support.servers.servers import Running
 
 SMALL = {"alluxio_memory": 256 << 20, "alluxio_workers": 2, "spark_workers": 2}
 

@@ -13,7 +13,7 @@ from springline.spark_jobs.streaming.backpressure.accounting import Counting
 from springline.spark_jobs.streaming.backpressure.rate_limit import Pacing, Rate, grant
 from springline.spark_jobs.streaming.tracking.config import Tracked
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
-from tests.support.tracked_world import TrackedWorld
+from tests.support.streams.tracked_world import TrackedWorld
 
 TEXTS = [f"a b{number % 3}\nthe log c{number}" for number in range(24)]
 GRANTS = st.lists(

@@ -14,8 +14,8 @@ from springline.persistence.catalog.risk_samples import shares_of
 from springline.persistence.decisions.recovery import at_risk, exposed_in
 from springline.persistence.model.dataset import Cache, Origin, Phase, Ref, Side
 from springline.persistence.model.lineage import Lineage
-from tests.support.lineages import lineages
-from tests.support.recording import record
+from tests.support.datasets.lineages import lineages
+from tests.support.datasets.recording import record
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from springline.persistence.decisions.eviction import EvictionPlan, plan_eviction
 from springline.persistence.model.dataset import Cache, Phase
 from springline.persistence.model.lineage import Lineage
-from tests.support.lineages import lineages
+from tests.support.datasets.lineages import lineages
 
 replacements = st.sampled_from(["lru", "lrfu"])
 

@@ -12,7 +12,7 @@ from springline.persistence.decisions.recovery import Risk, at_risk
 from springline.persistence.model.cost_model import Costs
 from springline.persistence.model.dataset import Cache, Moment, Phase, Ref, Under
 from springline.persistence.model.lineage import Lineage
-from tests.support.lineages import chain_of, lineages
+from tests.support.datasets.lineages import chain_of, lineages
 
 COSTS = Costs()
 

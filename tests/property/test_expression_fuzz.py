@@ -21,10 +21,10 @@ from springline.spark_jobs.streaming.sources.schema import Field
 from springline.spark_jobs.streaming.sql.errors import BadQuery
 from springline.spark_jobs.streaming.windows.adhoc import AdHoc, answer
 from springline.spark_jobs.streaming.windows.query import read
-from tests.support.drawn_sql import FLOATS, INTS, TEXTS, Drawn, Leaves, expressions, leaves
-from tests.support.join_units import World
-from tests.support.windows_job import Job, ipc, registry, stream
-from tests.support.word_soup import soups
+from tests.support.decoding.drawn_sql import FLOATS, INTS, TEXTS, Drawn, Leaves, expressions, leaves
+from tests.support.decoding.windows_job import Job, ipc, registry, stream
+from tests.support.decoding.word_soup import soups
+from tests.support.joins.join_units import World
 
 T = 1_700_000_040
 LEFT = Relation("l", {"i": "int", "n": "int", "x": "float", "s": "text"})

@@ -17,7 +17,7 @@ from springline.spark_jobs.streaming.tracker.job import TrackerJob
 from springline.spark_jobs.streaming.tracking.config import Tracked
 from springline.spark_jobs.streaming.tracking.errors import BadRing
 from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT
-from tests.support.tracked_world import TrackedWorld
+from tests.support.streams.tracked_world import TrackedWorld
 
 STAGES, DEPTH = 2, 4
 LOSSY = 2  # attempts in which anything is lost

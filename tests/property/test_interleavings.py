@@ -24,8 +24,8 @@ from springline.persistence.settings import Settings
 from springline.testing.lines import LinesRunner, digest_of, read_lines
 from springline.testing.lines import make_dataset as make
 from tests.support.actors import Actor
-from tests.support.stages import stage
-from tests.support.states import copies_in, expire_leases, measured
+from tests.support.datasets.stages import stage
+from tests.support.datasets.states import copies_in, expire_leases, measured
 
 PATHS = ("a", "b")
 WORKERS = ("worker 0", "worker 1")

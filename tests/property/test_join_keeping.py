@@ -21,8 +21,8 @@ from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from springline.spark_jobs.streaming.join.unit import migration, unit
 from springline.spark_jobs.streaming.runtime.history import read_history
 from springline.spark_jobs.streaming.runtime.rounds import Plan
-from tests.support.join_units import SMALL
-from tests.support.join_world import JoinWorld, Row, join_of
+from tests.support.joins.join_units import SMALL
+from tests.support.joins.join_world import JoinWorld, Row, join_of
 
 KEYS = (0, 1, 2, 100, 101, 205)
 EVENTS = ["die", "lose all", "lose join", "lose a unit", "second driver", "save", "units", "die looking"]

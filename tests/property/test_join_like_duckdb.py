@@ -21,7 +21,7 @@ from springline.spark_jobs.streaming.join.job import JoinJob
 from springline.spark_jobs.streaming.join.rebalance import course_of
 from springline.spark_jobs.streaming.join.router import Source
 from springline.spark_jobs.streaming.join.routing.controller import Control
-from tests.support.join_world import JoinWorld
+from tests.support.joins.join_world import JoinWorld
 
 _ROWS = 100  # in a message
 

@@ -24,7 +24,7 @@ from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from springline.spark_jobs.streaming.join.routing.table import Table, block_for
 from springline.spark_jobs.streaming.join.wire import Act, Orders, Piece, Reach, Sent, Side, first_seq
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Round, State
-from tests.support.join_pieces import chosen
+from tests.support.joins.join_pieces import chosen
 
 ROOM = 8
 EQUAL, BAND, LESS = Reach(0, 0), Reach(-2, 1), Reach(1, None)

@@ -19,8 +19,8 @@ from springline.spark_jobs.streaming.join.rebalance import course_of
 from springline.spark_jobs.streaming.join.routing.controller import Control
 from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from springline.spark_jobs.streaming.join.unit import migration, unit
-from tests.support.join_units import SMALL
-from tests.support.join_world import JoinWorld, Row, join_of
+from tests.support.joins.join_units import SMALL
+from tests.support.joins.join_world import JoinWorld, Row, join_of
 
 JOINS: dict[str, Callable[[Row, Row], bool]] = {
     "l.k = r.k": lambda one, two: one[1] == two[1],

@@ -4,7 +4,7 @@ from hypothesis import given
 
 from springline.persistence.model.dataset import Phase, Ref
 from springline.persistence.model.lineage import Lineage
-from tests.support.lineages import lineages
+from tests.support.datasets.lineages import lineages
 
 
 def recomputable_by_definition(known: Lineage, ref: Ref) -> bool:

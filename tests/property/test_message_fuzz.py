@@ -13,9 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.sources.schema import to_micros
-from tests.support.decoder_process import Decoded, DecoderProcess, decode
-from tests.support.odd_messages import NAMES, WRITERS, T, damaged, rows
-from tests.support.windows_job import FIELDS, stream
+from tests.support.decoding.decoder_process import Decoded, DecoderProcess, decode
+from tests.support.decoding.odd_messages import NAMES, WRITERS, T, damaged, rows
+from tests.support.decoding.windows_job import FIELDS, stream
 
 GOOD = (T, "x", "a", 1, 0.5)
 EARLIEST, LATEST = to_micros(stream().earliest), to_micros(stream().latest)

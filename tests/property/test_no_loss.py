@@ -18,7 +18,7 @@ from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 from springline.testing.lines import LinesRunner, digest_of, read_lines
 from springline.testing.lines import make_dataset as make
-from tests.support.states import wipe_cache
+from tests.support.datasets.states import wipe_cache
 
 PATHS = ("a", "b", "c", "d", "e")
 OPERATIONS = ("shout", "join", "salt", "load", "none")

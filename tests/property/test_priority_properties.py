@@ -16,7 +16,7 @@ from springline.persistence.decisions.priority import (
 from springline.persistence.model.cost_model import Costs, Measurement
 from springline.persistence.model.dataset import Phase, Under
 from springline.persistence.model.lineage import Lineage
-from tests.support.lineages import lineages
+from tests.support.datasets.lineages import lineages
 
 COSTS = Costs([Measurement(10, 1.0)])
 WEIGHTS = st.tuples(st.floats(-9, -0.1), st.floats(-9, -0.1), st.floats(0.1, 9), st.floats(0.01, 1))

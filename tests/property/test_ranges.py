@@ -25,7 +25,7 @@ from tests.property.test_windows_against_duckdb import (
     rows_of_a_unit,
     run,
 )
-from tests.support.windows_job import Job, registry, stream
+from tests.support.decoding.windows_job import Job, registry, stream
 
 BEGIN, END = 1_700_000_060, 1_700_000_220  # not at the ends of windows of 60 s
 SPAN = Span(in_time(BEGIN), in_time(END))

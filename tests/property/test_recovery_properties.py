@@ -9,7 +9,7 @@ from springline.persistence.decisions.recovery import Step, at_risk, plan_recove
 from springline.persistence.model.cost_model import Costs
 from springline.persistence.model.dataset import Cache, Idempotence, Phase, Ref
 from springline.persistence.model.lineage import Lineage
-from tests.support.lineages import lineages
+from tests.support.datasets.lineages import lineages
 
 COSTS = Costs()
 

@@ -16,7 +16,7 @@ from springline.spark_jobs.streaming.runtime.step import Input, Output, State, S
 from springline.spark_jobs.streaming.sources.schema import Stream
 from springline.spark_jobs.streaming.tracking.config import Delivery, Tracked
 from springline.spark_jobs.streaming.windows.job import WindowsJob
-from tests.support.tracked_world import TrackedWorld, Wrap
+from tests.support.streams.tracked_world import TrackedWorld, Wrap
 
 STREAM = Stream.from_json(
     {"name": "w", "time": "t", "fields": [["t", "float"], ["k", "text"]], "lateness": 1.0, "ahead": None}

@@ -15,8 +15,8 @@ from springline.spark_jobs.streaming.runtime.step import Step
 from springline.spark_jobs.streaming.tracking.config import Delivery, Tracked
 from springline.spark_jobs.streaming.tracking.errors import BadRing
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
-from tests.support.leaky_stages import Leaks, Leaky
-from tests.support.tracked_world import TrackedWorld
+from tests.support.streams.leaky_stages import Leaks, Leaky
+from tests.support.streams.tracked_world import TrackedWorld
 
 WORDS = ["a", "b", "spark", "log", "acker", "the", "the"]
 EVENTS = st.lists(

@@ -13,7 +13,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.windows_job import Job, csv, ipc, registry, stream
+from tests.support.decoding.windows_job import Job, csv, ipc, registry, stream
 
 START = 1_700_000_000
 SELECT = (

@@ -18,7 +18,7 @@ from tests.property.test_windows_against_duckdb import (
     rows_of_a_unit,
     units_of_rows,
 )
-from tests.support.windows_job import Job, in_bytes, registry, stream
+from tests.support.decoding.windows_job import Job, in_bytes, registry, stream
 
 WINDOWS = ("60 s", "HOP(60 s, 20 s)", "20 s", "LANDMARK('2023-11-14 22:00:30', 60 s)", "60 s LATE 30 s")
 

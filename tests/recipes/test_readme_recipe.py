@@ -22,7 +22,7 @@ from springline.services.airflow_api import AirflowApi
 from springline.services.scratch_home import beside
 from springline.services.servers.airflow import USER, password
 from springline.services.settings import ServiceSettings
-from tests.support.memory_folders import remove_memory_of
+from tests.support.servers.memory_folders import remove_memory_of
 from tests.support.waiting import until
 
 README = (project_folder() / "README.md").read_text(encoding="utf-8")

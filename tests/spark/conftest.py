@@ -20,7 +20,7 @@ from springline.spark_jobs.operations import Registry, load_operations
 from springline.spark_jobs.runner import SparkRunner
 from springline.spark_jobs.session import SparkSessions
 from springline.spark_jobs.settings import JobSettings
-from tests.support.spark_server import SparkServer
+from tests.support.servers.spark_server import SparkServer
 
 SNOW = "2013-02-08"  # a day of snow: many cancelled, many late, all four signs of bad weather
 EMPTY = "2014-01-01"

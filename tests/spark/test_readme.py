@@ -15,7 +15,7 @@ from springline.persistence.settings import Settings
 from springline.spark_jobs.landing import land
 from springline.spark_jobs.materialize import produce
 from springline.spark_jobs.runner import SparkRunner
-from tests.support.spark_server import SparkServer
+from tests.support.servers.spark_server import SparkServer
 
 README = Path(__file__).parents[2] / "README.md"
 DAY = "2013-01-05"

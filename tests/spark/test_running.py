@@ -28,7 +28,7 @@ from springline.spark_jobs.runner import SparkRunner
 from springline.spark_jobs.session import SparkSessions
 from springline.spark_jobs.settings import JobSettings
 from tests.spark.conftest import EMPTY, SNOW, Workflow
-from tests.support.spark_server import SparkServer
+from tests.support.servers.spark_server import SparkServer
 
 MakeRunner = Callable[..., SparkRunner]
 OpenPlatform = Callable[[SparkRunner], Platform]

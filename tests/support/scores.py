@@ -5,7 +5,7 @@ from springline.persistence.model.cost_model import Costs, Measurement
 from springline.persistence.model.lineage import Lineage
 from springline.persistence.policies import policy_of
 from springline.persistence.settings import Settings
-from tests.support.lineages import ref
+from tests.support.datasets.lineages import ref
 
 LINK = Costs([Measurement(1_000_000, 0.02)])  # 50 MB/s
 

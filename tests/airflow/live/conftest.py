@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.coffee_bar import CoffeeBar, coffee_bar
-from tests.support.live_airflow import Live, live_airflow
-from tests.support.memory_folders import temporary_home
+from tests.support.airflow.live_airflow import Live, live_airflow
+from tests.support.datasets.coffee_bar import CoffeeBar, coffee_bar
+from tests.support.servers.memory_folders import temporary_home
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ import pytest
 
 from springline.persistence.model.dataset import Dataset
 from springline.persistence.platform import default_cache
-from tests.support.digests import repeatable_digests
+from tests.support.datasets.digests import repeatable_digests
 from tests.support.waiting import until
 
 DAY = date(2013, 1, 5)

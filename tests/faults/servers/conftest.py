@@ -12,9 +12,9 @@ from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 from springline.testing.lines import LinesRunner
 from tests.integration.conftest import alluxio, hdfs, service_settings, start, supervisor
-from tests.support.lines_on_servers import put_on_servers
-from tests.support.servers import Running
-from tests.support.workflow import workflow_runner
+from tests.support.datasets.workflow import workflow_runner
+from tests.support.servers.lines_on_servers import put_on_servers
+from tests.support.servers.servers import Running
 
 __all__ = ["alluxio", "hdfs", "service_settings", "start", "supervisor"]
 

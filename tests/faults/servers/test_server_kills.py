@@ -17,11 +17,8 @@ from springline.persistence.explain import explain
 from springline.persistence.model.dataset import Dataset, Strategy
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, digest_of
-from tests.support.hdfs_admin import dfsadmin
-from tests.support.servers import Running
-from tests.support.states import end_pauses, events_of
-from tests.support.waiting import until
-from tests.support.workflow import (
+from tests.support.datasets.states import end_pauses, events_of
+from tests.support.datasets.workflow import (
     digests_below,
     digests_now,
     digests_without_faults,
@@ -29,6 +26,9 @@ from tests.support.workflow import (
     only_whole_copies_are_left,
     run_workflow,
 )
+from tests.support.servers.hdfs_admin import dfsadmin
+from tests.support.servers.servers import Running
+from tests.support.waiting import until
 
 
 def ran(platform: Platform, folder: Path) -> dict[str, Dataset]:

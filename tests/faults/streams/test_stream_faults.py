@@ -12,8 +12,8 @@ from functools import partial
 import psutil
 
 from springline.spark_jobs.streaming.examples.netflow import Flows
-from tests.support.servers import Running
-from tests.support.stream_job import StreamJob, expected
+from tests.support.servers.servers import Running
+from tests.support.streams.stream_job import StreamJob, expected
 
 MILLION = 1_000_000
 SEED = 1

@@ -17,8 +17,8 @@ from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.step import Message
 from springline.spark_jobs.streaming.tracking.root_id import name_of
 from springline.spark_jobs.streaming.tracking.wire import Kind, Told
-from tests.support.servers import Running
-from tests.support.word_job import WordJob
+from tests.support.servers.servers import Running
+from tests.support.streams.word_job import WordJob
 
 LINES = 600_000
 IN_A_MESSAGE = 2_000

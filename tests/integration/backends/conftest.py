@@ -13,7 +13,7 @@ from springline.persistence.backends.registry import open_backend
 from springline.persistence.backends.root_mark import never
 from springline.persistence.backends.spec import Backend
 from springline.persistence.settings import Settings
-from tests.support.servers import Running
+from tests.support.servers.servers import Running
 
 Open = Callable[..., Backend]
 

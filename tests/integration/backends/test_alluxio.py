@@ -18,7 +18,7 @@ from springline.persistence.errors import StorageFull, StorageUnavailable
 from springline.persistence.settings import Settings
 from springline.services.scratch_home import beside
 from springline.testing.store_suite import StoreSuite, content_of, send
-from tests.support.servers import Running
+from tests.support.servers.servers import Running
 from tests.support.waiting import until
 
 Open = Callable[..., AlluxioBackend]

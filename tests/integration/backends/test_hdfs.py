@@ -19,8 +19,8 @@ from springline.persistence.settings import Settings
 from springline.services.scratch_home import beside
 from springline.testing.store_suite import content_of, send, send_files
 from springline.testing.under_store_suite import UnderStoreSuite
-from tests.support.hdfs_admin import dfsadmin, safe_mode
-from tests.support.servers import Running
+from tests.support.servers.hdfs_admin import dfsadmin, safe_mode
+from tests.support.servers.servers import Running
 
 Open = Callable[..., HdfsBackend]
 

@@ -10,7 +10,7 @@ import pytest
 
 from springline.persistence.catalog.database import open_database
 from springline.services.servers.postgres import url
-from tests.support.servers import Running
+from tests.support.servers.servers import Running
 
 
 @pytest.fixture

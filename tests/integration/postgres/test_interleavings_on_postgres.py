@@ -14,8 +14,8 @@ from tests.property import test_interleavings
 from tests.property.test_interleavings import (  # noqa: F401  the test itself
     test_however_they_interleave_each_generation_is_persisted_once_and_nothing_half_is_left,
 )
-from tests.support.servers import Running
-from tests.support.states import measured
+from tests.support.datasets.states import measured
+from tests.support.servers.servers import Running
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from springline.persistence.errors import CatalogUnavailable
 from springline.persistence.model.dataset import Method
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
-from tests.support.servers import Running
-from tests.support.stages import once, stage
-from tests.support.states import copies_in, events_of, expire_leases
+from tests.support.datasets.stages import once, stage
+from tests.support.datasets.states import copies_in, events_of, expire_leases
+from tests.support.servers.servers import Running
 
 
 def kill_and_mend(postgres: Running) -> Callable[[], None]:

@@ -9,8 +9,8 @@ import pytest
 
 from springline.services.process.groups import members
 from springline.services.process.run_state import Records
-from tests.support.round_trips import ROUND_TRIPS, WORDS
-from tests.support.servers import Running
+from tests.support.servers.round_trips import ROUND_TRIPS, WORDS
+from tests.support.servers.servers import Running
 
 every_server = pytest.mark.parametrize("name", ROUND_TRIPS)
 

@@ -11,10 +11,10 @@ import pytest
 from springline.spark_jobs.streaming.examples.netflow import Flows
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from tests.support.join_job import JoinJob
-from tests.support.servers import Running
-from tests.support.stream_job import StreamJob
-from tests.support.word_job import WordJob
+from tests.support.joins.join_job import JoinJob
+from tests.support.servers.servers import Running
+from tests.support.streams.stream_job import StreamJob
+from tests.support.streams.word_job import WordJob
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from springline.spark_jobs.streaming.backpressure.config import USUAL, Control, 
 from springline.spark_jobs.streaming.backpressure.control_topic import control_topic
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from tests.support.relay_app import RelayApp
-from tests.support.servers import Running
+from tests.support.servers.servers import Running
+from tests.support.streams.relay_app import RelayApp
 
 OFFERED, SIZE = 2e6, 20_000  # bytes a second, bytes of a message
 SLOW = 0.3e6  # bytes a second that the slow stage can do

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.examples.netflow import Flows
-from tests.support.servers import Running
-from tests.support.stream_job import StreamJob, expected
+from tests.support.servers.servers import Running
+from tests.support.streams.stream_job import StreamJob, expected
 
 FLOWS = Flows(20_000, seed=7, sips=50, types=5, rate=10_000)
 OUTSIDE = "row 1: timestamp is outside 2000-01-01T00:00:00 to 2100-01-01T00:00:00"

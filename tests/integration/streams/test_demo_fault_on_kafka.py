@@ -20,8 +20,8 @@ from springline.spark_jobs.streaming.examples.datagen import Source
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.testing.lines import make_dataset as make
-from tests.support.application import Application
-from tests.support.servers import Running
+from tests.support.servers.servers import Running
+from tests.support.streams.application import Application
 from tests.support.waiting import until
 
 DECLARED = """

@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from tests.support.join_job import JoinJob, Row, skewed
+from tests.support.joins.join_job import JoinJob, Row, skewed
 
 # States are persisted often, so that what they do not need is deleted, and large runs lie on disk.
 OFTEN = {"SPRINGLINE_STREAM_SAVE": "2", "SPRINGLINE_STREAM_SPILL_BYTES": "2000"}

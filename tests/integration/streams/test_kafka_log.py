@@ -13,8 +13,8 @@ from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.kafka.topic_union import sum_of
 from springline.spark_jobs.streaming.runtime.message_log import Letter
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
-from tests.support.servers import Running
-from tests.support.stream_job import read_committed
+from tests.support.servers.servers import Running
+from tests.support.streams.stream_job import read_committed
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.windows.registry_file import read_registry
 from springline.spark_jobs.streaming.windows.sink.query import ask_kept
 from springline.spark_jobs.streaming.windows.sink.reprocess import Span, asked_of, write_range
-from tests.support.servers import Running
-from tests.support.stream_job import StreamJob, expected
+from tests.support.servers.servers import Running
+from tests.support.streams.stream_job import StreamJob, expected
 
 FLOWS = Flows(200_000, seed=20130101, sips=100, types=5, rate=10_000, disorder=0.05)
 LINE = "strftime(window_start, '%Y-%m-%dT%H:%M:%S') || ' ' || sip || ' ' || type || ' ' || rows || ' ' || bytes"

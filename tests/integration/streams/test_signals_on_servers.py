@@ -14,8 +14,8 @@ from springline.spark_jobs.streaming.backpressure.zookeeper import MESSAGES, STA
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import Letter
-from tests.support.channel_suite import PATIENCE, ChannelSuite, received, received_last, signal
-from tests.support.servers import Running
+from tests.support.servers.servers import Running
+from tests.support.streams.channel_suite import PATIENCE, ChannelSuite, received, received_last, signal
 
 Open = Callable[[Collection[str]], Channel]
 

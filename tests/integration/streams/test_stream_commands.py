@@ -15,7 +15,7 @@ import pytest
 
 from springline.persistence.profile import project_folder
 from springline.services.packages.java import find_java
-from tests.support.servers import Running
+from tests.support.servers.servers import Running
 
 
 @pytest.fixture

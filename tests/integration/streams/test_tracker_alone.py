@@ -16,8 +16,8 @@ from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import Letter
 from springline.spark_jobs.streaming.tracker.client import Tracker
-from tests.support.application import Application
-from tests.support.servers import Running
+from tests.support.servers.servers import Running
+from tests.support.streams.application import Application
 
 ROOTS = [*range(300), 1 << 63, (1 << 64) - 2]
 LOST = set(ROOTS[::10])  # in their first attempt

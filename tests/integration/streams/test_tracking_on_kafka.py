@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
-from tests.support.word_job import WordJob
+from tests.support.streams.word_job import WordJob
 
 WORDS = [f"w{number}" for number in range(500)]
 

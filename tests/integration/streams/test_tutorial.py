@@ -14,7 +14,7 @@ import pytest
 from docs.console import examples_in, outputs_of, same
 from springline.persistence.profile import project_folder
 from springline.services.packages.java import find_java
-from tests.support.servers import Running
+from tests.support.servers.servers import Running
 
 TUTORIAL = project_folder() / "docs" / "tutorial.md"
 DONE_ELSEWHERE = {  # what makes ready and tidies up: the environment of the tests, their Kafka, and their folder

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from springline.persistence.platform import default_cache
 from springline.spark_jobs.streaming.examples.netflow import Flows
-from tests.support.stream_job import StreamJob, expected
+from tests.support.streams.stream_job import StreamJob, expected
 
 FLOWS = Flows(300_000, seed=20130101, sips=200, types=5, rate=10_000, disorder=0.05)
 

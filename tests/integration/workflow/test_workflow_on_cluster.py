@@ -20,8 +20,8 @@ from springline.spark_jobs.operations import load_operations
 from springline.spark_jobs.runner import SparkRunner
 from springline.spark_jobs.session import SparkSessions
 from springline.spark_jobs.settings import JobSettings
-from tests.support.digests import repeatable_digests
-from tests.support.servers import Running
+from tests.support.datasets.digests import repeatable_digests
+from tests.support.servers.servers import Running
 
 DAY = "2013-01-05"
 

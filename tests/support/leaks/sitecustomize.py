@@ -35,7 +35,7 @@ class _AfterCount(MetaPathFinder):
 
 
 def _leak(module: ModuleType) -> None:
-    from tests.support.leaky_stages import Leaks, Leaky
+    from tests.support.streams.leaky_stages import Leaks, Leaky
 
     leaks, count = Leaks(**json.loads(os.environ["SPRINGLINE_TEST_LEAKS"])), module.Count
 

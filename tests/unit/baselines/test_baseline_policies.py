@@ -1,7 +1,7 @@
 """The orders that are there to be compared with."""
 
 from springline.persistence.model.dataset import Phase
-from tests.support.lineages import lineage, made, persisted
+from tests.support.datasets.lineages import lineage, made, persisted
 from tests.support.scores import order, score
 
 

@@ -18,7 +18,7 @@ from springline.persistence.decisions.recovery import plan_recovery
 from springline.persistence.model.cost_model import Costs
 from springline.persistence.model.dataset import Cache, Dataset, Ref, Under
 from springline.persistence.model.lineage import Lineage
-from tests.support.lineages import evicted, lineage, made, ref
+from tests.support.datasets.lineages import evicted, lineage, made, ref
 
 
 def as_lineage(recording: Recording, persisted_at: dict[Ref, float], moment: float) -> Lineage:

@@ -33,8 +33,8 @@ from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.application.metrics import METRICS as STREAMS
 from springline.testing.lines import make_dataset as make
 from springline.testing.lines import write_lines
+from tests.support.datasets.states import wipe_cache
 from tests.support.metered import Kept, collector
-from tests.support.states import wipe_cache
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from springline.persistence.monitoring.openlineage_events import FACET, SCHEMA
 from springline.persistence.monitoring.openlineage_sender import Lineage, open_lineage
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
+from tests.support.datasets.states import wipe_cache
 from tests.support.metered import collector
-from tests.support.states import wipe_cache
 
 FILE = Path(monitoring.__path__[0]) / "schemas" / f"{SCHEMA.split(':', 3)[3].replace(':', '-')}.json"
 OURS = json.loads(FILE.read_text())

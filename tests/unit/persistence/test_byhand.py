@@ -10,7 +10,7 @@ from springline.persistence.model.cost_model import Costs, Measurement
 from springline.persistence.model.dataset import Cache, Dataset, Phase, Ref, Strategy, Under
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
-from tests.support.lineages import evicted, lineage, made, persisted, ref
+from tests.support.datasets.lineages import evicted, lineage, made, persisted, ref
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, lines_of
 from springline.testing.lines import make_dataset as make
-from tests.support.states import events_of, let_go, measured, wipe_cache
+from tests.support.datasets.states import events_of, let_go, measured, wipe_cache
 
 RUN = Origin("etl", "run 1", "task")
 

@@ -17,8 +17,8 @@ from springline.persistence.model.dataset import Call, Dataset, Method, Strategy
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
-from tests.support.stages import stage
-from tests.support.states import end_pauses, events_of, expire_leases, pause_of
+from tests.support.datasets.stages import stage
+from tests.support.datasets.states import end_pauses, events_of, expire_leases, pause_of
 
 
 def claimed(platform: Platform, dataset: Dataset, owner: str = "one") -> Lease:

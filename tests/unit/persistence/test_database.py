@@ -18,7 +18,7 @@ from springline.persistence.catalog import database
 from springline.persistence.catalog.database import Database, open_database
 from springline.persistence.catalog.schema import metadata
 from springline.persistence.errors import CatalogTooNew, CatalogUnavailable
-from tests.support.stages import raise_
+from tests.support.datasets.stages import raise_
 
 
 def _open(url: str, barrier: Any, ends: Any) -> None:

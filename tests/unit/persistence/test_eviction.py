@@ -5,7 +5,7 @@ import pytest
 from springline.persistence.decisions.eviction import EvictionPlan, plan_eviction
 from springline.persistence.model.dataset import Operation, Strategy
 from springline.persistence.model.lineage import Lineage
-from tests.support.lineages import chain_of, evicted, lineage, made, persisted, ref
+from tests.support.datasets.lineages import chain_of, evicted, lineage, made, persisted, ref
 
 
 def plan(known: Lineage, needed: int, *, protected: tuple[str, ...] = (), replacement: str = "lru") -> EvictionPlan:

@@ -4,7 +4,7 @@ import pytest
 
 from springline.persistence.model.cost_model import Costs, Measurement
 from springline.persistence.model.dataset import Side
-from tests.support.lineages import lineage, made, persisted, ref
+from tests.support.datasets.lineages import lineage, made, persisted, ref
 
 MB = 1_000_000
 

@@ -8,7 +8,7 @@ import pytest
 from springline.persistence.errors import CyclicLineage
 from springline.persistence.model.dataset import Call, Operation, Phase, Under
 from springline.persistence.model.lineage import Lineage, check_acyclic
-from tests.support.lineages import chain_of, evicted, lineage, made, persisted, ref
+from tests.support.datasets.lineages import chain_of, evicted, lineage, made, persisted, ref
 
 DIAMOND = lineage(persisted("a", by=None), made("b", "a"), made("c", "a"), made("d", "b", "c"))
 

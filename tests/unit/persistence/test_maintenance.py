@@ -18,8 +18,8 @@ from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import lines_of, read_lines, write_lines
 from springline.testing.lines import make_dataset as make
-from tests.support.stages import once, raise_, stage
-from tests.support.states import copies_in, damage, events_of, let_go
+from tests.support.datasets.stages import once, raise_, stage
+from tests.support.datasets.states import copies_in, damage, events_of, let_go
 
 LINES = [f"line {i}" for i in range(100)]
 RUN = Origin("etl", "run 1", "task")

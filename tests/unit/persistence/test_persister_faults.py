@@ -14,8 +14,8 @@ from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, lines_of
 from springline.testing.lines import make_dataset as make
-from tests.support.stages import once, raise_, stage
-from tests.support.states import (
+from tests.support.datasets.stages import once, raise_, stage
+from tests.support.datasets.states import (
     copies_in,
     damage,
     end_pauses,

@@ -6,7 +6,7 @@ from pydantic_settings import SettingsError
 from springline.persistence.errors import BadExtension
 from springline.persistence.extensions import POLICIES
 from springline.persistence.settings import Settings
-from tests.support.lineages import evicted, lineage, made, persisted, ref
+from tests.support.datasets.lineages import evicted, lineage, made, persisted, ref
 from tests.support.scores import LINK, policy, score
 
 NAMES = ("paper", "value-density", "edge", "fifo", "hash-order", "lrc")

@@ -3,7 +3,7 @@
 import pytest
 
 from springline.persistence.model.dataset import Operation, Phase
-from tests.support.lineages import lineage, made, persisted
+from tests.support.datasets.lineages import lineage, made, persisted
 from tests.support.scores import order, score
 
 

@@ -25,7 +25,7 @@ from springline.persistence.model.dataset import Call, Dataset, Idempotence, Met
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner
 from springline.testing.lines import make_dataset as make
-from tests.support.states import copies_in, damage, wipe_cache
+from tests.support.datasets.states import copies_in, damage, wipe_cache
 
 SAFE = Strategy.ASYNC_AND_SYNC
 

@@ -13,7 +13,7 @@ from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, lines_of, write_lines
 from springline.testing.lines import make_dataset as make
-from tests.support.states import events_of, lose_catalog, wipe_cache
+from tests.support.datasets.states import events_of, lose_catalog, wipe_cache
 
 LINES = [f"line {i}" for i in range(100)]
 RUN = Origin("etl", "run 1", "task")

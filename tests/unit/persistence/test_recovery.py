@@ -5,7 +5,7 @@ import pytest
 from springline.persistence.decisions.recovery import RecoveryPlan, at_risk, plan_recovery
 from springline.persistence.model.cost_model import Costs, Measurement
 from springline.persistence.model.dataset import Cache, Phase
-from tests.support.lineages import evicted, lineage, made, persisted, ref
+from tests.support.datasets.lineages import evicted, lineage, made, persisted, ref
 
 COSTS = Costs([Measurement(1000, 0.5)])
 LOST = {"cache": Cache.LOST}

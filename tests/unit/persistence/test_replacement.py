@@ -13,7 +13,7 @@ from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, lines_of
 from springline.testing.lines import make_dataset as make
-from tests.support.states import copies_in, let_go, wipe_cache
+from tests.support.datasets.states import copies_in, let_go, wipe_cache
 
 EVERYTHING = 10**9
 

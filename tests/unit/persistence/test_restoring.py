@@ -24,8 +24,8 @@ from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, lines_of, read_lines
 from springline.testing.lines import make_dataset as make
-from tests.support.stages import once, raise_, stage
-from tests.support.states import copies_in, damage, events_of, expire_leases, let_go, wipe_cache
+from tests.support.datasets.stages import once, raise_, stage
+from tests.support.datasets.states import copies_in, damage, events_of, expire_leases, let_go, wipe_cache
 
 SHOUTED = [f"LINE {i}" for i in range(100)]
 

@@ -14,8 +14,8 @@ from springline.persistence.decisions.recovery import at_risk
 from springline.persistence.model.cost_model import Costs
 from springline.persistence.model.dataset import Cache, Dataset, Operation, Origin
 from springline.persistence.platform import Platform
-from tests.support.lineages import evicted, lineage, made, persisted, ref
-from tests.support.recording import record
+from tests.support.datasets.lineages import evicted, lineage, made, persisted, ref
+from tests.support.datasets.recording import record
 
 DAY = 24 * 60
 

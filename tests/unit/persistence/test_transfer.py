@@ -8,7 +8,7 @@ from springline.persistence.decisions.transfer import TransferPlan, decide
 from springline.persistence.model.cost_model import Costs, Measurement
 from springline.persistence.model.dataset import Cache, Method, Operation, Side
 from springline.persistence.model.lineage import Lineage
-from tests.support.lineages import evicted, lineage, made, persisted, ref
+from tests.support.datasets.lineages import evicted, lineage, made, persisted, ref
 
 MB = 1_000_000
 

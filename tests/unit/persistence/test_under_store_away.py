@@ -24,8 +24,8 @@ from springline.persistence.platform import Platform
 from springline.testing.lines import lines_of
 from springline.testing.lines import make_dataset as make
 from tests.support.commands import invoke
-from tests.support.stages import once, stage
-from tests.support.states import copies_in, let_go
+from tests.support.datasets.stages import once, stage
+from tests.support.datasets.states import copies_in, let_go
 
 EVERYTHING = 10**9
 

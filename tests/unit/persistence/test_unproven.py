@@ -13,7 +13,7 @@ from springline.persistence.model.dataset import Cache, Dataset, Method, Strateg
 from springline.persistence.platform import Platform
 from springline.persistence.rendering import risk_row, say_risk, worst_moment
 from springline.testing.lines import make_dataset as make
-from tests.support.states import measured, wipe_cache
+from tests.support.datasets.states import measured, wipe_cache
 
 SAFE = Strategy.ASYNC_AND_SYNC
 

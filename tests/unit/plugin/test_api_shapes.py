@@ -17,7 +17,7 @@ from springline.spark_jobs.streaming.sql.errors import BadQuery
 from springline.spark_jobs.streaming.windows.adhoc import Answer
 from springline.spark_jobs.streaming.windows.errors import UnknownQuery
 from springline.spark_jobs.streaming.windows.multi_query import cubes_of
-from tests.support.windows_job import registry
+from tests.support.decoding.windows_job import registry
 
 QUERIES = {"all": "SELECT kind, count(*) FROM S GROUP BY kind WINDOWING 60 s"}
 

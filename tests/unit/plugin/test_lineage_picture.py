@@ -19,7 +19,7 @@ from springline.persistence.explain import explain
 from springline.persistence.model.dataset import Cache, Dataset, Method, Operation, Origin, Phase, Ref
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
-from tests.support.lineages import evicted, lineage, made, persisted, ref
+from tests.support.datasets.lineages import evicted, lineage, made, persisted, ref
 
 
 def drawn(*datasets: Dataset) -> dict[str, Node]:

@@ -32,7 +32,7 @@ from springline.services.demo.terminal import main
 from springline.services.errors import ServiceError
 from springline.services.supervisor import Supervisor
 from springline.spark_jobs.streaming.application.status import Seen
-from tests.support.kept_streams import ticks_beat, words_beat
+from tests.support.streams.kept_streams import ticks_beat, words_beat
 
 NOW = 1_700_000_000.0
 

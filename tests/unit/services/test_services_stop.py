@@ -17,7 +17,7 @@ from springline.services.supervisor import Supervisor
 from springline.spark_jobs.streaming.application.process_family import is_alive
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.settings import StreamSettings
-from tests.support.plain_application import start_application
+from tests.support.streams.plain_application import start_application
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(600)")
 STUBBORN = (

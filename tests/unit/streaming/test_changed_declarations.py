@@ -13,7 +13,7 @@ from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import job_of
 from springline.spark_jobs.streaming.windows.registry_file import read_registry
-from tests.support.declarations import join_sides, written
+from tests.support.streams.declarations import join_sides, written
 
 STREAM = '[job.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
 QUERY = '[job.queries]\nq = "SELECT k, count(*) AS n FROM job GROUP BY k WINDOWING 5 s"\n'

@@ -11,7 +11,7 @@ from springline.spark_jobs.streaming.job import check_sizes, topics_of_stages
 from springline.spark_jobs.streaming.jobs import job_of
 from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.testing.memory_log import MemoryLog
-from tests.support.declarations import join_sides, written
+from tests.support.streams.declarations import join_sides, written
 
 SIDES = join_sides("job", "one", "two")
 STREAM = '[job.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'

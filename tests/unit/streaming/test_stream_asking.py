@@ -12,8 +12,8 @@ from springline.spark_jobs.streaming.runtime.state_store import Version, Version
 from springline.spark_jobs.streaming.sql.errors import BadQuery
 from springline.spark_jobs.streaming.windows.adhoc_query import Planners, ask
 from springline.spark_jobs.streaming.windows.job import WindowsJob
-from tests.support.windows_job import Job as Ran
-from tests.support.windows_job import csv, registry, stream
+from tests.support.decoding.windows_job import Job as Ran
+from tests.support.decoding.windows_job import csv, registry, stream
 
 STREAM = stream(retain=3600.0)
 QUERIES = {"all": "SELECT kind, count(*) FROM S GROUP BY kind WINDOWING 60 s"}

@@ -15,7 +15,7 @@ from springline.spark_jobs.streaming.runtime.stage import Stage, StageSpec, plac
 from springline.spark_jobs.streaming.windows.errors import QueryExists
 from springline.spark_jobs.streaming.windows.queryable import queryable_job_of
 from springline.spark_jobs.streaming.windows.registry_file import change_registry, read_registry
-from tests.support.declarations import written
+from tests.support.streams.declarations import written
 
 STREAM = '[a.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
 

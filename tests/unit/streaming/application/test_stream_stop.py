@@ -17,7 +17,7 @@ from springline.spark_jobs.streaming.application import stop
 from springline.spark_jobs.streaming.application.process_family import is_alive
 from springline.spark_jobs.streaming.application.stop import end_by_force, living, stop_all
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from tests.support.plain_application import start_application
+from tests.support.streams.plain_application import start_application
 
 Started = Callable[[str, str], tuple[JobFolder, list[psutil.Process]]]
 

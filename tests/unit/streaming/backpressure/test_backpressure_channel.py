@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 import pytest
 
 from springline.spark_jobs.streaming.backpressure.channel import Channel
-from tests.support.channel_suite import ChannelSuite, Pipe
+from tests.support.streams.channel_suite import ChannelSuite, Pipe
 
 
 class TestPipe(ChannelSuite):

@@ -16,7 +16,7 @@ from springline.spark_jobs.streaming.errors import BadControl, BadJob, UnknownJo
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import job_of
 from tests.support.commands import invoke, printed
-from tests.support.declarations import written
+from tests.support.streams.declarations import written
 
 DECLARED = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
 THROTTLE = {"downstream": "count", "upstream": "split", "since": 0.0, "why": "it can do 2 MB/s, and 3 MB wait",

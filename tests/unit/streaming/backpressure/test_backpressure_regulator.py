@@ -16,7 +16,7 @@ from springline.spark_jobs.streaming.backpressure.rate_limit import Grants
 from springline.spark_jobs.streaming.backpressure.regulator import Regulator
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import write_json
-from tests.support.channel_suite import Pipe
+from tests.support.streams.channel_suite import Pipe
 from tests.unit.streaming.backpressure.test_backpressure_counting import ROUND, Stages
 
 MODES = ("predictive", "stepwise", "stepwise-literal")

@@ -21,7 +21,7 @@ from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.state_store import Versions
 from springline.spark_jobs.streaming.runtime.step import Message, State
 from springline.testing.memory_log import MemoryLog
-from tests.support.states import wipe_cache
+from tests.support.datasets.states import wipe_cache
 
 
 @pytest.fixture

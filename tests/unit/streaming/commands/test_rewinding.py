@@ -17,7 +17,7 @@ from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.tracking.config import LOW
 from springline.testing.memory_log import MemoryLog
 from tests.support.commands import printed
-from tests.support.declarations import written
+from tests.support.streams.declarations import written
 
 
 class Log(MemoryLog):

@@ -21,7 +21,7 @@ from springline.spark_jobs.streaming.join.job import JoinJob
 from springline.spark_jobs.streaming.join.router import Source
 from springline.spark_jobs.streaming.join.routing.controller import Control
 from springline.spark_jobs.streaming.sql.expressions import ARROW
-from tests.support.join_world import JoinWorld
+from tests.support.joins.join_world import JoinWorld
 
 Row = tuple[Any, ...]
 CONTROL = Control(2, theta=0.0, piece=20, least=1)

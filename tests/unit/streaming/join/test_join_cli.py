@@ -13,8 +13,8 @@ from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join.errors import NeverSteered
 from springline.spark_jobs.streaming.join.rebalance import wanted_units
 from tests.support.commands import invoke, printed
-from tests.support.join_world import JoinWorld
-from tests.support.pairs import PAIRS, widened
+from tests.support.joins.join_world import JoinWorld
+from tests.support.joins.pairs import PAIRS, widened
 
 DECLARED = f"""{PAIRS}
 [words]

@@ -13,7 +13,7 @@ from springline.spark_jobs.streaming.join.condition.keys import Buckets, Hashed,
 from springline.spark_jobs.streaming.join.condition.predicate import Names, Relation
 from springline.spark_jobs.streaming.join.errors import BadCondition, BadRelation
 from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, Reach, Side
-from tests.support.join_units import World, rows_of
+from tests.support.joins.join_units import World, rows_of
 
 LEFT = Relation("l", {"a": "int", "b": "int", "x": "float", "name": "text"})
 RIGHT = Relation("r", {"a": "int", "c": "int", "y": "float", "name": "text"})

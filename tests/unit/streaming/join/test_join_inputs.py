@@ -25,7 +25,7 @@ from springline.spark_jobs.streaming.join.unit import probe
 from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST
 from springline.spark_jobs.streaming.runtime.encoding import BATCH_BYTES, arrow_bytes
 from springline.spark_jobs.streaming.sql.expressions import ARROW
-from tests.support.join_world import JoinWorld, join_of
+from tests.support.joins.join_world import JoinWorld, join_of
 
 FIELDS = {"id": "int", "k": "int", "x": "float", "t": "text"}
 SCHEMA = pa.schema([(name, ARROW[kind]) for name, kind in FIELDS.items()])

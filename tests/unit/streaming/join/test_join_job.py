@@ -14,7 +14,7 @@ from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.join.job import JoinJob
 from springline.spark_jobs.streaming.runtime.stage import place_stages
-from tests.support.declarations import join_sides, written
+from tests.support.streams.declarations import join_sides, written
 
 SIDES = join_sides("j", "a", "b")
 LEFT = [["id", "int"], ["k", "int"], ["name", "text"]]

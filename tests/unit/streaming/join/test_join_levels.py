@@ -20,7 +20,7 @@ from springline.spark_jobs.streaming.join.unit.segments import Segment
 from springline.spark_jobs.streaming.join.unit.store import Store
 from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, PARTS, Piece, Side
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
-from tests.support.join_pieces import chosen
+from tests.support.joins.join_pieces import chosen
 
 SHAPE = Shape(segment=4_000, young=2_000, times=3, work=30)
 EVERYTHING = Piece(0, Side.LEFT, 0, 1, (LEAST, GREATEST))

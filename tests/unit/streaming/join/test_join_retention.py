@@ -14,7 +14,7 @@ from springline.spark_jobs.streaming.join.routing.sketch import Sketch
 from springline.spark_jobs.streaming.join.unit.retention import Retention
 from springline.spark_jobs.streaming.join.unit.store import Store
 from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, Orders, Piece, Side, first_seq
-from tests.support.join_units import Unit, World
+from tests.support.joins.join_units import Unit, World
 
 LEFT, RIGHT = Relation("l", {"a": "int", "id": "int"}), Relation("r", {"a": "int", "id": "int"})
 KEEP = 60.0  # so that a tick is a second

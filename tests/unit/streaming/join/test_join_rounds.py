@@ -21,7 +21,7 @@ from springline.spark_jobs.streaming.join.wire import (
 )
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from springline.spark_jobs.streaming.runtime.step import Ended, Message
-from tests.support.join_units import World
+from tests.support.joins.join_units import World
 
 LEFT, RIGHT = Relation("l", {"a": "int", "id": "int"}), Relation("r", {"a": "int", "id": "int"})
 WHERE = "l.a = r.a"

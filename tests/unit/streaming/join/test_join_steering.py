@@ -27,7 +27,7 @@ from springline.spark_jobs.streaming.join.wire import Piece, Reach, Side
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from springline.testing.memory_log import MemoryLog
-from tests.support.join_world import JoinWorld, join_of
+from tests.support.joins.join_world import JoinWorld, join_of
 
 EQUAL = Reach(0, 0)
 CONTROL = Control(2, piece=5, least=1)

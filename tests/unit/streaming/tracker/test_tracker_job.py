@@ -15,7 +15,7 @@ from springline.spark_jobs.streaming.runtime.report import Report
 from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.tracking.monitor import Oversight
 from tests.support.commands import invoke
-from tests.support.declarations import written
+from tests.support.streams.declarations import written
 
 TRACKER = '[orders]\nkind = "tracker"\n'
 TICKS = '[ticks]\ntopic = "t"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"]]\n'

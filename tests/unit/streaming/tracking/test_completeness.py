@@ -12,8 +12,8 @@ from springline.spark_jobs.streaming.tracking.config import Tracked
 from springline.spark_jobs.streaming.tracking.replay.failures import failures_within
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 from springline.testing.memory_log import MemoryLog
-from tests.support.leaky_stages import Leaks, Leaky
-from tests.support.tracked_world import TrackedWorld
+from tests.support.streams.leaky_stages import Leaks, Leaky
+from tests.support.streams.tracked_world import TrackedWorld
 
 
 def test_below_the_marks_all_that_was_given_up_is_among_the_dead_letters(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from springline.spark_jobs.streaming.jobs import tracked_job_of
 from springline.spark_jobs.streaming.runtime.report import Report
 from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.tracking.monitor import Oversight, lows_of, stands_still, under_way
-from tests.support.declarations import written
+from tests.support.streams.declarations import written
 
 
 def gauge(lows: dict[str, int], **told: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from springline.spark_jobs.streaming.tracking.replay.failures import newest_fail
 from springline.spark_jobs.streaming.tracking.replay.manual_replay import resent, send_again, trouble_with
 from springline.testing.memory_log import MemoryLog
 from tests.support.commands import invoke
-from tests.support.declarations import written
+from tests.support.streams.declarations import written
 
 DECLARED = '[words]\nkind = "wordcount"\ntopic = "lines"\n[orders]\nkind = "tracker"\n'
 

@@ -14,7 +14,7 @@ from springline.spark_jobs.streaming.runtime.atomic_files import read_json
 from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.tracking.config import LOW, RING, Delivery
 from springline.spark_jobs.streaming.windows.queryable import queryable_job_of
-from tests.support.declarations import written
+from tests.support.streams.declarations import written
 
 WORDS = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
 

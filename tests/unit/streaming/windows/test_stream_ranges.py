@@ -16,7 +16,7 @@ from springline.spark_jobs.streaming.sql.errors import BadQuery
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 from springline.spark_jobs.streaming.windows.sink.reprocess import Span, asked_of, write_range
 from springline.testing.memory_log import MemoryLog
-from tests.support.windows_job import csv, stream
+from tests.support.decoding.windows_job import csv, stream
 
 DAY = Span.of("2013-01-05", "2013-01-06")
 NOON = 1_357_387_200  # of that day

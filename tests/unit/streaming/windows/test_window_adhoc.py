@@ -4,7 +4,7 @@ import pytest
 
 from springline.spark_jobs.streaming.sql.errors import BadQuery
 from springline.spark_jobs.streaming.windows.adhoc import AdHoc, Answer, answer
-from tests.support.windows_job import Job, csv, registry, stream
+from tests.support.decoding.windows_job import Job, csv, registry, stream
 
 T = 1_700_000_040  # 2023-11-14 22:14:00
 QUERIES = {

@@ -11,7 +11,7 @@ from springline.spark_jobs.streaming.windows.errors import QueryFailed
 from springline.spark_jobs.streaming.windows.query import Query
 from springline.spark_jobs.streaming.windows.state import reducer_state
 from springline.spark_jobs.streaming.windows.state.result_rows import finished
-from tests.support.windows_job import Job, csv, ipc, registry, stream
+from tests.support.decoding.windows_job import Job, csv, ipc, registry, stream
 
 T = 1_700_000_040
 COUNT = {"q": "SELECT sip, count(*) AS n, sum(bytes) AS b, sum(load) AS l FROM S GROUP BY sip WINDOWING 60 s"}

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from springline.spark_jobs.streaming.windows.registry import Registry
-from tests.support.windows_job import Job, csv, registry
+from tests.support.decoding.windows_job import Job, csv, registry
 
 T = 1_700_000_040
 BY_SIP = "SELECT sip, count(*) AS n FROM S GROUP BY sip WINDOWING 60 s"

@@ -21,8 +21,8 @@ from springline.spark_jobs.streaming.sql.expressions import Expression, checked
 from springline.spark_jobs.streaming.sql.operations import Scope
 from springline.spark_jobs.streaming.sql.text import SqlText
 from springline.spark_jobs.streaming.windows.query import read
-from tests.support.join_units import rows_of
-from tests.support.windows_job import FIELDS, Job, registry, stream
+from tests.support.decoding.windows_job import FIELDS, Job, registry, stream
+from tests.support.joins.join_units import rows_of
 
 LEAST, MOST = -(2**63), 2**63 - 1
 SCOPE = Scope(

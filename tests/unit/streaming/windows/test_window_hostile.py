@@ -11,7 +11,7 @@ import pytest
 from springline.spark_jobs.streaming.sql.depth import CHAIN, LEVELS
 from springline.spark_jobs.streaming.sql.errors import BadQuery
 from springline.spark_jobs.streaming.windows.query import read
-from tests.support.windows_job import Job, csv, registry, stream
+from tests.support.decoding.windows_job import Job, csv, registry, stream
 
 STREAMS = {"S": stream(retain=3600.0)}
 SELECT, WINDOWING = "SELECT count(*) AS n FROM S", "WINDOWING 60 s"

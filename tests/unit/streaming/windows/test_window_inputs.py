@@ -7,7 +7,7 @@ import pyarrow as pa
 from springline.spark_jobs.streaming.examples import flights, netflow
 from springline.spark_jobs.streaming.examples.netflow import BLOCK, Flows
 from springline.spark_jobs.streaming.windows.registry import Registry
-from tests.support.windows_job import Job
+from tests.support.decoding.windows_job import Job
 
 CLOCK = 1_800_000_000.0  # of rounds: no row is ahead of it
 

@@ -13,7 +13,7 @@ from springline.spark_jobs.streaming.windows.aggregation import partials
 from springline.spark_jobs.streaming.windows.aggregation.partials import merge
 from springline.spark_jobs.streaming.windows.aggregation.sketches import estimate, sketches_of, union
 from springline.spark_jobs.streaming.windows.state.slices import between, pushed, slices_in
-from tests.support.windows_job import Job, csv, registry
+from tests.support.decoding.windows_job import Job, csv, registry
 
 T = 1_700_000_040
 

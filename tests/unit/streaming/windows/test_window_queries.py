@@ -12,7 +12,7 @@ from springline.spark_jobs.streaming.sql.operations import Scope
 from springline.spark_jobs.streaming.sql.text import SqlText
 from springline.spark_jobs.streaming.sql.windowing import Hop, Landmark, Rows
 from springline.spark_jobs.streaming.windows.query import read
-from tests.support.windows_job import stream
+from tests.support.decoding.windows_job import stream
 
 S = {"S": stream(lateness=2.0)}
 SECOND = 1_000_000

@@ -8,7 +8,7 @@ from springline.spark_jobs.streaming.sources.errors import BadStream
 from springline.spark_jobs.streaming.sql.errors import BadQuery
 from springline.spark_jobs.streaming.windows.errors import QueryExists, UnknownQuery
 from springline.spark_jobs.streaming.windows.registry import Registry
-from tests.support.windows_job import stream
+from tests.support.decoding.windows_job import stream
 
 COUNT = "SELECT sip, count(*) FROM S GROUP BY sip WINDOWING 60 s"
 OTHER = "SELECT kind, count(*) FROM S GROUP BY kind WINDOWING 60 s"

@@ -10,7 +10,7 @@ from springline.spark_jobs.streaming.windows.errors import BadPartial
 from springline.spark_jobs.streaming.windows.reducer import Reducer
 from springline.spark_jobs.streaming.windows.state.triggers import Bounds, due, floor_of, landmark_begin, needed_from
 from springline.spark_jobs.streaming.windows.state.watermarks import EventTime
-from tests.support.windows_job import Job, csv, registry, stream
+from tests.support.decoding.windows_job import Job, csv, registry, stream
 
 T = 1_700_000_040  # a whole minute
 COUNT = {"q": "SELECT count(*) AS n FROM S WINDOWING 60 s"}

@@ -19,7 +19,7 @@ from springline.spark_jobs.streaming.join.routing.sketch import COUNTERS, Sketch
 from springline.spark_jobs.streaming.join.routing.strategies import strategy_of
 from springline.spark_jobs.streaming.join.routing.table import SIDES, Draft, Place, Table, block_for
 from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, PARTS, Orders, Piece, Reach, Side, Switch
-from tests.support.join_pieces import chosen
+from tests.support.joins.join_pieces import chosen
 
 LEFT, RIGHT = SIDES
 WIDE = Reach(-5000, 5000)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from springline.services.registry import make_servers
-from tests.support.servers import Running
+from tests.support.servers.servers import Running
 
 _NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 

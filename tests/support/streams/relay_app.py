@@ -16,9 +16,9 @@ from benchmarks.backpressure.relay_job import allow, numbered
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import Letter
-from tests.support.application import Application
-from tests.support.servers import Running
-from tests.support.stream_job import read_committed
+from tests.support.servers.servers import Running
+from tests.support.streams.application import Application
+from tests.support.streams.stream_job import read_committed
 
 _ROOT = Path(__file__).resolve().parents[2]
 _TURN = 0.05  # seconds

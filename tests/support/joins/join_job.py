@@ -16,9 +16,9 @@ from springline.spark_jobs.streaming.join.rebalance import explained
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import Letter
-from tests.support.application import Application
-from tests.support.servers import Running
-from tests.support.stream_job import read_committed
+from tests.support.servers.servers import Running
+from tests.support.streams.application import Application
+from tests.support.streams.stream_job import read_committed
 
 FIELDS = [["id", "int"], ["k", "int"], ["v", "int"]]
 Row = tuple[int, int, int]  # id, k, v

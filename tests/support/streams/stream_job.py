@@ -21,8 +21,8 @@ from springline.spark_jobs.streaming.examples.netflow import FIELDS, Flows
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import Letter
-from tests.support.application import Application
-from tests.support.servers import Running
+from tests.support.servers.servers import Running
+from tests.support.streams.application import Application
 
 SQL = "SELECT sip, type, count(*) AS rows, sum(bytes) AS bytes FROM {name} GROUP BY sip, type WINDOWING 5 s"
 

@@ -21,8 +21,8 @@ from springline.spark_jobs.streaming.runtime.message_log import Letter, Log
 from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
 from springline.spark_jobs.streaming.runtime.state_store import Version, Versions
-from tests.support.pairs import PAIRS, widened
-from tests.support.windows_job import Job, csv, registry, stream
+from tests.support.decoding.windows_job import Job, csv, registry, stream
+from tests.support.joins.pairs import PAIRS, widened
 
 SQL = "SELECT kind, count(*) AS n, avg(load) AS load FROM ticks GROUP BY kind WINDOWING 60 s"
 DECLARED = f"""

@@ -1,6 +1,6 @@
 """A persister in a process of its own, to be killed: it says by a file when it is in the middle of a transfer.
 
-python -m tests.support.worker HOME CACHE SIGNAL data|operation
+python -m tests.support.datasets.worker HOME CACHE SIGNAL data|operation
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from springline.persistence.engine.copier import Pace
 from springline.persistence.platform import open_platform
 from springline.persistence.settings import Settings
-from tests.support.workflow import workflow_runner
+from tests.support.datasets.workflow import workflow_runner
 
 
 def main(home: str, cache: str, signal: str, method: str) -> None:

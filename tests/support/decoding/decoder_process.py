@@ -23,7 +23,7 @@ from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, Round, State
 from springline.spark_jobs.streaming.sources.decoder import chunks_of, rows_of
 from springline.spark_jobs.streaming.windows.mapper import Mapper
-from tests.support.windows_job import FIELDS, Job, registry, stream
+from tests.support.decoding.windows_job import FIELDS, Job, registry, stream
 
 NAMES = tuple(each.name for each in FIELDS)
 Letter = tuple[int, str, bytes]  # offset, reason, bytes
@@ -135,7 +135,7 @@ class DecoderProcess:
     def decode(self, form: str, values: Sequence[bytes], *, windows: bool = False) -> Decoded:
         """What `decode` gives; an assertion fails where it raises or dies."""
         if self._process is None:
-            command = [sys.executable, "-m", "tests.support.decoder_process"]
+            command = [sys.executable, "-m", "tests.support.decoding.decoder_process"]
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin is not None and self._process.stdout is not None
         asked = pickle.dumps((form, list(values), windows))
@@ -168,6 +168,6 @@ def _serve() -> None:
 
 
 if __name__ == "__main__":
-    from tests.support import decoder_process  # what is pickled is of a module that both know
+    from tests.support.decoding import decoder_process  # what is pickled is of a module that both know
 
     decoder_process._serve()

@@ -12,7 +12,7 @@ import httpx
 
 from springline.services.servers.postgres import url
 from springline.services.servers.spark import spark
-from tests.support.servers import Running
+from tests.support.servers.servers import Running
 
 WORDS = "what was written"
 

@@ -23,7 +23,7 @@ from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.spark import worker_daemon
-from tests.support.servers import Running
+from tests.support.servers.servers import Running
 from tests.support.waiting import until
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join.routing.controller import Control
-from tests.support.join_world import JoinWorld, join_of
+from tests.support.joins.join_world import JoinWorld, join_of
 
 PAIRS = """
 [pairs]

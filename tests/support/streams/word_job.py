@@ -14,9 +14,9 @@ from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import Letter
 from springline.spark_jobs.streaming.tracking.replay.failures import Failure, newest_failures
-from tests.support.application import Application
-from tests.support.servers import Running
-from tests.support.stream_job import read_committed
+from tests.support.servers.servers import Running
+from tests.support.streams.application import Application
+from tests.support.streams.stream_job import read_committed
 
 PARTITIONS = 2
 

@@ -1,0 +1,1 @@
+"""A real Airflow, and a browser that looks at its pages."""

@@ -1,0 +1,1 @@
+"""Datasets: lineages, workflows over lines, faults in stores and in states."""

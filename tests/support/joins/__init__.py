@@ -1,0 +1,1 @@
+"""Joins: their parts in this process, and a job on a real Kafka."""

@@ -1,0 +1,1 @@
+"""Real servers that a test may use, and harm."""

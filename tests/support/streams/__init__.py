@@ -1,0 +1,1 @@
+"""Stream jobs on a real Kafka, and what stands in for their applications."""
