@@ -325,7 +325,7 @@ def test_a_proof_gives_way_to_what_comes_to_be_persisted(platform: Platform, ope
 def by_hand(monkeypatch: pytest.MonkeyPatch, platform: Platform, *arguments: str) -> None:
     """Run the command `prove` on this platform."""
     monkeypatch.setattr(sys, "argv", ["springline", "operation", "prove", *arguments])
-    monkeypatch.setattr(proofs, "opened", lambda: nullcontext(platform))
+    monkeypatch.setattr(proofs, "opened", lambda *, runs: nullcontext(platform))
     cli.main()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ from springline.spark_jobs.streaming.checkpoints.checkpointer import Upkeep
 from springline.spark_jobs.streaming.checkpoints.store import SavedStates
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
-from springline.spark_jobs.streaming.runtime.history import CONTENTS_EVERY, cut_before
+from springline.spark_jobs.streaming.runtime.history import CONTENTS_EVERY, Content, cut_before, write_line
 from springline.spark_jobs.streaming.runtime.rounds import Plan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.state_store import Versions
@@ -133,8 +132,8 @@ def test_a_rounds_log_is_cut_where_all_contents_were_written_again() -> None:
     lines: list[bytes] = []
     for number in range(2 * CONTENTS_EVERY + 2):
         if number % CONTENTS_EVERY == 0 and number:
-            lines += [json.dumps({"hash": name, "content": name}).encode() for name in "ab"]
-        lines.append(Plan(1, number, 0.0, {0: (0, 0)}).encode())
+            lines += [write_line(Content(name, name)) for name in "ab"]
+        lines.append(write_line(Plan(1, number, 0.0, {0: (0, 0)})))
     log = [Message(offset, line) for offset, line in enumerate(lines)]
     assert cut_before(log, (1, CONTENTS_EVERY - 1)) is None
     assert cut_before(log, (1, CONTENTS_EVERY)) == CONTENTS_EVERY
