@@ -68,9 +68,10 @@ def needed_extras(read: Read) -> dict[str, str]:
         if settings.catalog_url.startswith("postgresql"):
             needed["postgres"] = f"{PREFIX}CATALOG_URL"
     if isinstance(monitoring := read.by_class.get("MonitoringSettings"), MonitoringSettings):
-        for name in ("metrics", "openlineage"):
-            if getattr(monitoring, name):
-                needed["monitoring"] = f"{PREFIX}{name.upper()}"
+        if monitoring.metrics:
+            needed["monitoring"] = f"{PREFIX}METRICS"
+    if os.environ.get("OPENLINEAGE_URL"):
+        needed["monitoring"] = "OPENLINEAGE_URL"
     if read.value("JobSettings", "operations"):
         needed["spark"] = f"{PREFIX}OPERATIONS"
     return needed
