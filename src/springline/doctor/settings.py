@@ -15,7 +15,6 @@ from pydantic_settings import BaseSettings, SettingsError
 from springline.doctor.findings import Finding, note, ok, problem
 from springline.persistence.monitoring.layers import declared_metrics
 from springline.persistence.monitoring.rules import read_rules
-from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.profile import (
     PREFIX,
     chosen_profile,
@@ -67,9 +66,8 @@ def needed_extras(read: Read) -> dict[str, str]:
                 needed[scheme] = f"{PREFIX}{name.upper()}"
         if settings.catalog_url.startswith("postgresql"):
             needed["postgres"] = f"{PREFIX}CATALOG_URL"
-    if isinstance(monitoring := read.by_class.get("MonitoringSettings"), MonitoringSettings):
-        if monitoring.metrics:
-            needed["monitoring"] = f"{PREFIX}METRICS"
+    if read.value("MonitoringSettings", "metrics"):
+        needed["monitoring"] = f"{PREFIX}METRICS"
     if os.environ.get("OPENLINEAGE_URL"):
         needed["monitoring"] = "OPENLINEAGE_URL"
     if read.value("JobSettings", "operations"):

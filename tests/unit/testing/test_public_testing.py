@@ -85,7 +85,7 @@ def test_no_setting_leads_a_platform_of_a_test_elsewhere(tmp_path: Path, monkeyp
     """Neither the environment nor a profile; what it is given counts, and the environment is as it was."""
     away = tmp_path / "production"
     monkeypatch.setenv("SPRINGLINE_UNDER_URI", away.as_uri())
-    monkeypatch.setenv("SPRINGLINE_OPENLINEAGE", f"{away.as_uri()}/events")
+    monkeypatch.setenv("OPENLINEAGE_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("SPRINGLINE_PROFILE", "none of that name")
     with platform_in(tmp_path, keep_generations=3) as platform:
         make_dataset(platform, "a", lines=["x"])
