@@ -1,5 +1,5 @@
-"""What tests/unit/persistence/test_catalog.py says holds on PostgreSQL too."""
+"""What tests/unit/persistence/catalog/test_catalog.py says holds on PostgreSQL too."""
 
 from __future__ import annotations
 
-from tests.unit.persistence.test_catalog import *  # noqa: F403
+from tests.unit.persistence.catalog.test_catalog import *  # noqa: F403

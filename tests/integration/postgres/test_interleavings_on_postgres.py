@@ -1,4 +1,4 @@
-"""What tests/property/test_interleavings.py says holds on PostgreSQL too: each schedule on a catalog of its own."""
+"""What tests/property/datasets/test_interleavings.py says, on PostgreSQL: each schedule on a catalog of its own."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from springline.persistence.platform import Platform
 from springline.services.servers.postgres import url
-from tests.property import test_interleavings
-from tests.property.test_interleavings import (  # noqa: F401  the test itself
+from tests.property.datasets import test_interleavings
+from tests.property.datasets.test_interleavings import (  # noqa: F401  the test itself
     test_however_they_interleave_each_generation_is_persisted_once_and_nothing_half_is_left,
 )
 from tests.support.datasets.states import measured

@@ -1,5 +1,5 @@
-"""What tests/unit/persistence/test_risks.py says holds on PostgreSQL too."""
+"""What tests/unit/persistence/decisions/test_risks.py says holds on PostgreSQL too."""
 
 from __future__ import annotations
 
-from tests.unit.persistence.test_risks import *  # noqa: F403
+from tests.unit.persistence.decisions.test_risks import *  # noqa: F403

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from springline.spark_jobs.streaming.windows.job import WindowsJob as DeclaredJob
 from springline.spark_jobs.streaming.windows.sink.reprocess import Span, answer
 from springline.testing.memory_log import MemoryLog
-from tests.property.test_windows_against_duckdb import (
+from tests.property.streams.test_windows_against_duckdb import (
     ASKS,
     START,
     forms,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.windows.registry import Registry
-from tests.property.test_windows_against_duckdb import (
+from tests.property.streams.test_windows_against_duckdb import (
     ASKS,
     SELECT,
     cut,
