@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from springline.persistence.errors import UnreadableValue
+from springline.persistence.model.codec import Codec
 from springline.persistence.monitoring.metric import Meter, Reading
 from springline.persistence.monitoring.metrics import ALERT
 from springline.persistence.monitoring.rules import Judgement, Rule, Severity, Standing, judge
@@ -31,6 +31,9 @@ class AlertState:
     actor: str = ""
 
 
+_STATES: Codec[AlertState] = Codec(AlertState, 1, "what stands of alerts", "what stands is told anew")
+
+
 class Alerts:
     """The alerts of one subject of monitoring: of persistence, or of a job; `name` names their file in `folder`.
 
@@ -48,7 +51,7 @@ class Alerts:
             judgement = judge(rules, readings, state_in(file).standing, now)
             state = AlertState(judgement.standing, tuple(rule.name for rule in rules), now, self._actor)
             half = file.with_suffix(".half")
-            half.write_text(json.dumps(asdict(state)))
+            half.write_bytes(_STATES.encode(state))
             half.replace(file)
         for begun in judgement.begun:
             level = _LEVELS[Severity(begun.severity)]
@@ -71,13 +74,11 @@ class Alerts:
 def state_in(file: Path) -> AlertState:
     """What a file says; nothing where there is none, or where it cannot be read: then all begins anew."""
     try:
-        fields: dict[str, Any] = json.loads(file.read_text())
-        standing = tuple(Standing(**each) for each in fields["standing"])
-        return AlertState(standing, tuple(map(str, fields["rules"])), float(fields["at"]), str(fields["actor"]))
+        return _STATES.decode(file.read_bytes(), str(file))
     except FileNotFoundError:
         return AlertState()
-    except (ValueError, TypeError, KeyError) as error:
-        logger.warning("%s is damaged (%s): what stands is told anew", file, error)
+    except UnreadableValue as error:
+        logger.warning("%s: what stands is told anew", error)
         return AlertState()
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
+from springline.persistence.errors import UnreadableValue
+from springline.persistence.model.codec import Codec
 from springline.persistence.private_files import private_folder
 from springline.services.errors import BadRecord
 
@@ -34,6 +37,11 @@ class Record:
     processes: tuple[Started, ...]
 
 
+_RECORDS: Codec[Record] = Codec(
+    Record, 1, "the record of a server", "the version of Springline that started it knows how to end it"
+)
+
+
 class Records:
     """The folder of records."""
 
@@ -50,22 +58,19 @@ class Records:
 
     def load(self, server: str) -> Record | None:
         """The record of `server`, if it has one; raises `BadRecord`."""
+        path = self.path(server)
         try:
-            found = json.loads(self.path(server).read_text())
-            found["processes"] = tuple(Started(**each) for each in found["processes"])
-            return Record(**found)
+            return _RECORDS.decode(path.read_bytes(), str(path))
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError) as error:
-            raise BadRecord(
-                f"{self.path(server)} is damaged ({error}): end {server} if it runs, and remove that file"
-            ) from error
+        except UnreadableValue as error:
+            raise BadRecord(f"{error}: end {server} if it runs, and remove that file") from error
 
     def save(self, record: Record) -> None:
         """Write the record whole or not at all."""
         private_folder(self.folder)
         half = self.path(record.server).with_suffix(".half")
-        half.write_text(json.dumps(asdict(record), indent=2) + "\n")
+        half.write_bytes(msgspec.json.format(_RECORDS.encode(record), indent=2) + b"\n")
         half.replace(self.path(record.server))
 
     def forget(self, server: str) -> None:

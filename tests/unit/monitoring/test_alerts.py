@@ -130,7 +130,7 @@ def test_a_damaged_file_of_what_stands_is_begun_anew(
     file.write_text(content)
     Alerts(tmp_path, "persistence", actor="test").judge([RISK], risk(200), Kept(), 0)
     (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert warning.startswith(f"{file} is damaged")
+    assert warning.startswith(f"{file}: what stands of alerts cannot be read: ")
     assert [each.rule for each in standing_in_all(states_in(tmp_path))] == ["risk"]
 
 

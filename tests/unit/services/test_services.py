@@ -295,5 +295,7 @@ def test_a_damaged_record_is_an_error_that_names_its_file(tmp_path, content):
     """What it told of may still run: it is not taken for a server that does not."""
     records = Records(tmp_path)
     records.path("small").write_text(content)
-    with pytest.raises(BadRecord, match=r"small\.json is damaged .*: end small if it runs, and remove that file"):
+    with pytest.raises(
+        BadRecord, match=r"small\.json: .* cannot be read: .*: end small if it runs, and remove that file"
+    ):
         records.load("small")

@@ -106,7 +106,10 @@ def test_a_server_that_cannot_be_looked_at_keeps_no_other(tmp_path: Path) -> Non
     assert not stop_home(home_at(tmp_path), 0.0, said.append)
     assert not is_alive(other) and not is_alive(stubborn)
     told = "\n".join(said)
-    assert "damaged.json is damaged" in told and "kafka: killed: it had not ended after 0.5 s" in told
+    assert (
+        "damaged.json: the record of a server cannot be read" in told
+        and "kafka: killed: it had not ended after 0.5 s" in told
+    )
 
 
 def test_what_no_record_tells_of_is_ended_too(tmp_path: Path) -> None:
