@@ -19,15 +19,16 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import psutil
 
+from springline.persistence.model.codec import Codec
 from springline.persistence.private_files import private_folder
 from springline.spark_jobs.streaming.errors import AlreadyRuns, NoSavepoint
-from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
+from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 
 STOP: str = "stop"
 """The file of a job's folder in whose presence no stage begins another round: the job comes to its end."""
@@ -51,6 +52,26 @@ class Launched:
             process = psutil.Process(self.pid)
             return bool(process.create_time() == self.at and process.status() != psutil.STATUS_ZOMBIE)
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class _AskedSavepoint:
+    """A savepoint: whether it is asked for and not made yet, and why it was not made."""
+
+    name: str
+    asked: bool
+    trouble: str = ""
+
+
+_HEARTBEATS: Codec[dict[str, Any]] = Codec(
+    dict[str, Any], 1, "the heartbeat of a job", "remove the file, and it is told again when the job is started"
+)
+_LAUNCHES: Codec[Launched] = Codec(
+    Launched, 1, "the process that was started for a job", "end it if it lives, and remove the file"
+)
+_SAVEPOINTS: Codec[_AskedSavepoint] = Codec(
+    _AskedSavepoint, 1, "the savepoint that is asked for", "remove the file, and ask for the savepoint again"
+)
 
 
 class JobFolder:
@@ -92,12 +113,11 @@ class JobFolder:
 
     def beat(self, told: dict[str, Any]) -> None:
         """Write the heartbeat."""
-        write_json(self.path / "heartbeat.json", told)
+        write_value(self.path / "heartbeat.json", _HEARTBEATS, told)
 
     def heartbeat(self) -> dict[str, Any] | None:
-        """The last heartbeat; None if there was none."""
-        found: dict[str, Any] | None = read_json(self.path / "heartbeat.json")
-        return found
+        """The last heartbeat; None if there was none. Raises `UnreadableValue`."""
+        return read_value(self.path / "heartbeat.json", _HEARTBEATS)
 
     def ask_to_stop(self) -> None:
         """Let the application end when the rounds that are planned are through."""
@@ -114,20 +134,21 @@ class JobFolder:
         """Let the application make a savepoint; raises `NoSavepoint` while it makes another one."""
         if (other := self.asked_savepoint()) is not None:
             raise NoSavepoint(f"{self.path.name}: savepoint {other!r} is being made; try again when it is there")
-        write_json(self._savepoint_file, {"name": name, "asked": True, "trouble": ""})
+        write_value(self._savepoint_file, _SAVEPOINTS, _AskedSavepoint(name, asked=True))
 
     def asked_savepoint(self) -> str | None:
         """The savepoint that is asked for and not made yet."""
-        told = read_json(self._savepoint_file) or {"asked": False}
-        return str(told["name"]) if told["asked"] else None
+        told = read_value(self._savepoint_file, _SAVEPOINTS)
+        return told.name if told is not None and told.asked else None
 
     def answer_savepoint(self, name: str, trouble: str = "") -> None:
         """Tell that a savepoint is made, or why not."""
-        write_json(self._savepoint_file, {"name": name, "asked": False, "trouble": trouble})
+        write_value(self._savepoint_file, _SAVEPOINTS, _AskedSavepoint(name, asked=False, trouble=trouble))
 
     def savepoint_trouble(self) -> str:
         """Why the last savepoint was not made; empty if it was."""
-        return str((read_json(self._savepoint_file) or {"trouble": "the application has ended"})["trouble"])
+        told = read_value(self._savepoint_file, _SAVEPOINTS)
+        return "the application has ended" if told is None else told.trouble
 
     def await_end(self, patience: float) -> bool:
         """Wait until the application has ended; False if it lives after so many seconds."""
@@ -142,12 +163,11 @@ class JobFolder:
         """A process was started that is to be the application."""
         self.make()
         with suppress(psutil.Error):  # it has ended already
-            write_json(self._launched_file, asdict(Launched(pid, psutil.Process(pid).create_time())))
+            write_value(self._launched_file, _LAUNCHES, Launched(pid, psutil.Process(pid).create_time()))
 
     def coming(self) -> Launched | None:
         """The process that was started and is not the application yet: to load its code takes some seconds."""
-        told, beat = read_json(self._launched_file), self.heartbeat()
-        launched = None if told is None else Launched(**told)
+        launched, beat = read_value(self._launched_file, _LAUNCHES), self.heartbeat()
         if launched is None or (beat is not None and beat["began"] >= launched.at):
             return None
         return launched if launched.lives else None

@@ -15,10 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.application.process_family import application_of, family_of, send
 from springline.spark_jobs.streaming.application.status import Seen
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
+from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 from springline.spark_jobs.streaming.runtime.thread_dump import ask_for_stacks
 
 LEASE = "SPRINGLINE_STREAM_LEASE"  # seconds; in the environment of an application that is supervised
@@ -46,6 +47,17 @@ class Limits:
         """Seconds after which a job that was started then is thought stuck."""
         again = max(0, self.lately(starts, now) - 1)
         return self.silent * (1 << min(again, _DOUBLINGS))
+
+
+@dataclass(frozen=True)
+class _Starts:
+    """When a job was started for a DAG run, in seconds since 1970."""
+
+    run: str
+    starts: tuple[float, ...]
+
+
+_STARTS: Codec[_Starts] = Codec(_Starts, 1, "the starts of a job", "remove the file, and they are counted anew")
 
 
 class Verdict(StrEnum):
@@ -139,11 +151,11 @@ def abandoned(folder: JobFolder, now: float) -> bool:
 
 def starts_of(folder: JobFolder, run: str) -> list[float]:
     """When the job was started for a run."""
-    told = read_json(folder.starts_file)
-    return [float(at) for at in told["starts"]] if told and told["run"] == run else []
+    told = read_value(folder.starts_file, _STARTS)
+    return list(told.starts) if told is not None and told.run == run else []
 
 
 def note_start(folder: JobFolder, run: str, at: float) -> None:
     """Note that the job is started for a run."""
     folder.make()
-    write_json(folder.starts_file, {"run": run, "starts": [*starts_of(folder, run), at]})
+    write_value(folder.starts_file, _STARTS, _Starts(run, (*starts_of(folder, run), at)))

@@ -1,4 +1,8 @@
-"""Files that appear as a whole, among them small ones of JSON: written under another name, and renamed."""
+"""Files that appear as a whole, among them small ones of JSON: written under another name, and renamed.
+
+A value that lies alone in its file is encoded by a `Codec`. What rounds name lies plain: a round that names it has a
+number already, and takes it as it lies there.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,13 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from springline.persistence.errors import UnreadableValue
+from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.errors import NoRoom
+
+T = TypeVar("T")
 
 _HALF = re.compile(r"\.[0-9a-f]{32}")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -52,8 +60,23 @@ def write_json(path: Path, told: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """What a file says; None if there is none."""
+    """What a file of a JSON value says; None if there is none. Raises `UnreadableValue`."""
     try:
         return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (ValueError, RecursionError) as error:
+        raise UnreadableValue(f"{path} cannot be read: {error}") from error
+
+
+def write_value(path: Path, codec: Codec[T], value: T) -> None:
+    """Replace a file as a whole with a value; raises `NoRoom`."""
+    replace_file(path, codec.encode(value))
+
+
+def read_value(path: Path, codec: Codec[T]) -> T | None:
+    """The value in a file; None if there is none. Raises `UnreadableValue`."""
+    try:
+        return codec.decode(path.read_bytes(), str(path))
     except FileNotFoundError:
         return None

@@ -87,9 +87,10 @@ class World:
         self.folder = JobFolder(home / "streams" / "ticks")
         self.log = Log({**dict.fromkeys(OWN, 1), **OTHERS})
         self.folder.path.mkdir(parents=True)
-        for name in ("registry.json", "backpressure.json", "log", "heartbeat.json", "checkpoint/offsets"):
+        for name in ("registry.json", "backpressure.json", "log", "checkpoint/offsets"):
             (self.folder.path / name).parent.mkdir(exist_ok=True)
-            (self.folder.path / name).write_text('{"state": "stopped"}')
+            (self.folder.path / name).write_text("{}")
+        self.folder.beat({"state": "stopped"})
         for folder in (self.settings.state_folder, self.settings.spill_folder):
             for job in ("ticks", "words"):
                 (folder / job / "map" / "0").mkdir(parents=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
+from springline.persistence.model.codec import Codec
+from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 from springline.spark_jobs.streaming.runtime.message_log import Order
 
 _FILE = "tries.json"
@@ -26,15 +27,13 @@ class Tries:
     @staticmethod
     def read(folder: Path, order: Order) -> Tries:
         """Those of a round in a unit's folder, from which those of other rounds are gone."""
-        told = read_json(folder / _FILE)
-        if told is None or tuple(told["order"]) != order:
-            return Tries(order)
-        return Tries(**{**told, "order": order})
+        told = read_value(folder / _FILE, _TRIES)
+        return told if told is not None and told.order == order else Tries(order)
 
     def write(self, folder: Path) -> None:
         """Leave them in a unit's folder, in place of those that are there."""
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / _FILE, asdict(self))
+        write_value(folder / _FILE, _TRIES, self)
 
     @property
     def died(self) -> int:
@@ -49,3 +48,6 @@ class Tries:
         """After the newest one has failed."""
         same = _VARIES.sub("#", cause)
         return replace(self, failed=self.failed + 1, alike=self.alike + 1 if same == self.cause else 1, cause=same)
+
+
+_TRIES: Codec[Tries] = Codec(Tries, 1, "the tries of a round", "remove the file, and they are counted anew")

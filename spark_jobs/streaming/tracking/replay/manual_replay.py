@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Protocol
 
+from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
+from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 from springline.spark_jobs.streaming.runtime.message_log import Letter, Log
 from springline.spark_jobs.streaming.tracking.config import Tracked
 from springline.spark_jobs.streaming.tracking.errors import NotToBeSent
@@ -19,6 +20,12 @@ from springline.spark_jobs.streaming.tracking.replay.failures import Failure, fa
 
 _FILE, _LOCK = "resent.json", "resent.lock"
 _NOTED = 100_000  # newest letters
+_NOTES: Codec[dict[str, float]] = Codec(
+    dict[str, float],
+    1,
+    "the note of what was sent again",
+    "remove the file; what it told of can then be sent once more",
+)
 
 
 class Replayable(Protocol):
@@ -39,7 +46,7 @@ class Replayable(Protocol):
 
 def resent(folder: JobFolder) -> Mapping[str, float]:
     """When which letters were sent again, in seconds since 1970; those that were noted first are first."""
-    return read_json(folder.path / _FILE) or {}
+    return read_value(folder.path / _FILE, _NOTES) or {}
 
 
 def trouble_with(job: Replayable, failure: Failure, sent: Mapping[str, float]) -> str:
@@ -73,5 +80,5 @@ def send_again(log: Log, job: Replayable, folder: JobFolder, letter: str, now: f
         with log.sending() as sending:
             sending.send(Letter(job.topic, failure.partition, failure.content))
         newest = islice(sent.items(), max(0, len(sent) + 1 - _NOTED), None)
-        write_json(folder.path / _FILE, {**dict(newest), letter: now})
+        write_value(folder.path / _FILE, _NOTES, {**dict(newest), letter: now})
     return failure

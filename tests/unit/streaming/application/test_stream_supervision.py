@@ -170,7 +170,8 @@ def test_another_process_with_the_same_id_is_not_the_one_that_was_started(tmp_pa
     folder.note_launch(os.getpid())
     assert folder.coming() is not None
     told = json.loads((folder.path / "launched.json").read_text())
-    (folder.path / "launched.json").write_text(json.dumps({**told, "at": told["at"] - 1}))
+    told["value"]["at"] -= 1
+    (folder.path / "launched.json").write_text(json.dumps(told))
     assert folder.coming() is None and look("job", folder, 0.0).state == "never started"
 
 
