@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from springline.persistence.model.codec import Codec
 
 MAX_BYTES = 16 << 20  # of a message
 
@@ -30,11 +31,16 @@ class Cluster:
             **self.options,
         }
 
-    def as_json(self) -> str:
-        """One line, the same for the same cluster."""
-        return json.dumps({"servers": self.servers, "options": dict(sorted(self.options.items()))})
+    def encode(self) -> str:
+        """As an option of a Spark query: one line, the same for the same cluster."""
+        return _CLUSTERS.encode(replace(self, options=dict(sorted(self.options.items())))).decode()
 
     @staticmethod
-    def from_json(text: str) -> Cluster:
-        """The inverse of `as_json`."""
-        return Cluster(**json.loads(text))
+    def decode(text: str) -> Cluster:
+        """The inverse of `encode`; raises `UnreadableValue`."""
+        return _CLUSTERS.decode(text.encode(), "the option of a Spark query")
+
+
+_CLUSTERS: Codec[Cluster] = Codec(
+    Cluster, 1, "a cluster", "Spark's executors have another version of Springline than its driver: give them the same"
+)

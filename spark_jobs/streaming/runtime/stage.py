@@ -7,13 +7,13 @@ job's id, the folders of its states and the units of the topics that it sends to
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.errors import BadJob, MessagesGone, UnknownStep
 from springline.spark_jobs.streaming.runtime.report import Report
 from springline.spark_jobs.streaming.runtime.segment_files import Spill
@@ -170,14 +170,19 @@ class Stage(StageSpec):
         found = {unit: Report.read(self.folder(unit)) for unit in range(self.units)}
         return {unit: report for unit, report in found.items() if report is not None}
 
-    def as_json(self) -> str:
-        """One line, the same for the same stage."""
-        return json.dumps(asdict(self), sort_keys=True)
+    def encode(self) -> str:
+        """As an option of a Spark query: one line, the same for the same stage."""
+        return _STAGES.encode(self).decode()
 
     @staticmethod
-    def from_json(text: str) -> Stage:
-        """The inverse of `as_json`."""
-        return Stage(**json.loads(text))
+    def decode(text: str) -> Stage:
+        """The inverse of `encode`; raises `UnreadableValue`."""
+        return _STAGES.decode(text.encode(), "the option of a Spark query")
+
+
+_STAGES: Codec[Stage] = Codec(
+    Stage, 1, "a stage", "Spark's executors have another version of Springline than its driver: give them the same"
+)
 
 
 def rounds_topic(job: str, stage: str) -> str:

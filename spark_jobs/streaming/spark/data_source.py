@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from dataclasses import asdict
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -40,9 +38,9 @@ def start(
     shutil.rmtree(stage.checkpoint, ignore_errors=True)
     session.dataSource.register(UnitSource)
     options = {
-        "stage": stage.as_json(),
-        "cluster": cluster.as_json(),
-        "watched": json.dumps(asdict(watched)),
+        "stage": stage.encode(),
+        "cluster": cluster.encode(),
+        "watched": watched.encode(),
         "units": str(units),
         "tasks": str(tasks),
         "seconds": str(seconds),

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from springline.persistence.model.codec import from_plain, plain
+from springline.persistence.model.codec import Codec, from_plain, plain
 from springline.spark_jobs.streaming.backpressure.rate_limit import Pacing
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.runtime.atomic_files import read_json
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.driver.shifts import Shifts
 from springline.spark_jobs.streaming.runtime.history import Content
@@ -30,14 +30,26 @@ class Watched:
     contents: Mapping[str, str]
     holds: Sequence[str]
 
+    def encode(self) -> str:
+        """As an option of a Spark query."""
+        return _WATCHED.encode(self).decode()
+
+    @staticmethod
+    def decode(text: str) -> Watched:
+        """The inverse of `encode`; raises `UnreadableValue`."""
+        return _WATCHED.decode(text.encode(), "the option of a Spark query")
+
+
+_WATCHED: Codec[Watched] = Codec(Watched, 1, "what a planner looks at", "end the application and start it again")
+
 
 class StagePlanner:
     """Plans the rounds of a stage, as the options of `spark.start` say; rounds are JSON here, as Spark wants them."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        watching = _Watching(Watched(**json.loads(options["watched"])))
-        stage = Stage.from_json(options["stage"])
-        log = Kafka(Cluster.from_json(options["cluster"]))
+        watching = _Watching(Watched.decode(options["watched"]))
+        stage = Stage.decode(options["stage"])
+        log = Kafka(Cluster.decode(options["cluster"]))
         self._planner = Planner(
             stage, log, time.time, watching.contents,
             latest=options["latest"] == "true", admitting=Pacing(stage), units=int(options["units"]),
@@ -84,5 +96,5 @@ class _Watching:
         status = path.stat()
         known = (status.st_ino, status.st_mtime_ns)
         if name not in self._read or self._read[name][0] != known:
-            self._read[name] = (known, Content.of(json.loads(path.read_bytes())))
+            self._read[name] = (known, Content.of(read_json(path)))
         return self._read[name][1]

@@ -32,9 +32,9 @@ def _units_here(stage: str, cluster: str) -> tuple[Units, Kafka]:
     if (stage, cluster) not in _units:
         tell_stacks_when_asked()
         start_logging(MonitoringSettings(), sys.stderr)  # what a worker prints is the application's, or its executor's
-        log = Kafka(Cluster.from_json(cluster))
+        log = Kafka(Cluster.decode(cluster))
         log.connect()
-        _units[stage, cluster] = (Units(Stage.from_json(stage), log), log)
+        _units[stage, cluster] = (Units(Stage.decode(stage), log), log)
     return _units[stage, cluster]
 
 
