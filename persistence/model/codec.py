@@ -39,6 +39,7 @@ def _number(value: object) -> float:
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_number)
+_SORTING_ENCODER = msgspec.json.Encoder(enc_hook=_number, order="sorted")
 
 
 class Codec(Generic[T]):
@@ -47,6 +48,7 @@ class Codec(Generic[T]):
     `type_` is a dataclass, a struct, a union of structs with tags, or what these are made of. `form` grows by one with
     each change that older code could not read, or that could not be read from older data. `what` and `remedy` are for
     errors: what the values are, such as "the report of a unit", and what a person does about one of another form.
+    With `sorts`, what mappings and dataclasses hold comes by name, so that an equal value gives the same bytes.
 
     >>> points = Codec(tuple[int, int], 1, "a point", "draw it again")
     >>> points.encode((3, 4))
@@ -55,15 +57,16 @@ class Codec(Generic[T]):
     (3, 4)
     """
 
-    def __init__(self, type_: Any, form: int, what: str, remedy: str) -> None:
+    def __init__(self, type_: Any, form: int, what: str, remedy: str, *, sorts: bool = False) -> None:
         self.form = form
+        self._encoder = _SORTING_ENCODER if sorts else _ENCODER
         self._what = what
         self._remedy = remedy
         self._decoder: msgspec.json.Decoder[_Envelope[Any]] = msgspec.json.Decoder(_Envelope[type_])
 
     def encode(self, value: T) -> bytes:
         """The value as one line of JSON, without a line feed."""
-        return _ENCODER.encode(_Envelope(self.form, value))
+        return self._encoder.encode(_Envelope(self.form, value))
 
     def decode(self, content: bytes | memoryview, where: str) -> T:
         """The inverse of `encode`; `where` is a file, or a topic with the offset.

@@ -10,9 +10,12 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from springline.persistence.model.codec import from_plain
 from springline.spark_jobs.streaming.errors import Gap, NoStamp
 from springline.spark_jobs.streaming.runtime.step import Ended, Message
 
@@ -89,11 +92,11 @@ def stamp_of(message: Message) -> Stamp | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(msgspec.Struct, frozen=True, array_like=True):
     """What was taken last from one unit upstream: the round, the next place in it, whether its end was seen.
 
-    The others are of the last end that was seen; a clock of 0 is not known.
+    The others are of the last end that was seen; a clock of 0 is not known. In a state's notes it is a list: there is
+    one for each unit upstream, in every version.
     """
 
     round: int = 0
@@ -105,19 +108,10 @@ class Taken:
     clock: float = 0.0
     units: int = 0
 
-    def as_json(self) -> list[Any]:
-        """For a state's scalars."""
-        return [self.round, self.next, self.ended, self.watermark, self.sent_bytes, self.idle, self.clock, self.units]
-
     @staticmethod
     def before(stamp: Stamp) -> Taken:
         """What was taken of a unit before its first message, which is `stamp`."""
         return Taken(stamp.round - 1) if stamp.begins else Taken()
-
-    @staticmethod
-    def from_json(told: list[Any]) -> Taken:
-        """The inverse of `as_json`."""
-        return Taken(*told)
 
     def follows(self, stamp: Stamp) -> bool:
         """Whether `stamp` is the successor of what was taken last."""
@@ -142,10 +136,15 @@ class Taken:
     def after(self, stamp: Stamp) -> Taken:
         """With `stamp` taken."""
         if stamp.end is None:
-            return replace(self, round=stamp.round, next=stamp.sequence + 1, ended=False)
+            return msgspec.structs.replace(self, round=stamp.round, next=stamp.sequence + 1, ended=False)
         end = stamp.end
         watermark = self.watermark if end.watermark is None else end.watermark
         return Taken(stamp.round, stamp.sequence + 1, True, watermark, end.sent_bytes, end.idle, end.clock, end.units)
+
+
+def taken_in(notes: Mapping[str, Any], where: str) -> dict[int, Taken]:
+    """What was taken of each unit upstream, as a version's notes tell it; raises `UnreadableValue`."""
+    return from_plain(dict[int, Taken], notes.get("taken", {}), f"{where}: what was taken")
 
 
 @dataclass(frozen=True)

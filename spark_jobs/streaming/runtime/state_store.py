@@ -1,6 +1,6 @@
 """Versions of a unit's state: a manifest a round, naming immutable Arrow runs; the first manifest of a round wins.
 
-    FOLDER/<incarnation>/<round>.json          {"scalars", "notes", "runs": {name: [{"file", "rows", "bytes"}, …]}}
+    FOLDER/<incarnation>/<round>.json          its manifest: scalars, notes, and by name its runs
     FOLDER/runs/…                              the runs (`run_files`)
 
 Files are written to a temporary name and renamed. A step is deterministic, so whoever runs a round again writes the
@@ -10,15 +10,16 @@ never an empty state.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import xxhash
 
+from springline.persistence.errors import UnreadableValue
+from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.errors import Damaged, MissingVersion, NotDeterministic
 from springline.spark_jobs.streaming.runtime.atomic_files import half_in, remove_halves
 from springline.spark_jobs.streaming.runtime.segment_files import Run, RunFiles, Spill
@@ -26,6 +27,34 @@ from springline.spark_jobs.streaming.runtime.step import State
 
 MANIFEST = "manifest.json"  # of a version that is kept elsewhere
 _RUNS = "runs"
+
+
+@dataclass(frozen=True, slots=True)
+class _Manifest:
+    """What the manifest of a version says; runs by name."""
+
+    scalars: dict[str, Any]
+    notes: dict[str, Any]
+    runs: dict[str, tuple[Run, ...]]
+
+    @property
+    def listed(self) -> tuple[Run, ...]:
+        """All runs."""
+        return tuple(run for runs in self.runs.values() for run in runs)
+
+    @staticmethod
+    def read(content: bytes, where: str) -> _Manifest:
+        """What a file says; raises `Damaged`, naming `where` it is."""
+        try:
+            return _MANIFESTS.decode(content, where)
+        except UnreadableValue as error:
+            raise Damaged(str(error)) from error
+
+
+_MANIFESTS: Codec[_Manifest] = Codec(  # sorted: a round that is run again writes the same bytes
+    _Manifest, 1, "the manifest of a version of a unit's state",
+    "run the job with the version that wrote it, or reset the job, which then begins anew", sorts=True,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,10 +97,10 @@ class Packed:
 
     @staticmethod
     def of(files: Mapping[str, bytes]) -> Packed:
-        """The inverse of `files`."""
-        told = json.loads(files[MANIFEST])
-        rows = sum(run["rows"] for listed in told["runs"].values() for run in listed)
-        return Packed(files[MANIFEST], {n: c for n, c in files.items() if n != MANIFEST}, told["notes"], rows)
+        """The inverse of `files`; raises `Damaged`."""
+        told = _Manifest.read(files[MANIFEST], MANIFEST)
+        rows = sum(run.rows for run in told.listed)
+        return Packed(files[MANIFEST], {n: c for n, c in files.items() if n != MANIFEST}, told.notes, rows)
 
     @property
     def files(self) -> dict[str, bytes]:
@@ -92,18 +121,17 @@ class Versions:
         self._runs = RunFiles(folder / _RUNS, spill)
 
     def load(self, incarnation: int, number: int) -> Version:
-        """The version after round `number`; raises `MissingVersion`, or `Damaged` where a run is not whole."""
+        """The version after round `number`; raises `MissingVersion`, or `Damaged` where a file is not whole."""
         if number == 0:
             return Version(incarnation, 0)
         told = self._manifest(incarnation, number)
-        runs = {name: tuple(Run(**run) for run in listed) for name, listed in told["runs"].items()}
-        batches = {name: tuple(self._runs.open(run) for run in listed) for name, listed in runs.items()}
-        return Version(incarnation, number, State(told["scalars"], batches), runs, told["notes"])
+        batches = {name: tuple(self._runs.open(run) for run in listed) for name, listed in told.runs.items()}
+        return Version(incarnation, number, State(told.scalars, batches), told.runs, told.notes)
 
     def notes(self, incarnation: int, number: int) -> Mapping[str, Any] | None:
         """The notes of the version after a round; None if there is no such version."""
         try:
-            return cast("dict[str, Any]", self._manifest(incarnation, number)["notes"])
+            return self._manifest(incarnation, number).notes
         except MissingVersion:
             return None
 
@@ -115,7 +143,7 @@ class Versions:
             told = self._manifest(incarnation, number)
         except MissingVersion:
             return False
-        return all(self._runs.has(Run(**run)) for listed in told["runs"].values() for run in listed)
+        return all(self._runs.has(run) for run in told.listed)
 
     def written(self, incarnation: int, number: int) -> bool:
         """Whether the version after a round was written; whether it is whole is another question."""
@@ -141,15 +169,10 @@ class Versions:
         }
         runs = {name: tuple(run for run, _ in each) for name, each in made.items()}
         batches = {name: tuple(batch for _, batch in each) for name, each in made.items()}
-        told = {
-            "scalars": state.scalars,
-            "notes": notes or {},
-            "runs": {n: [{"file": r.file, "rows": r.rows, "bytes": r.bytes} for r in each] for n, each in runs.items()},
-        }
-        content = json.dumps(told, sort_keys=True).encode()
+        content = _MANIFESTS.encode(_Manifest(dict(state.scalars), dict(notes or {}), runs))
         self._publish(incarnation, number, content)
-        as_loaded = json.loads(content)
-        return Version(incarnation, number, State(as_loaded["scalars"], batches), runs, as_loaded["notes"])
+        as_loaded = _MANIFESTS.decode(content, str(self._path(incarnation, number)))
+        return Version(incarnation, number, State(as_loaded.scalars, batches), runs, as_loaded.notes)
 
     def rounds(self, incarnation: int) -> tuple[int, ...]:
         """The rounds of which there is a version, ascending."""
@@ -167,10 +190,9 @@ class Versions:
     def packed(self, incarnation: int, number: int) -> Packed:
         """A version as bytes; raises `MissingVersion`, or FileNotFoundError where it is pruned meanwhile."""
         told = self._manifest(incarnation, number)
-        listed = [Run(**run) for runs in told["runs"].values() for run in runs]
-        runs = {run.file: self._runs.read(run.file) for run in listed}
+        runs = {run.file: self._runs.read(run.file) for run in told.listed}
         content = self._path(incarnation, number).read_bytes()
-        return Packed(content, runs, told["notes"], sum(run.rows for run in listed))
+        return Packed(content, runs, told.notes, sum(run.rows for run in told.listed))
 
     def unpack(self, incarnation: int, number: int, packed: Packed) -> None:
         """Put a packed version back; raises `NotDeterministic` if another one is there, and `NoRoom`."""
@@ -206,21 +228,17 @@ class Versions:
         return sorted(path for path in self.folder.iterdir() if path.name.isdigit())
 
     def _files_of(self, incarnation: int, number: int) -> set[str]:
-        told = self._manifest(incarnation, number)
-        return {run["file"] for runs in told["runs"].values() for run in runs}
+        return {run.file for run in self._manifest(incarnation, number).listed}
 
     def _path(self, incarnation: int, number: int) -> Path:
         return self.folder / str(incarnation) / f"{number}.json"
 
-    def _manifest(self, incarnation: int, number: int) -> dict[str, Any]:
+    def _manifest(self, incarnation: int, number: int) -> _Manifest:
         path = self._path(incarnation, number)
         try:
-            told: dict[str, Any] = json.loads(path.read_bytes())
+            return _Manifest.read(path.read_bytes(), str(path))
         except FileNotFoundError:
             raise MissingVersion(f"{path}: the state after round {number} is not there") from None
-        except ValueError as error:
-            raise Damaged(f"{path}: not a manifest: {error}") from error
-        return told
 
     def _publish(self, incarnation: int, number: int, content: bytes) -> None:
         target = self._path(incarnation, number)

@@ -8,7 +8,7 @@ from springline.spark_jobs.streaming.runtime.history import newest_complete, rea
 from springline.spark_jobs.streaming.runtime.message_log import Log
 from springline.spark_jobs.streaming.runtime.rounds import Extent, Plan
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.stamps import Taken
+from springline.spark_jobs.streaming.runtime.stamps import Taken, taken_in
 
 
 def level(stages: Sequence[Stage], log: Log) -> dict[str, Plan] | None:
@@ -50,7 +50,7 @@ def _has_taken(stage: Stage, plan: Plan, upstream: Stage, plans: Mapping[str, Pl
     sent = plans[upstream.name]
     for unit in plan.ranges:
         notes = stage.versions(unit).notes(*plan.order) or {}
-        told = {int(other): Taken.from_json(taken) for other, taken in notes.get("taken", {}).items()}
+        told = taken_in(notes, f"{stage.id}, unit {unit}")
         taken = [told.get(upstream.sender(other), Taken()) for other in sent.ranges]
         if any(each.round != sent.number or not each.ended for each in taken):
             return False

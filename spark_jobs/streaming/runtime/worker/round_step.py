@@ -15,7 +15,7 @@ from springline.spark_jobs.streaming.runtime.encoding import letters_of, results
 from springline.spark_jobs.streaming.runtime.message_log import Letter, Log
 from springline.spark_jobs.streaming.runtime.rounds import Plan
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.stamps import Taken, accept
+from springline.spark_jobs.streaming.runtime.stamps import Taken, accept, taken_in
 from springline.spark_jobs.streaming.runtime.state_store import Version
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, Round
 
@@ -111,7 +111,7 @@ class RoundStep:
         stage, plan = self._stage, of.plan
         start, to = of.range
         reading = Reading(stage, self._log, of.unit, start, to)
-        taken = {int(u): Taken.from_json(told) for u, told in of.before.notes.get("taken", {}).items()}
+        taken = taken_in(of.before.notes, f"{stage.id}, unit {of.unit}")
         this = Round(plan.incarnation, plan.number, plan.clock, of.contents, plan.quiet)
         given = Input(
             stage.name, of.unit, this, reading, start=start, to=to, source=reading.source, left=of.unit in plan.left

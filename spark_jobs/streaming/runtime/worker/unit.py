@@ -13,13 +13,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from springline.persistence.model.codec import plain
 from springline.persistence.monitoring.logs import about
 from springline.spark_jobs.streaming.runtime.encoding import dead_letters, tells_of
 from springline.spark_jobs.streaming.runtime.message_log import Letter, Log
 from springline.spark_jobs.streaming.runtime.report import Flow, Report
 from springline.spark_jobs.streaming.runtime.rounds import Plan
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.stamps import End, Stamp, Taken
+from springline.spark_jobs.streaming.runtime.stamps import End, Stamp, taken_in
 from springline.spark_jobs.streaming.runtime.state_store import Version
 from springline.spark_jobs.streaming.runtime.worker.attempts import attempt
 from springline.spark_jobs.streaming.runtime.worker.round_step import RoundStep, Stepped, UnitRound, receiver
@@ -117,7 +118,7 @@ class Units:
         notes = {
             "offset": of.range[1],
             "topics": dict(sorted(of.plan.topics.items())),
-            "taken": {str(unit): done.taken[unit].as_json() for unit in sorted(done.taken)},
+            "taken": plain(dict(sorted(done.taken.items()))),
             "sent": done.sent,
             "read": _read(of.before) + done.read,
             "counts": dict(sorted(counts.items())),
@@ -133,7 +134,8 @@ def _read(version: Version) -> int:
     """The bytes taken until then; a state that does not tell them has taken what its units upstream had sent."""
     if "read" in version.notes:
         return int(version.notes["read"])
-    return sum(Taken.from_json(told).sent_bytes for told in version.notes.get("taken", {}).values())
+    taken = taken_in(version.notes, f"round {version.round}")
+    return sum(each.sent_bytes for each in taken.values())
 
 
 def _ends(stage: Stage, done: Stepped) -> Iterator[Letter]:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from springline.persistence.model.codec import plain
 from springline.spark_jobs.streaming.errors import Gap
-from springline.spark_jobs.streaming.runtime.stamps import HEADER, PLACE, Accepted, End, Stamp, Taken, accept
+from springline.spark_jobs.streaming.runtime.stamps import HEADER, PLACE, Accepted, End, Stamp, Taken, accept, taken_in
 from springline.spark_jobs.streaming.runtime.step import Message
 
 
@@ -68,7 +69,7 @@ def test_whatever_attempts_and_zombies_repeat_each_message_is_taken_once_in_orde
         cut = dice.randrange(1, len(messages) + 1)
         accepted = accept(messages[:cut], taken, 1, log="log")
         messages = messages[cut:]
-        taken = {unit: Taken.from_json(each.as_json()) for unit, each in accepted.taken.items()}
+        taken = taken_in({"taken": plain(accepted.taken)}, "here")
         values += taken_of(accepted)
     assert values == [f"7/{n}/{i}".encode() for n, count in enumerate(rounds, start=1) for i in range(count)]
     assert taken[7].ended and taken[7].round == len(rounds) and taken[7].watermark == len(rounds) * 10.0
