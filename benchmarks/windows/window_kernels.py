@@ -18,6 +18,7 @@ import pyarrow.csv
 
 from benchmarks.report import Goal, Report, Row
 from benchmarks.windows.queries import ONE, PEER, hundred
+from springline.persistence.model.codec import plain
 from springline.spark_jobs.streaming.examples.netflow import FIELDS, Flows, declared
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Round, State
@@ -112,7 +113,7 @@ def _goals(rows: Sequence[Row]) -> list[Goal]:
 
 
 def _versions(form: Form, queries: Mapping[str, str]) -> dict[str, Any]:
-    return {"queries": _registry(form, queries).as_json()}
+    return {"queries": plain(_registry(form, queries))}
 
 
 def _registry(form: Form, queries: Mapping[str, str]) -> Registry:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from springline.persistence.model.codec import plain
 from springline.persistence.text.terminal import print, print_json, print_result, progress
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, queryable_job_named
 from springline.spark_jobs.streaming.commands.tables import print_answer, print_rows
@@ -26,7 +27,7 @@ def queries(job: JobName, as_json: Json = False) -> None:
     declared, folder = queryable_job_named(job)
     registry = read_registry(folder) or declared.registry()
     if as_json:
-        print_json(registry.as_json()["queries"])
+        print_json(plain(registry.registered))
         return
     print_rows(
         ("query", "since version", "SQL"), ((query.name, query.since, query.sql) for query in registry.registered)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, get_args
+
+import msgspec
 
 from springline.persistence.model.names import unseen_in
 from springline.spark_jobs.streaming.sources.errors import BadStream
@@ -21,9 +23,8 @@ MICROS = 1_000_000  # event times are whole microseconds since 1970, UTC
 UNIT_MICROS: Mapping[str, float] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One field of a row; int is 64 bits wide, float is a double."""
+class Field(msgspec.Struct, frozen=True, array_like=True):
+    """One field of a row; int is 64 bits wide, float is a double. As JSON it is a list, as a declaration has it."""
 
     name: str
     type: FieldType
@@ -89,15 +90,9 @@ class Stream:
         """What slices of this stream depend on: where it changes, they start anew."""
         return [self.name, [[field.name, field.type] for field in self.fields], self.time, self.unit]
 
-    def as_json(self) -> dict[str, Any]:
-        """For a file or a round's versions."""
-        told = asdict(self)
-        told["fields"] = [[field.name, field.type] for field in self.fields]
-        return told
-
     @staticmethod
-    def from_json(told: Mapping[str, Any]) -> Stream:
-        """The inverse of `as_json`; what is not told has its default. Raises `BadStream`."""
+    def from_table(told: Mapping[str, Any]) -> Stream:
+        """From a table of a declaration; what is not told has its default. Raises `BadStream`."""
         known = {field.name for field in fields(Stream)}
         if odd := sorted(set(told) - known):
             raise BadStream(f"stream {told.get('name')!r}: {', '.join(odd)} means nothing here; known: {sorted(known)}")

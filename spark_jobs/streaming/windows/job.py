@@ -26,6 +26,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from springline.persistence.model.codec import plain
 from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
 from springline.spark_jobs.streaming.config import Declared
 from springline.spark_jobs.streaming.errors import BadJob
@@ -135,8 +136,8 @@ class WindowsJob(BaseJob):
                 f"`{COMMAND} cancel {self.name} {error.name}`"
             ) from error
         if changed is not known:
-            before = known.stream(self.stream.name).as_json()
-            names = [name for name, value in self.stream.as_json().items() if value != before[name]]
+            before = plain(known.stream(self.stream.name))
+            names = [name for name, value in plain(self.stream).items() if value != before[name]]
             logger.info(
                 "%s: its stream has changed: %s; that holds from the next round on", self.name, ", ".join(names)
             )
@@ -177,7 +178,7 @@ def declared_windows(told: Declared) -> WindowsJob:
     if (keep := told.table.get("keep", "")) not in ("", "parquet"):
         raise BadJob(f"{told.where}: keep = {keep!r}; write parquet, or leave it out")
     return WindowsJob(
-        told.name, told.topic, Stream.from_json({"name": told.name, **stream}), told.table.get("queries", {}),
+        told.name, told.topic, Stream.from_table({"name": told.name, **stream}), told.table.get("queries", {}),
         reducers=told.number("reducers", 2), admitted=told.number("admitted", 1_000), latest=told.latest, keep=keep,
         tracked=_tracked(told), backpressure=Choice.declared(told),
     )  # fmt: skip

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from springline.persistence.model.codec import from_plain
 from springline.spark_jobs.streaming.kernels.hash_tables import EVERYWHERE, Flags
 from springline.spark_jobs.streaming.kernels.hashing import late
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Output, State
@@ -102,7 +103,7 @@ class Mapper:
     def _cubes(self, content: Any) -> tuple[Stream, tuple[Cube, ...]]:
         """The cubes of a version of the registry; reading queries costs more than a round."""
         if self._read is None or self._read[0] != content:
-            registry = Registry.from_json(content)
+            registry = from_plain(Registry, content, "the queries of a round")
             stream = registry.stream(self._stream)
             self._read = (content, (stream, cubes_of(registry.queries(self._stream), stream)))
         return self._read[1]

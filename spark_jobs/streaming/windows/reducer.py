@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from springline.persistence.model.codec import from_plain, plain
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State
 from springline.spark_jobs.streaming.sources.schema import Stream
 from springline.spark_jobs.streaming.tracking.replay.message_mode import Sink
@@ -56,7 +57,7 @@ class Reducer:
                 fresh.setdefault(name, []).append(buffer)
             else:
                 counts["unwanted"] += buffer.num_rows
-        before = EventTime.from_json(state.scalars.get("time", {}))
+        before = from_plain(EventTime, state.scalars.get("time", {}), f"{given.stage}, unit {given.unit}: event time")
         now = before.after(given.watermarks, given.idle, given.upstream, given.clocks)
         holding = Holding.of(state, counts, self._source)
         for name in sorted(newer):
@@ -72,7 +73,7 @@ class Reducer:
         scalars = {
             **holding.as_json(),
             "spans": {name: each for name, each in sorted(spans.items()) if name in ids or name in newer},
-            "time": now.as_json(),
+            "time": plain(now),
             "newer": newer,
         }
         counts["results"] = sum(batch.num_rows for batch in results)
@@ -84,7 +85,7 @@ class Reducer:
     def _read(self, content: Any) -> _Read:
         """A version of the registry; reading queries costs more than a round."""
         if self._known is None or self._known[0] != content:
-            registry = Registry.from_json(content)
+            registry = from_plain(Registry, content, "the queries of a round")
             stream = registry.stream(self._stream)
             queries = {query.name: query for query in registry.queries(self._stream)}
             self._known = (content, (stream, queries, cubes_of(queries.values(), stream)))

@@ -9,9 +9,8 @@ the first window that begins after the change. Windows that were emitted under a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from springline.persistence.model.names import unseen_in
 from springline.persistence.text.formatting import say_known
@@ -107,21 +106,6 @@ class Registry:
         raise BadStream(
             f"no stream {name!r} is declared; declared: {', '.join(s.name for s in self.streams) or 'none'}"
         )
-
-    def as_json(self) -> dict[str, Any]:
-        """For a file, a topic, or a round's versions."""
-        return {
-            "version": self.version,
-            "streams": [stream.as_json() for stream in self.streams],
-            "queries": [{"name": q.name, "sql": q.sql, "since": q.since} for q in self.registered],
-        }
-
-    @staticmethod
-    def from_json(told: Mapping[str, Any]) -> Registry:
-        """The inverse of `as_json`; the queries are not read again."""
-        streams = tuple(Stream.from_json(stream) for stream in told["streams"])
-        queries = tuple(Registered(query["name"], query["sql"], query["since"]) for query in told["queries"])
-        return Registry(told["version"], streams, queries)
 
     def _with(self, query: Registered) -> Registry:
         read(query.name, query.sql, {stream.name: stream for stream in self.streams})

@@ -18,7 +18,7 @@ from springline.spark_jobs.streaming.tracking.config import Delivery, Tracked
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 from tests.support.streams.tracked_world import TrackedWorld, Wrap
 
-STREAM = Stream.from_json(
+STREAM = Stream.from_table(
     {"name": "w", "time": "t", "fields": [["t", "float"], ["k", "text"]], "lateness": 1.0, "ahead": None}
 )
 QUERIES = {"q": "SELECT k, count(*) AS n FROM w GROUP BY k WINDOWING 5 s"}

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from springline.persistence.model.codec import plain
 from springline.spark_jobs.streaming.errors import Fenced, MessagesGone, NeverRan, RoundFailed
 from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
@@ -92,7 +93,7 @@ class World:
         for stage, units in zip(self.stages, (self.mappers, JOB.reducers), strict=True):
             check_known(stage, units, self.log, lambda stage, unit: self.saved.get((stage.name, unit), (None,))[0])
             recover(stage, self.log, self.fetch)
-        queries = {"queries": Content.of(JOB.registry().as_json())}
+        queries = {"queries": Content.of(plain(JOB.registry()))}
         self.planners = {stage.name: Planner(stage, self.log, self.time, lambda: queries) for stage in self.stages}
         self.units = {stage.name: Units(stage, self.log) for stage in self.stages}
 

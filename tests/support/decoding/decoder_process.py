@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from springline.persistence.model.codec import plain
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.router import TABLE, Router, Source
 from springline.spark_jobs.streaming.join.routing.strategies import strategy_of
@@ -113,7 +114,7 @@ def _route(source: Source, messages: Sequence[Message], found: Decoded) -> None:
 def _map(form: str, messages: Sequence[Message], found: Decoded) -> None:
     """What a mapper adds up of the messages, in windows as short as times can tell apart."""
     query = "SELECT sip, kind, bytes, load, count(*) AS n FROM S GROUP BY sip, kind, bytes, load WINDOWING 1 us"
-    versions = {"queries": registry({"q": f"{query} LATE 36525 d"}, stream(form=form)).as_json()}
+    versions = {"queries": plain(registry({"q": f"{query} LATE 36525 d"}, stream(form=form)))}
     output = Mapper("S", 1)(State(), Input("map", 0, Round(1, 1, 0.0, versions), messages))
     for batch in output.buffers[0]:
         if "slice" in batch.schema.names:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from springline.persistence.model.codec import plain
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, Round, State, Step
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
 from springline.spark_jobs.streaming.windows.mapper import Mapper
@@ -148,7 +149,7 @@ class Job:
         return [{k: v for k, v in row.items() if k != "query"} for batch in mine for row in batch.to_pylist()]
 
     def _run(self, stage: str, unit: int, messages: Sequence[Message], registry: Registry) -> Output:
-        versions = json.loads(json.dumps({"queries": registry.as_json()}))
+        versions = json.loads(json.dumps({"queries": plain(registry)}))
         now = Round(1, self._rounds[stage] + 1, self.clock, versions, self._quiet if stage == "map" else 0.0)
         to = self._offsets[unit] if self._placed else 0
         start = to - len(messages) if self._placed else 0

@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from springline.persistence.model.codec import plain
 from springline.persistence.model.dataset import Dataset, Origin, Strategy
 from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.errors import BadRange
@@ -135,7 +136,7 @@ def answer(job: Queryable, registry: Registry, log: Log, span: Span, give: Give,
     mapping = replace(mapping, arguments={**mapping.arguments, "span": [span.begin, span.end]})
     # Nobody is idle, and nobody will ask for slices later.
     streams = tuple(replace(stream, idle=None, retain=0.0) for stream in registry.streams)
-    versions = {"queries": replace(registry, streams=streams).as_json()}
+    versions = {"queries": plain(replace(registry, streams=streams))}
     mappers = {unit: _Unit(mapping.name, unit, mapping.make_step(), versions, now) for unit in sorted(extents)}
     reducers = [_Unit(reducing.name, unit, reducing.make_step(), versions, now) for unit in range(reducing.units)]
     told = Told({unit: (extent.low, extent.high) for unit, extent in extents.items()})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from springline.spark_jobs.streaming.sources.schema import MICROS, to_micros
 
@@ -21,15 +20,6 @@ class EventTime:
     closed: int | None = None
     highs: Mapping[str, int] = field(default_factory=dict)
     idle_since: float | None = None
-
-    @staticmethod
-    def from_json(told: Mapping[str, Any]) -> EventTime:
-        """The inverse of `as_json`."""
-        return EventTime(told.get("closed"), told.get("highs", {}), told.get("idle_since"))
-
-    def as_json(self) -> dict[str, Any]:
-        """For a state's scalars."""
-        return {"closed": self.closed, "highs": dict(sorted(self.highs.items())), "idle_since": self.idle_since}
 
     def after(
         self, watermarks: Mapping[int, float], idle: Collection[int], units: Iterable[int], clocks: Mapping[int, float]

@@ -116,7 +116,7 @@ def test_a_time_far_ahead_of_the_rounds_clock_is_refused() -> None:
 
 def test_a_row_of_the_year_2099_is_refused_unless_a_stream_says_otherwise() -> None:
     """A day ahead is the most; the windows of all other rows are told as ever."""
-    declared = Stream.from_json({"name": "S", "fields": [["t", "float"]], "time": "t"})
+    declared = Stream.from_table({"name": "S", "fields": [["t", "float"]], "time": "t"})
     assert declared.ahead == 86_400
     job = run(csv(GOOD, (4_070_908_800, "x", "a", 1, 1)), csv(GOOD), clock=T, ahead=declared.ahead)
     assert counted(job) == 2 and job.counts["late"] == 0

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 from sqlglot import parse_one
 
+from springline.persistence.model.codec import from_plain, plain
 from springline.spark_jobs.streaming.sources.errors import BadStream
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
 from springline.spark_jobs.streaming.sql.errors import BadQuery
@@ -173,13 +174,13 @@ def test_a_stream_that_contradicts_itself_is_refused(settings: dict[str, object]
 
 def test_a_stream_survives_json() -> None:
     """What is not told has its default, and what means nothing is refused."""
-    told = stream(form="json", ahead=5.0).as_json()
-    assert Stream.from_json(told) == stream(form="json", ahead=5.0)
-    assert Stream.from_json({k: told[k] for k in ("name", "fields", "time")}) == stream(ahead=86_400.0)
+    told = plain(stream(form="json", ahead=5.0))
+    assert Stream.from_table(told) == from_plain(Stream, told, "here") == stream(form="json", ahead=5.0)
+    assert Stream.from_table({k: told[k] for k in ("name", "fields", "time")}) == stream(ahead=86_400.0)
     with pytest.raises(BadStream, match="lateless means nothing here"):
-        Stream.from_json({**told, "lateless": 1})
+        Stream.from_table({**told, "lateless": 1})
     with pytest.raises(BadStream, match="time must be declared"):
-        Stream.from_json({"name": "S", "fields": []})
+        Stream.from_table({"name": "S", "fields": []})
 
 
 def test_whole_numbers_that_no_double_can_hold_may_stand_beside_doubles() -> None:

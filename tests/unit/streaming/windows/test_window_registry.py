@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from springline.persistence.model.codec import from_plain, plain
 from springline.spark_jobs.streaming.sources.errors import BadStream
 from springline.spark_jobs.streaming.sql.errors import BadQuery
 from springline.spark_jobs.streaming.windows.errors import QueryExists, UnknownQuery
@@ -74,7 +75,7 @@ def test_two_streams_of_one_name_are_refused() -> None:
 def test_a_registry_survives_json() -> None:
     """With its streams and versions."""
     registry = EMPTY.register("flows", COUNT).register("kinds", OTHER).cancel("flows")
-    assert Registry.from_json(json.loads(json.dumps(registry.as_json()))) == registry
+    assert from_plain(Registry, json.loads(json.dumps(plain(registry))), "here") == registry
 
 
 def test_a_stream_that_is_declared_otherwise_holds_from_the_next_version_on() -> None:

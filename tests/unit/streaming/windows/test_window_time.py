@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from springline.persistence.model.codec import from_plain, plain
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Round, State
 from springline.spark_jobs.streaming.sql.windowing import Hop, Landmark, Rows
 from springline.spark_jobs.streaming.windows.errors import BadPartial
@@ -198,7 +199,7 @@ def test_event_time_never_goes_back() -> None:
     time = EventTime().after({0: 100.0}, {1}, range(2), {0: 1.0, 1: 1.0})
     assert time.closed == 100_000_000
     assert time.after({0: 100.0, 1: 40.0}, (), range(2), {0: 2.0, 1: 2.0}).closed == 100_000_000
-    assert EventTime.from_json(time.as_json()) == time
+    assert from_plain(EventTime, plain(time), "here") == time
 
 
 def test_times_of_one_row_after_another_make_no_empty_windows() -> None:
@@ -261,7 +262,7 @@ def test_a_reducer_holds_no_more_slices_than_windows_need() -> None:
 @pytest.mark.parametrize("value", [b"rows", csv((1, 2))])
 def test_a_buffer_that_no_mapper_sent_stops_the_reducer(value: bytes) -> None:
     """Somebody else writes to the topic: the error says where."""
-    versions = {"queries": registry(COUNT).as_json()}
+    versions = {"queries": plain(registry(COUNT))}
     given = Input("windows", 3, Round(1, 1, 0.0, versions), [Message(17, value)])
     with pytest.raises(BadPartial, match="windows, unit 3, offset 17"):
         Reducer("S", "rows")(State(), given)
