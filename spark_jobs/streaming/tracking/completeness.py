@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from springline.persistence.model.codec import from_plain
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json
 from springline.spark_jobs.streaming.tracking.config import LOW
@@ -40,9 +41,16 @@ class Completeness:
         return ", ".join(f"{count:,} messages of partition {partition}" for partition, count in self.missing.items())
 
 
+@dataclass(frozen=True, slots=True)
+class _Marks:
+    """The offsets below which all is through, by partition."""
+
+    lows: Mapping[int, int]
+
+
 def completeness_of(folder: JobFolder, wanted: Mapping[int, int]) -> Completeness:
-    """How far the messages before these offsets are; raises `NeverTracked`."""
-    told = read_json(folder.path / LOW)
-    if told is None:
+    """How far the messages before these offsets are; raises `NeverTracked`, `UnreadableValue`."""
+    path = folder.path / LOW
+    if (told := read_json(path)) is None:
         raise NeverTracked(f"{folder.path.name}: it has tracked nothing yet; start it first")
-    return Completeness(wanted, {int(partition): offset for partition, offset in told["lows"].items()})
+    return Completeness(wanted, from_plain(_Marks, told, f"{path}: the marks of a job").lows)

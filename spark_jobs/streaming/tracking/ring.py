@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from springline.persistence.model.codec import from_plain, plain
 from springline.spark_jobs.streaming.tracking.errors import BadRing
 from springline.spark_jobs.streaming.tracking.ids import mix
 
@@ -165,15 +166,6 @@ class Circle:
         """The share of roots that another circle gives to another acker."""
         return float(np.mean(self.owners != other.owners))
 
-    def as_json(self) -> list[int]:
-        """The ackers: the table follows from them."""
-        return list(self.ackers)
-
-    @classmethod
-    def from_json(cls, ackers: Sequence[int]) -> Circle:
-        """What `as_json` gave."""
-        return cls.of(ackers)
-
 
 @lru_cache(maxsize=1)
 def _arc_keys() -> list[int]:
@@ -190,6 +182,14 @@ def _circle(ackers: tuple[int, ...]) -> Circle:
         owners[arc] = acker
     owners.flags.writeable = False
     return Circle(ackers, owners)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ring:
+    """Epochs as files and rounds have them: the ackers of each, from which its circle follows."""
+
+    room: int
+    epochs: Mapping[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -239,19 +239,23 @@ class Epochs:
         return replace(self, circles={number: circles[number] for number in sorted(circles)[-KEPT:]})
 
     def as_json(self) -> dict[str, Any]:
-        """A form for files and messages."""
-        return {"room": self.room, "epochs": {str(number): circle.as_json() for number, circle in self.circles.items()}}
+        """A form for files and rounds: circles are told by their ackers, from which they follow."""
+        ring = _Ring(self.room, {number: circle.ackers for number, circle in self.circles.items()})
+        told: dict[str, Any] = plain(ring)
+        return told
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Epochs:
-        """What `as_json` gave."""
-        return cls({int(number): Circle.of(ackers) for number, ackers in given["epochs"].items()}, given["room"])
+    def from_json(cls, given: Any, where: str) -> Epochs:
+        """The inverse of `as_json`; `where` says what holds it. Raises `UnreadableValue`, `BadRing`."""
+        ring = from_plain(_Ring, given, where)
+        return cls({number: Circle.of(ackers) for number, ackers in ring.epochs.items()}, ring.room)
 
 
 def newest(ring: Mapping[str, Any]) -> tuple[int, tuple[int, ...]]:
     """The epoch in force in what `Epochs.as_json` gave, with its ackers; of the others no circle is made."""
-    number = max(map(int, ring["epochs"]))
-    return number, tuple(ring["epochs"][str(number)])
+    epochs = from_plain(_Ring, ring, "the ring of a job").epochs
+    number = max(epochs)
+    return number, epochs[number]
 
 
 def _within(circle: Circle, room: int) -> Circle:

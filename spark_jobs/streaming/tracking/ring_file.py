@@ -12,8 +12,11 @@ from springline.spark_jobs.streaming.tracking.ring import Epochs
 
 def ring_of(folder: JobFolder, tracked: Tracked) -> Epochs:
     """The rings so far; before the job's first start, the one that it is declared with."""
-    told = read_json(folder.path / RING)
-    return Epochs.of(range(tracked.ackers), tracked.room) if told is None else Epochs.from_json(told)
+    path = folder.path / RING
+    told = read_json(path)
+    if told is None:
+        return Epochs.of(range(tracked.ackers), tracked.room)
+    return Epochs.from_json(told, f"{path}: the ring of a job")
 
 
 def change_ring(folder: JobFolder, tracked: Tracked, change: Callable[[Epochs], Epochs]) -> Epochs:

@@ -94,7 +94,7 @@ class TrackedWorld(JobRun):
     @property
     def epochs(self) -> Epochs:
         """The rings so far."""
-        return Epochs.from_json(read_json(self.folder.path / RING))
+        return Epochs.from_json(read_json(self.folder.path / RING), RING)
 
     def change_ring(self, epochs: Epochs) -> None:
         """Go on with another ring."""

@@ -56,7 +56,7 @@ class _Known:
     def as_json(self) -> dict[str, Any]:
         """All but the table's records."""
         return {
-            "epoch": self.epoch, "ackers": self.table.circle.as_json(), "order": list(self.order), "time": self.time,
+            "epoch": self.epoch, "ackers": list(self.table.circle.ackers), "order": list(self.order), "time": self.time,
             "clock": self.clock, "swept": self.swept, "marked": self.marked, "lows": _texts(self.lows),
             "through": _texts(self.through), "durations": self.durations.as_json(), "since": self.durations.since,
             "totals": dict(sorted(self.totals.items())),
@@ -270,7 +270,7 @@ class Acker:
         totals = known.totals
         return {
             "in_flight": known.table.in_flight, "bytes": known.table.nbytes, "epoch": known.epoch,
-            "ackers": known.table.circle.as_json(), "lows": _texts(known.lows), "time": known.time,
+            "ackers": list(known.table.circle.ackers), "lows": _texts(known.lows), "time": known.time,
             "durations": known.durations.as_json(),
             **{name: totals[name] for name in ("completed", "again", "retried", "forwarded", "adopted", "gone")},
         }  # fmt: skip

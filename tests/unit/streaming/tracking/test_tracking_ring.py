@@ -99,7 +99,7 @@ def test_ranks_count_the_arcs_of_an_acker(ackers: set[int]) -> None:
 
 
 def test_a_circle_is_told_by_its_ackers_in_any_order() -> None:
-    circle = Circle.from_json(json.loads(json.dumps(Circle.of([4, 0, 2]).as_json())))
+    circle = Circle.of(json.loads(json.dumps(Circle.of([4, 0, 2]).ackers)))
     assert circle == Circle.of([0, 2, 4])
     assert circle.share_moved(Circle.of([2, 4, 0])) == 0
 
@@ -108,7 +108,7 @@ def test_epochs_are_numbered_from_one_and_each_has_its_circle() -> None:
     epochs = Epochs.of([0, 1], room=4).with_acker(3).without_acker(0)
     assert (epochs.number, epochs.circle.ackers) == (3, (1, 3))
     assert [epochs.at(number).ackers for number in (1, 2, 3)] == [(0, 1), (0, 1, 3), (1, 3)]
-    assert Epochs.from_json(json.loads(json.dumps(epochs.as_json()))) == epochs
+    assert Epochs.from_json(json.loads(json.dumps(epochs.as_json())), "here") == epochs
 
 
 def test_the_last_sixteen_epochs_are_kept() -> None:
