@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _OTHERS = 0o077
@@ -26,6 +28,31 @@ def private_file(file: Path) -> Path:
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     _mend(file)
     return file
+
+
+def write_private(path: Path, text: str) -> None:
+    """Put a file there, for its owner alone; whoever is killed meanwhile leaves the old one, or none."""
+    with _beside(path, text) as made:
+        made.replace(path)
+
+
+def write_private_once(path: Path, text: str) -> None:
+    """The same, unless one is there: what is there stays."""
+    if not path.exists():
+        with _beside(path, text) as made, suppress(FileExistsError):  # somebody else was faster
+            path.hardlink_to(made)
+
+
+@contextmanager
+def _beside(path: Path, text: str) -> Iterator[Path]:
+    """The file under another name, which is gone afterwards."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
 
 
 def _mend(path: Path) -> None:

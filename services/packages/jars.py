@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from springline.persistence.private_files import write_private
 from springline.persistence.text.redaction import redacted
 from springline.persistence.text.terminal import print
 from springline.services.errors import NoJars
 from springline.services.packages.coordinates import JarSet, ivy_module, ivy_settings, jar_set, mirror
 from springline.services.packages.java import find_java, spark_home
 from springline.services.packages.truststore import java_options
-from springline.services.private_files import write_private
 from springline.services.settings import ServiceSettings
 
 _STAMP = "complete.json"

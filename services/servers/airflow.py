@@ -17,10 +17,10 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
+from springline.persistence.private_files import write_private_once
 from springline.persistence.profile import import_root, project_folder
 from springline.services.airflow_api import AirflowApi
 from springline.services.packages.java import find_java
-from springline.services.private_files import write_private_once
 from springline.services.server import ANSWER_SECONDS, Once, Process, Server
 from springline.services.servers.postgres import url
 from springline.services.settings import ServiceSettings

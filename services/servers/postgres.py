@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
+from springline.persistence.private_files import write_private, write_private_once
 from springline.services.errors import NoProgram
-from springline.services.private_files import write_private, write_private_once
 from springline.services.server import Once, Process, Server
 from springline.services.settings import ServiceSettings, conf
 

@@ -76,7 +76,7 @@ class HeartbeatTrigger(BaseTrigger):
         """Look until there is something to do."""
         await asyncio.sleep(self.settle)  # see QueueTrigger
         folder, meter = _folder(self.job), trigger_meter()
-        monitor = Monitor(folder, MonitoringSettings(), meter)
+        monitor = Monitor(MonitoringSettings(), meter)
         try:
             while (decision := await asyncio.to_thread(self._look, folder, monitor)).verdict is Verdict.WAIT:
                 await asyncio.sleep(self.poll)
@@ -146,7 +146,7 @@ class StreamOperator(BaseOperator):
         decision = decide(seen, starts_of(folder, run), now, self.limits)
         if decision.verdict is Verdict.GIVE_UP:
             with closing(task_meter()) as meter:
-                Monitor(folder, MonitoringSettings(), meter).note(seen, now, given_up=True)
+                Monitor(MonitoringSettings(), meter).note(seen, now, given_up=True)
             raise AirflowException(f"{self.job} is given up: {decision.why}; its log: {folder.log_file}")
         if decision.verdict is Verdict.DONE:
             return {"job": self.job, "stages": dict(seen.stages)}

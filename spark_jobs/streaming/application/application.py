@@ -176,7 +176,7 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) ->
         own = job.services(ServiceContext(folder, stages, settings))
         services = [leaving.enter_context(service) for service in (upkeep, regulation, partitions, *own)]
         beats.services = services
-        monitor = Monitor(folder, MonitoringSettings(), platform.meter)
+        monitor = Monitor(MonitoringSettings(), platform.meter)
         apart = leaving.enter_context(Apart(job.name)) if any(stage.apart for stage in stages) else None
 
         def beat() -> None:

@@ -70,8 +70,8 @@ METRICS = (
 _WANTED = ("starting", "running", "silent", "failed", "dead")  # a job that was stopped, or never ran, is not down
 
 
-def readings(seen: Seen, routing: Mapping[str, Any] | None, now: float) -> list[Reading]:
-    """All gauges of a job as it was seen; `routing` is what a join's steering explains, `now` in seconds since 1970.
+def readings(seen: Seen, now: float) -> list[Reading]:
+    """All gauges of a job as it was seen; `now` in seconds since 1970.
 
     Of a job that does not run there is only that.
     """
@@ -88,9 +88,9 @@ def readings(seen: Seen, routing: Mapping[str, Any] | None, now: float) -> list[
             Reading(IN_FLIGHT, tracking["in_flight"], job), Reading(FAILED, tracking["gone"], job),
             Reading(RETRIED, tracking["again"], job),
         ]  # fmt: skip
-    if routing is not None:
+    if routing := seen.routing:
         found += [
-            Reading(IMBALANCE, routing["imbalance"], job), Reading(MOVES, len(routing["under_way"]), job),
+            Reading(IMBALANCE, routing["imbalance"], job), Reading(MOVES, routing["moves"], job),
             Reading(EPOCHS, routing["epoch"], job),
         ]  # fmt: skip
     for stage, told in seen.backpressure.get("stages", {}).items():

@@ -13,8 +13,6 @@ from springline.persistence.monitoring.rules import read_rules
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.spark_jobs.streaming.application.metrics import GIVEN_UP, METRICS, readings
 from springline.spark_jobs.streaming.application.status import Seen
-from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.join.rebalance import explained
 
 _JUDGE_SECONDS = 10.0
 
@@ -28,8 +26,7 @@ class Monitor:
     stops anybody.
     """
 
-    def __init__(self, folder: JobFolder, settings: MonitoringSettings, meter: Meter) -> None:
-        self._folder = folder
+    def __init__(self, settings: MonitoringSettings, meter: Meter) -> None:
         self._settings = settings
         self._meter = meter
         self._judged_at = float("-inf")
@@ -38,7 +35,7 @@ class Monitor:
     def tell(self, seen: Seen, now: float) -> None:
         """Tell the gauges; for the application itself."""
         with self._going_on(seen):
-            self._meter.read_out(readings(seen, explained(self._folder), now))
+            self._meter.read_out(readings(seen, now))
 
     def note(self, seen: Seen, now: float, *, given_up: bool = False) -> None:
         """Tell and judge, every ten seconds at most."""
@@ -47,7 +44,7 @@ class Monitor:
             return
         self._judged_at = now
         with self._going_on(seen):
-            gauges = readings(seen, explained(self._folder), now)
+            gauges = readings(seen, now)
             found = [*gauges, Reading(GIVEN_UP, float(given_up), {"job": seen.job})]
             if not lives or not self._settings.metrics:
                 self._meter.read_out(found)

@@ -21,7 +21,8 @@ class Seen:
     held where it is to plan nothing for now.
     `phase` is what it does or waits for while it is starting.
     `tracking` is how its records are, where they are tracked (`tracking/monitor.py`), `backpressure` how full its
-    queues are, and who throttles whom (`backpressure/regulator.py`).
+    queues are, and who throttles whom (`backpressure/regulator.py`), `routing` how even the loads of a join's units are
+    (`join/rebalance.py`).
     """
 
     job: str
@@ -34,6 +35,7 @@ class Seen:
     tracking: Mapping[str, Any] = field(default_factory=dict)
     backpressure: Mapping[str, Any] = field(default_factory=dict)
     phase: str = ""
+    routing: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def works(self) -> bool:
@@ -62,6 +64,6 @@ def look(job: str, folder: JobFolder, now: float) -> Seen:
         elif now - beat["at"] > SILENT_SECONDS:
             state = "silent"
     began, pid, at = (beat["began"], beat["pid"], beat["at"]) if lives else (None, None, 0.0)
-    tracking, backpressure = (beat.get(name, {}) for name in ("tracking", "backpressure"))
+    tracking, backpressure, routing = (beat.get(name, {}) for name in ("tracking", "backpressure", "routing"))
     phase = beat.get("phase", "") if lives else ""
-    return Seen(job, state, beat["error"], began, at, beat["stages"], pid, tracking, backpressure, phase)
+    return Seen(job, state, beat["error"], began, at, beat["stages"], pid, tracking, backpressure, phase, routing)

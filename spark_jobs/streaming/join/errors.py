@@ -42,3 +42,7 @@ class BadCopy(JoinError):
 
 class TooLong(JoinError):
     """More text in a round of a router unit than a column can hold."""
+
+
+class BadRouting(JoinError):
+    """A routing table, a strategy or a number of units that cannot be."""

@@ -186,6 +186,8 @@ class Helm:
 class Steering(BackgroundService):
     """Does it for the stages of a join, every so many seconds."""
 
+    section = "routing"
+
     def __init__(
         self, control: Control, every: float, folder: JobFolder, stages: Sequence[Stage], cluster: Cluster
     ) -> None:
@@ -195,6 +197,13 @@ class Steering(BackgroundService):
         self._folder = folder
         self._stages = stages
         self._cluster = cluster
+
+    def status(self) -> dict[str, Any]:
+        """How uneven the loads are, how many pieces move, and the epoch; nothing before the first look."""
+        last = explained(self._folder)
+        if last is None:
+            return {}
+        return {"imbalance": last["imbalance"], "moves": len(last["under_way"]), "epoch": last["epoch"]}
 
     def _work(self) -> None:
         with closing(Kafka(self._cluster)) as log:

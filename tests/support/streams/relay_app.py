@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.backpressure.relay_job import allow, numbered
+from springline.persistence.profile import project_folder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import Letter
@@ -20,7 +21,7 @@ from tests.support.servers.servers import Running
 from tests.support.streams.application import Application
 from tests.support.streams.stream_job import read_committed
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = project_folder()
 _TURN = 0.05  # seconds
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_of
-from springline.spark_jobs.streaming.join.routing.errors import BadRouting
+from springline.spark_jobs.streaming.join.errors import BadRouting
 from springline.spark_jobs.streaming.join.wire import PARTS, Orders, Reach, Side
 
 SIDES = (Side.LEFT, Side.RIGHT)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,9 +30,9 @@ def seen(state: str = "running", **more: object) -> Seen:
     return Seen("flights", state, stages={"map": {**STAGE, **more}})
 
 
-def value(metric: Metric, of: Seen, now: float = 110.0, routing: dict[str, object] | None = None) -> list[float]:
+def value(metric: Metric, of: Seen, now: float = 110.0) -> list[float]:
     """What is read of a metric."""
-    return [reading.value for reading in readings(of, routing, now) if reading.metric == metric]
+    return [reading.value for reading in readings(of, now) if reading.metric == metric]
 
 
 def test_lag_is_the_age_of_what_was_read_last_while_more_waits() -> None:
@@ -67,7 +67,7 @@ def test_a_job_that_died_is_down(state: str, up: list[float]) -> None:
 @pytest.mark.parametrize("state", ["stopped", "never started"])
 def test_a_job_that_nobody_wants_to_run_is_not_down(state: str) -> None:
     """It was stopped by somebody."""
-    assert readings(seen(state), None, 0) == []
+    assert readings(seen(state), 0) == []
 
 
 def test_tracking_back_pressure_and_joins_are_read_where_they_are() -> None:
@@ -76,10 +76,10 @@ def test_tracking_back_pressure_and_joins_are_read_where_they_are() -> None:
         "j", "running", tracking={"in_flight": 5, "gone": 1, "again": 2},
         backpressure={"stages": {"map": QUEUE, "reduce": {**QUEUE, "rate": None, "throttled_by": []}}},
     )  # fmt: skip
-    routing = {"imbalance": 0.25, "under_way": [{}, {}], "epoch": 3}
+    routing = {"imbalance": 0.25, "moves": 2, "epoch": 3}
     tracked = [value(each, job) for each in (metrics.IN_FLIGHT, metrics.FAILED, metrics.RETRIED)]
     queues = [value(each, job) for each in (metrics.QUEUE_BYTES, metrics.RATE, metrics.THROTTLED)]
-    joins = [value(each, job, routing=routing) for each in (metrics.IMBALANCE, metrics.MOVES, metrics.EPOCHS)]
+    joins = [value(each, replace(job, routing=routing)) for each in (metrics.IMBALANCE, metrics.MOVES, metrics.EPOCHS)]
     assert tracked == [[5], [1], [2]]
     assert queues == [[4096, 4096], [1e6], [1, 0]]
     assert joins == [[0.25], [2], [3]]
@@ -97,7 +97,7 @@ def monitor(folder: JobFolder, rules: str = "", **settings: str) -> tuple[Monito
     file = folder.path / "rules.toml"
     file.write_text(rules)
     chosen, meter = MonitoringSettings(home=folder.path, alerts=file, **settings), Kept()
-    return Monitor(folder, chosen, meter), meter, chosen
+    return Monitor(chosen, meter), meter, chosen
 
 
 LAG = '[lag]\nmetric = "streams.lag.messages"\nabove = 1\nseverity = "warning"\nwords = "behind"'
@@ -155,11 +155,3 @@ def test_a_heartbeat_that_cannot_be_read_stops_nobody(folder: JobFolder, caplog:
     watching.note(strange, 100)
     watching.tell(strange, 101)
     assert [record.getMessage() for record in caplog.records] == ["flights is not monitored: KeyError: 'counts'"]
-
-
-def test_what_a_joins_steering_explains_is_read_from_the_folder(folder: JobFolder) -> None:
-    """The file that its controller writes."""
-    (folder.path / "explain.json").write_text(json.dumps({"imbalance": 0.5, "under_way": [], "epoch": 1}))
-    watching, meter, _ = monitor(folder)
-    watching.note(seen(), 100)
-    assert meter.of(metrics.IMBALANCE) == [(0.5, {"job": "flights"})]

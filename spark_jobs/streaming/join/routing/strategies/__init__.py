@@ -7,7 +7,7 @@ load; `costs` weigh what a migration takes.
 from __future__ import annotations
 
 from springline.persistence.extensions import Extensions
-from springline.spark_jobs.streaming.join.routing.errors import BadRouting
+from springline.spark_jobs.streaming.join.errors import BadRouting
 from springline.spark_jobs.streaming.join.routing.loads import Strategy
 from springline.spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from springline.spark_jobs.streaming.join.routing.errors import BadRouting
+from springline.spark_jobs.streaming.join.errors import BadRouting
 from springline.spark_jobs.streaming.join.routing.strategies.bucket_packing import even, levelled
 from springline.spark_jobs.streaming.join.routing.table import Place, Table
 from springline.spark_jobs.streaming.join.wire import Side

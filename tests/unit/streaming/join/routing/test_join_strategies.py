@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from springline.persistence.errors import BadExtension
 from springline.spark_jobs.streaming.join.buckets import bucket_of
+from springline.spark_jobs.streaming.join.errors import BadRouting
 from springline.spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
-from springline.spark_jobs.streaming.join.routing.errors import BadRouting
 from springline.spark_jobs.streaming.join.routing.explain import explain
 from springline.spark_jobs.streaming.join.routing.loads import Heavy, Loads, Move, Plan
 from springline.spark_jobs.streaming.join.routing.sketch import Sketch

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_of, part_of
-from springline.spark_jobs.streaming.join.routing.errors import BadRouting
+from springline.spark_jobs.streaming.join.errors import BadRouting
 from springline.spark_jobs.streaming.join.routing.routes import Routes
 from springline.spark_jobs.streaming.join.routing.sketch import COUNTERS, Sketch, merged
 from springline.spark_jobs.streaming.join.routing.strategies import strategy_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.services.private_files import write_private, write_private_once
+from springline.persistence.private_files import write_private, write_private_once
 
 
 @pytest.mark.parametrize("write", [write_private, write_private_once])
