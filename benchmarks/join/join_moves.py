@@ -43,9 +43,9 @@ def _moving(tuples: int) -> dict[str, float]:
         for pieces in _flights(tuples):
             at = len(unit.copies)
             epoch += 1
-            moving.append(unit.round(ROUND, Orders(epoch, pieces)))
+            moving.append(unit.round(ROUND, Orders(epoch, tuple(pieces))))
             epoch += 1
-            switches = [Switch(piece, at, len(unit.copies)) for piece in pieces]
+            switches = tuple(Switch(piece, at, len(unit.copies)) for piece in pieces)
             moving.append(unit.round(ROUND, Orders(epoch, (), switches)))
             moving += [unit.round(ROUND) for _ in range(2)]
         begun = time.monotonic()

@@ -95,7 +95,14 @@ def plain(value: Any) -> Any:
 
     The fields of a dataclass come in the order of their declaration, what a mapping holds in the mapping's.
     """
-    return msgspec.to_builtins(value, str_keys=True, enc_hook=_number)
+    return _listed(msgspec.to_builtins(value, str_keys=True, enc_hook=_number))
+
+
+def _listed(value: Any) -> Any:
+    """With lists for tuples, so that it equals what is read again from JSON."""
+    if isinstance(value, dict):
+        return {name: _listed(each) for name, each in value.items()}
+    return [_listed(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def from_plain(type_: type[T], value: Any, where: str) -> T:

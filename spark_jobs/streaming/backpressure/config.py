@@ -7,14 +7,15 @@ control = "kafka"              # or "zookeeper": how signals travel to and from 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.backpressure.admission import MODES, USUAL_MODE
 from springline.spark_jobs.streaming.config import Declared
 from springline.spark_jobs.streaming.errors import BadControl, BadJob
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
+from springline.spark_jobs.streaming.runtime.atomic_files import replace_file
 
 _FILE, _LOCK = "backpressure.json", "backpressure.lock"
 FILES = (_FILE, _LOCK)  # in the job's folder
@@ -59,10 +60,21 @@ USUAL: Choice = Choice()
 """What holds where a table says nothing."""
 
 
+_CHOICES: Codec[Choice] = Codec(
+    Choice,
+    1,
+    "the back-pressure that was chosen",
+    "remove the file, and choose again: `springline stream backpressure`",
+)
+
+
 def choice_of(folder: JobFolder, declared: Choice) -> Choice:
-    """What holds for a job now."""
-    told = read_json(folder.path / _FILE)
-    return declared if told is None else Choice(told["mode"], Control(told["control"]))
+    """What holds for a job now; raises `UnreadableValue`."""
+    path = folder.path / _FILE
+    try:
+        return _CHOICES.decode(path.read_bytes(), str(path))
+    except FileNotFoundError:
+        return declared
 
 
 def choose(
@@ -82,5 +94,5 @@ def choose(
     with folder.locked(_LOCK):
         before = choice_of(folder, declared)
         after = replace(before, mode=mode or before.mode, control=control or before.control)
-        write_json(folder.path / _FILE, asdict(after))
+        replace_file(folder.path / _FILE, _CHOICES.encode(after))
         return after

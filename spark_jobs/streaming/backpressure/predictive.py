@@ -9,9 +9,10 @@ Feed-forward follows a change of the load in the time of one round; the queue al
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from springline.persistence.model.codec import from_plain, plain
 from springline.persistence.text.formatting import say_bytes
 from springline.spark_jobs.streaming.backpressure.admission import MINIMUM, Admitted, Seen, Throttle, bounded, throttles
 from springline.spark_jobs.streaming.backpressure.queue import Measured
@@ -59,6 +60,15 @@ class Loop:
     wanted: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What an admission goes on from, beside its signals: `able` is what its stage could do, `at` when that was."""
+
+    loop: Loop = field(default_factory=Loop)
+    able: float | None = None
+    at: float = 0.0
+
+
 def believed(before: float | None, measured: float, seconds: float) -> float:
     """The capacity that is reckoned with: what is measured where it differs much, else on the way to it."""
     if before is None or abs(measured - before) > _NOISE * before:
@@ -99,14 +109,12 @@ class Predictive:
     """The mode `predictive` for one stage."""
 
     def __init__(self, stage: str, state: Mapping[str, Any] | None = None, tuning: Tuning | None = None) -> None:
-        told = state or {}
+        known = from_plain(_Known, state or {}, f"the state of back-pressure of stage {stage}")
         self._stage = stage
         self._tuning = tuning or Tuning()
-        self._loop = Loop(**told.get("loop", {}))
-        self._able: float | None = told.get("able")
-        self._at: float = told.get("at", 0.0)
-        self._asking = Asking(stage, told)
-        self._received = Received(told)
+        self._loop, self._able, self._at = known.loop, known.able, known.at
+        self._asking = Asking(stage, state)
+        self._received = Received(state)
 
     def look(self, seen: Seen) -> Admitted:
         """Decide once; see `Admission`."""
@@ -116,7 +124,7 @@ class Predictive:
 
     def as_json(self) -> dict[str, Any]:
         """The state, from which another one goes on."""
-        known = {"loop": asdict(self._loop), "able": self._able, "at": self._at}
+        known = plain(_Known(self._loop, self._able, self._at))
         return {**known, **self._asking.as_json(), **self._received.as_json()}
 
     def _wanted(self, seen: Seen, admitted: float | None) -> dict[str, Ask]:

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from springline.persistence.model.codec import from_plain, plain
+
 BUSY_SECONDS = 0.5  # at work, of which the newest samples tell the rate
 BUSY_AGE = 2.0  # seconds after which a round tells no more, where newer ones do: with little to do, those are short
 BUSY_MOST = 0.15  # seconds that a sample counts for: one that stood still must not outweigh those after it
@@ -97,15 +99,23 @@ class Measured:
         return sum(self.inflow.values())
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a meter knows of rates: bytes and seconds of rounds, and what they made of a byte, by stage downstream."""
+
+    work: tuple[tuple[float, float], ...] = ()
+    made: tuple[dict[str, float], ...] = ()
+
+
 class Meter:
     """Measures a stage from what it counts; `state` is what another one's `as_json` told."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
-        told = state or {}
+        known = from_plain(_Known, state or {}, "the state of a meter")
         self._seen: deque[Counted] = deque()
-        self._work: deque[tuple[float, float]] = deque((bytes_, busy) for bytes_, busy in told.get("work", ()))
+        self._work: deque[tuple[float, float]] = deque(known.work)
         self._ages: deque[float] = deque([0.0] * len(self._work))  # when each ended
-        self._made: deque[dict[str, float]] = deque(told.get("made", ()), maxlen=ROUNDS)
+        self._made: deque[dict[str, float]] = deque(known.made, maxlen=ROUNDS)
         self._small: deque[tuple[float, float, float]] = deque()  # when it ended, bytes, seconds: ever longer ones
         self._ended: Counted | None = None
         self._amplification = _amplification(self._made)
@@ -137,7 +147,8 @@ class Meter:
 
     def as_json(self) -> dict[str, Any]:
         """What it knows of rates, for one that goes on; flows are measured anew."""
-        return {"work": [list(each) for each in self._work], "made": list(self._made)}
+        told: dict[str, Any] = plain(_Known(tuple(self._work), tuple(self._made)))
+        return told
 
     def _sample(self, counted: Counted) -> None:
         """Note the rounds that have ended since the last look in which one had."""

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
+from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.backpressure.admission import Allowance
 from springline.spark_jobs.streaming.backpressure.signals import RECOVERY_SECONDS
-from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
+from springline.spark_jobs.streaming.runtime.atomic_files import replace_file
 from springline.spark_jobs.streaming.runtime.rounds import Plan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 
@@ -32,6 +33,18 @@ class Rate:
     size: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Grant:
+    """A rate with the end of its lease, as it lies in its file."""
+
+    until: float
+    rate: float
+    size: float
+
+
+_GRANTS: Codec[_Grant] = Codec(_Grant, 1, "what a stage may admit", "remove the file: it is written anew where needed")
+
+
 def grant(stage: Stage, rate: Rate | None, until: float) -> None:
     """Let a stage admit so much until then, seconds since 1970, and ever more after; None: it is free."""
     path = _rate_file(stage)
@@ -39,7 +52,7 @@ def grant(stage: Stage, rate: Rate | None, until: float) -> None:
         path.unlink(missing_ok=True)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, {"until": until, **asdict(rate)})
+    replace_file(path, _GRANTS.encode(_Grant(until, rate.rate, rate.size)))
 
 
 class Grants:
@@ -48,7 +61,7 @@ class Grants:
     def __init__(self, stage: Stage) -> None:
         self._path = _rate_file(stage)
         self._known: tuple[int, int] | None = None
-        self._told: Mapping[str, float] | None = None
+        self._told: _Grant | None = None
 
     def rate(self, now: float) -> Rate | None:
         """What the stage may admit; None where it is not throttled.
@@ -61,12 +74,16 @@ class Grants:
             return None
         known = (status.st_ino, status.st_mtime_ns)
         if known != self._known:
-            self._told, self._known = read_json(self._path), known
+            try:
+                content = self._path.read_bytes()
+            except FileNotFoundError:
+                return None
+            self._told, self._known = _GRANTS.decode(content, str(self._path)), known
         if self._told is None:
             return None
-        overdue = max(now - self._told["until"], 0.0)
-        rate = self._told["rate"] * 2 ** min(overdue / RECOVERY_SECONDS, 60)
-        return Rate(rate, self._told["size"]) if rate < FASTEST else None
+        overdue = max(now - self._told.until, 0.0)
+        rate = self._told.rate * 2 ** min(overdue / RECOVERY_SECONDS, 60)
+        return Rate(rate, self._told.size) if rate < FASTEST else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +96,23 @@ class Planned:
 
     @staticmethod
     def read(stage: Stage) -> Planned | None:
-        """None before the first one."""
-        told = read_json(_planned_file(stage))
-        return None if told is None else Planned(**told)
+        """None before the first one; raises `UnreadableValue`."""
+        path = _planned_file(stage)
+        try:
+            return _PLANNED.decode(path.read_bytes(), str(path))
+        except FileNotFoundError:
+            return None
 
     def write(self, stage: Stage) -> None:
         """In place of the one before."""
         path = _planned_file(stage)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, asdict(self))
+        replace_file(path, _PLANNED.encode(self))
+
+
+_PLANNED: Codec[Planned] = Codec(
+    Planned, 1, "the newest round of a stage", "remove the file: the next round writes it anew"
+)
 
 
 def spread(messages: float, waiting: Mapping[int, int]) -> dict[int, int]:

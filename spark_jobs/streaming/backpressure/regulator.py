@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
+from springline.persistence.errors import UnreadableValue
+from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.backpressure.accounting import Counting
 from springline.spark_jobs.streaming.backpressure.admission import OFF, Admission, Admitted, Seen, make_admission
 from springline.spark_jobs.streaming.backpressure.channel import Channel
@@ -24,7 +27,7 @@ from springline.spark_jobs.streaming.backpressure.queue import Measured, Meter
 from springline.spark_jobs.streaming.backpressure.rate_limit import FASTEST, Rate, grant
 from springline.spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, RENEW_SECONDS, Signal
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
+from springline.spark_jobs.streaming.runtime.atomic_files import replace_file
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.stage import Stage
 
@@ -36,6 +39,31 @@ _CHANGED = 0.01  # of a rate, less than which is told with the next lease
 _MOST = 2.0  # times its capacity: what a stage admits without back-pressure, at most
 _STATE, _APART = "backpressure.state.json", "backpressure.apart.json"
 _SILENT_SECONDS = 5.0  # after which what the other application has told is not true any more
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What lies in the file of an application: what its meters and admissions of `mode` know, and how its stages are.
+
+    What an admission knows is the matter of its mode, which may be another package's.
+    """
+
+    mode: str = ""
+    meters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    admissions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    at: float = 0.0
+    stages: Mapping[str, Any] = field(default_factory=dict)
+    trouble: str = ""
+
+
+_STATES: Codec[_Known] = Codec(_Known, 1, "the state of back-pressure", "remove the file, and rates are measured anew")
+
+
+def _read(path: Path) -> _Known | None:
+    try:
+        return _STATES.decode(path.read_bytes(), str(path))
+    except FileNotFoundError:
+        return None
 
 
 class Regulator:
@@ -63,9 +91,8 @@ class Regulator:
         self._asked, self._crossed = _across(self._counting.upstreams, self._stages)
         self._file = folder.path / (_APART if apart else _STATE)
         self._other = None if apart or len(self._stages) == len(stages) else folder.path / _APART
-        told = read_json(self._file) or {}
-        self._meters = {name: Meter(told.get("meters", {}).get(name)) for name in self._stages}
-        self._before = told
+        self._before = _read(self._file) or _Known()
+        self._meters = {name: Meter(self._before.meters.get(name)) for name in self._stages}
         self.choice: Choice | None = None
         self._channel: Channel | None = None
         self._admissions: dict[str, Admission] = {}
@@ -76,7 +103,7 @@ class Regulator:
     def trouble(self) -> str:
         """What is wrong with the channel, in words; at either end of it."""
         own = "" if self._channel is None else self._channel.trouble
-        return own or self._elsewhere().get("trouble", "")
+        return own or self._elsewhere().trouble
 
     def look(self, at: float) -> dict[str, Any]:
         """Measure and decide once, at a time in seconds since 1970; what there is to tell. Raises OSError."""
@@ -107,7 +134,7 @@ class Regulator:
 
     def with_other_stages(self, told: Mapping[str, Any]) -> dict[str, Any]:
         """What a look has told, with the stages of the other application as that one has told them."""
-        stages = {**told.get("stages", {}), **self._elsewhere().get("stages", {})}
+        stages = {**told.get("stages", {}), **self._elsewhere().stages}
         return {**told, "stages": {name: stages[name] for name in self._counting.upstreams if name in stages}}
 
     def close(self) -> None:
@@ -121,19 +148,22 @@ class Regulator:
         if chosen == before:
             return chosen
         if before is None or before.mode != chosen.mode:
-            known = self._before.get("admissions", {}) if self._before.get("mode") == chosen.mode else {}
+            known = self._before.admissions if self._before.mode == chosen.mode else {}
             self._admissions = {name: make_admission(chosen.mode, name, known.get(name)) for name in self._stages}
-            self._before = {}
+            self._before = _Known()
         self.close()
         needed = self._crossed and chosen.mode != OFF
         self._channel = self._open_channel(chosen.control, self._asked) if needed else None
         self.choice = chosen
         return chosen
 
-    def _elsewhere(self) -> dict[str, Any]:
-        """What the other application has told, while it tells anything."""
-        told: dict[str, Any] = (read_json(self._other) if self._other is not None else None) or {}
-        return told if self._at - told.get("at", 0.0) < _SILENT_SECONDS else {}
+    def _elsewhere(self) -> _Known:
+        """What the other application has told, while it tells anything; what cannot be read of it is its trouble."""
+        try:
+            told = _read(self._other) if self._other is not None else None
+        except UnreadableValue as error:  # it runs another version
+            return _Known(trouble=str(error))
+        return told if told is not None and self._at - told.at < _SILENT_SECONDS else _Known()
 
     def _original(self, stage: Stage, measured: Measured) -> float:
         """What its `admitted` messages come to; what is far above its capacity is none."""
@@ -155,11 +185,8 @@ class Regulator:
         meters = {name: meter.as_json() for name, meter in self._meters.items()}
         admissions = {name: admission.as_json() for name, admission in self._admissions.items()}
         trouble = "" if self._channel is None else self._channel.trouble
-        write_json(
-            self._file,
-            {"mode": self.choice.mode, "meters": meters, "admissions": admissions,
-             "at": at, "stages": stages, "trouble": trouble},
-        )  # fmt: skip
+        known = _Known(self.choice.mode, meters, admissions, at, stages, trouble)
+        replace_file(self._file, _STATES.encode(known))
         self._kept = at
 
 

@@ -6,12 +6,13 @@ does no lasting harm: of a pair the greatest sequence counts, and it counts unti
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from springline.persistence.errors import UnreadableValue
+from springline.persistence.model.codec import Codec, from_plain, plain
 from springline.spark_jobs.streaming.errors import StreamError
 
 LEASE_SECONDS = 2.0  # that a signal is obeyed for
@@ -52,20 +53,24 @@ class Signal:
 
     def encode(self) -> bytes:
         """One line of JSON."""
-        return json.dumps(asdict(self), separators=(",", ":")).encode()
+        return _SIGNALS.encode(self)
 
     @staticmethod
     def decode(content: bytes) -> Signal:
         """The inverse of `encode`; raises `BadSignal`."""
         try:
-            signal = Signal(**json.loads(content))
-            texts = all(isinstance(text, str) for text in (signal.downstream, signal.upstream, signal.why))
-            numbers = (signal.sequence, signal.level, signal.rate or 0, signal.until or 0)
-            if not texts or not all(math.isfinite(number) for number in numbers):
-                raise ValueError(signal)
-            return signal
-        except (ValueError, TypeError, OverflowError, RecursionError) as error:
-            raise BadSignal(f"not a signal: {content[:80]!r}") from error
+            signal = _SIGNALS.decode(content, "a channel of signals")
+        except UnreadableValue as error:
+            raise BadSignal(f"not a signal: {content[:80]!r}: {error}") from error
+        if not all(math.isfinite(number) for number in (signal.rate or 0.0, signal.until or 0.0)):
+            raise BadSignal(f"not a signal: {content[:80]!r}: its numbers have no bound")
+        return signal
+
+
+_SIGNALS: Codec[Signal] = Codec(
+    Signal, 1, "a signal", "run all applications of the job with the same version; until then it binds nobody"
+)
+_WHERE = "the state of an admission"
 
 
 def newer(signals: Iterable[Signal]) -> dict[tuple[str, str], Signal]:
@@ -94,10 +99,8 @@ class Received:
     """The signals that a stage obeys, one a stage downstream; `state` is what another one's `as_json` told."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
-        told = (state or {}).get("held", ())
-        self._held = {
-            each["signal"]["downstream"]: Held(Signal(**each["signal"]), each["ends"], each["since"]) for each in told
-        }
+        told = from_plain(tuple[Held, ...], (state or {}).get("held", ()), _WHERE)
+        self._held = {each.signal.downstream: each for each in told}
 
     def take(self, signals: Iterable[Signal], at: float) -> None:
         """Obey what has come: nothing whose lease is over, nothing older than what is obeyed.
@@ -122,7 +125,7 @@ class Received:
 
     def as_json(self) -> dict[str, Any]:
         """For one that goes on."""
-        return {"held": [asdict(each) for each in self.held()]}
+        return {"held": plain(self.held())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,14 @@ class Ask:
         return self.level == 0 and self.rate is None
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A signal that was sent; `since`: when the pair was throttled first."""
+
+    signal: Signal
+    since: float
+
+
 class Asking:
     """Turns what a stage wants into signals: at once where it changes, else again before their leases end.
 
@@ -148,8 +159,8 @@ class Asking:
 
     def __init__(self, stage: str, state: Mapping[str, Any] | None = None) -> None:
         self._stage = stage
-        told = (state or {}).get("asked", ())
-        self._asked = {each["signal"]["upstream"]: (Signal(**each["signal"]), each["since"]) for each in told}
+        told = from_plain(tuple[_Asked, ...], (state or {}).get("asked", ()), _WHERE)
+        self._asked = {each.signal.upstream: (each.signal, each.since) for each in told}
 
     def signals(self, wanted: Mapping[str, Ask], at: float) -> tuple[Signal, ...]:
         """What is to be sent now; nothing where nothing was asked and nothing is."""
@@ -174,7 +185,7 @@ class Asking:
 
     def as_json(self) -> dict[str, Any]:
         """For one that goes on."""
-        return {"asked": [{"signal": asdict(signal), "since": since} for signal, since in self._asked.values()]}
+        return {"asked": plain([_Asked(signal, since) for signal, since in self._asked.values()])}
 
     @staticmethod
     def _due(before: Signal, ask: Ask, at: float) -> bool:

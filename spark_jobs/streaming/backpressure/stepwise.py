@@ -21,9 +21,10 @@ What the text leaves open, and how it is closed here:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from springline.persistence.model.codec import from_plain, plain
 from springline.persistence.text.formatting import say_bytes
 from springline.spark_jobs.streaming.backpressure.admission import MINIMUM, Admitted, Seen, Throttle, bounded, throttles
 from springline.spark_jobs.streaming.backpressure.queue import Measured
@@ -60,21 +61,30 @@ class Pair:
     """What a stage remembers of one upstream.
 
     `level` as asked; `step` levels at a time, `down` the direction of the last `same` ones, of which the newest was
-    taken at `changed` with a queue of `queue`. Underloaded since `under`. `failed`: a level from which an overload
-    came, at a rate of `rate`; it is tried again after `hold` seconds. The stage is `quicker` than that since then.
+    taken at `changed` (None: there is none) with a queue of `queue`. Underloaded since `under`. `failed`: a level from
+    which an overload came, at a rate of `rate`; it is tried again after `hold` seconds. The stage is `quicker` than
+    that since then.
     """
 
     level: int = 0
     step: int = PARTS
     same: int = 0
     down: bool = True
-    changed: float = float("-inf")
+    changed: float | None = None
     queue: float = 0.0
     under: float | None = None
     failed: int | None = None
     rate: float = 0.0
     hold: float = 0.0
     quicker: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What an admission goes on from, beside its signals; `origin` is what it admitted before it was throttled."""
+
+    pairs: dict[str, Pair] = field(default_factory=dict)
+    origin: float | None = None
 
 
 def stepped(pair: Pair, measured: Measured, marks: Marks) -> Pair:
@@ -87,7 +97,7 @@ def stepped(pair: Pair, measured: Measured, marks: Marks) -> Pair:
         pair = replace(pair, failed=None, hold=0.0, quicker=None)
     if queue >= marks.high:
         pair = replace(pair, under=None)
-        return _down(pair, measured, marks) if at - pair.changed >= marks.patience else pair
+        return _down(pair, measured, marks) if pair.changed is None or at - pair.changed >= marks.patience else pair
     if queue > marks.low:
         return replace(pair, under=None)
     if pair.level == 0:
@@ -120,7 +130,7 @@ def _up(pair: Pair, under: float, measured: Measured, marks: Marks) -> Pair:
             level, step = failed + 1, pair.level - failed - 1  # as far as is known to be well
         else:
             level, step, wait, failed = pair.level - 1, 1, pair.hold, None
-    if measured.at - max(under, pair.changed) < wait:
+    if measured.at - (under if pair.changed is None else max(under, pair.changed)) < wait:
         return pair
     return replace(
         pair, level=level, step=step, same=same, down=False, changed=measured.at, under=measured.at, failed=failed
@@ -135,13 +145,12 @@ class Stepwise:
     """The mode `stepwise` for one stage."""
 
     def __init__(self, stage: str, state: Mapping[str, Any] | None = None, marks: Marks | None = None) -> None:
-        told = state or {}
+        known = from_plain(_Known, state or {}, f"the state of back-pressure of stage {stage}")
         self._stage = stage
         self._marks = marks or Marks()
-        self._pairs = {upstream: _read(pair) for upstream, pair in told.get("pairs", {}).items()}
-        self._asking = Asking(stage, told)
-        self._received = Received(told)
-        self._origin: float | None = told.get("origin")
+        self._pairs, self._origin = known.pairs, known.origin
+        self._asking = Asking(stage, state)
+        self._received = Received(state)
 
     def look(self, seen: Seen) -> Admitted:
         """Decide once; see `Admission`."""
@@ -158,8 +167,8 @@ class Stepwise:
 
     def as_json(self) -> dict[str, Any]:
         """The state, from which another one goes on."""
-        pairs = {upstream: _told(pair) for upstream, pair in self._pairs.items()}
-        return {"pairs": pairs, "origin": self._origin, **self._asking.as_json(), **self._received.as_json()}
+        known = plain(_Known(self._pairs, self._origin))
+        return {**known, **self._asking.as_json(), **self._received.as_json()}
 
     def _obeyed(self, seen: Seen) -> tuple[float | None, tuple[Throttle, ...]]:
         self._received.take(seen.signals, seen.at)
@@ -180,12 +189,3 @@ class Stepwise:
         return bounded(min(self._origin, seen.original) * self._marks.ratio ** (deepest / PARTS), seen.original), tuple(
             by
         )
-
-
-def _told(pair: Pair) -> dict[str, Any]:
-    told = asdict(pair)
-    return {**told, "changed": None if pair.changed == float("-inf") else pair.changed}
-
-
-def _read(told: Mapping[str, Any]) -> Pair:
-    return Pair(**{**told, "changed": float("-inf") if told["changed"] is None else told["changed"]})

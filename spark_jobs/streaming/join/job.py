@@ -32,12 +32,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
 from springline.spark_jobs.streaming.config import Declared
 from springline.spark_jobs.streaming.errors import BadJob
 from springline.spark_jobs.streaming.job import BaseJob, ServiceContext
 from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
-from springline.spark_jobs.streaming.join.condition.condition import Condition
+from springline.spark_jobs.streaming.join.condition.condition import Condition, ConditionTold
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.errors import BadCondition, BadRelation
 from springline.spark_jobs.streaming.join.rebalance import ROUTING, Steering, begin_routing_anew, prepare_routing
@@ -47,7 +48,7 @@ from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES, 
 from springline.spark_jobs.streaming.join.routing.strategies.costs import Costs
 from springline.spark_jobs.streaming.kafka.topic_union import sum_of
 from springline.spark_jobs.streaming.kinds import Kind
-from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
+from springline.spark_jobs.streaming.runtime.atomic_files import replace_file
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.stage import COMMAND, StageSpec
 from springline.spark_jobs.streaming.sources.layout import FORMS, fault_of_delimiter
@@ -62,6 +63,10 @@ _SIDE_KEYS = {"topic", "alias", "form", "delimiter", "fields"}
 _MOST_UNITS = 256
 _CONDITION = "condition.json"  # what its tuples are stored for
 _SETTINGS = {"left": "the fields of left", "right": "the fields of right", "where": "on", "select": "select"}
+
+_CONDITIONS: Codec[ConditionTold] = Codec(
+    ConditionTold, 1, "what the units of a join store tuples for", "reset the job, which then begins anew"
+)
 
 
 @dataclass(frozen=True)
@@ -134,12 +139,18 @@ class JoinJob(BaseJob):
         return route, join
 
     def prepare(self, folder: JobFolder) -> None:
-        """Make the routing that it begins with, where there is none; raises `BadJob` where units hold other tuples."""
-        condition, file = self.condition.as_json(), folder.path / _CONDITION
-        if (before := read_json(file)) is None:
+        """Make the routing that it begins with, where there is none.
+
+        Raises `BadJob` where units hold other tuples, and `UnreadableValue`.
+        """
+        condition, file = self.condition.told, folder.path / _CONDITION
+        try:
+            before = _CONDITIONS.decode(file.read_bytes(), str(file))
+        except FileNotFoundError:
             folder.path.mkdir(parents=True, exist_ok=True)
-            write_json(file, condition)
-        elif odd := [_SETTINGS[name] for name, value in condition.items() if value != before[name]]:
+            replace_file(file, _CONDITIONS.encode(condition))
+            before = condition
+        if odd := [said for name, said in _SETTINGS.items() if getattr(condition, name) != getattr(before, name)]:
             raise BadJob(
                 f"job {self.name!r}: {', '.join(odd)} cannot be changed, since its units hold tuples that were stored "
                 "for what it was when it first ran: write that again, or let the job begin anew: "
@@ -208,7 +219,7 @@ def _side(told: Declared, name: str, alias: str) -> Source:
     if fault := fault_of_delimiter(delimiter):
         raise BadJob(f"{own.where}: {fault}")
     try:
-        relation = Relation.from_json({"alias": table.get("alias", alias), "fields": fields})
+        relation = Relation.of(table.get("alias", alias), fields)
     except BadRelation as error:
         raise BadJob(f"{own.where}: {error}") from error
     return Source(own.topic, relation, own.choice("form", FORMS), delimiter)

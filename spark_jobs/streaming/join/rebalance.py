@@ -14,17 +14,18 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.errors import BadJob
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join.errors import NeverSteered
 from springline.spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
 from springline.spark_jobs.streaming.join.routing.explain import explain
-from springline.spark_jobs.streaming.join.routing.table import Table, block_for
+from springline.spark_jobs.streaming.join.routing.table import block_for
 from springline.spark_jobs.streaming.join.unit.migration import part_of
 from springline.spark_jobs.streaming.join.wire import Reach
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
+from springline.spark_jobs.streaming.runtime.atomic_files import read_json, replace_file, write_json
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.message_log import Log
 from springline.spark_jobs.streaming.runtime.report import counted
@@ -34,6 +35,18 @@ ROUTING = "routing.json"
 _COURSE, _WANTED, _EXPLAIN, _LOCK = "course.json", "wanted.json", "explain.json", "routing.lock"
 _LOOK_SECONDS = 0.25  # between two looks while pieces are under way
 _KEPT = 50  # epochs of which explain.json tells why they are
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """How many units are asked for."""
+
+    units: int
+
+
+_WANTS: Codec[_Wanted] = Codec(
+    _Wanted, 1, "the number of units that is wanted", "say it again: `springline stream rescale`"
+)
 
 
 def prepare_routing(folder: JobFolder, control: Control, room: int, reach: Reach) -> None:
@@ -63,9 +76,12 @@ def begin_routing_anew(folder: JobFolder, control: Control, room: int, reach: Re
 
 
 def course_of(folder: JobFolder) -> Course | None:
-    """What is under way, and the table; None before the job first started."""
-    told = read_json(folder.path / _COURSE)
-    return None if told is None else Course.from_json(Table.from_json(told["table"]), told)
+    """What is under way, and the table; None before the job first started. Raises `UnreadableValue`."""
+    path = folder.path / _COURSE
+    try:
+        return Course.decode(path.read_bytes(), str(path))
+    except FileNotFoundError:
+        return None
 
 
 def explained(folder: JobFolder) -> dict[str, Any] | None:
@@ -87,16 +103,20 @@ def want_units(folder: JobFolder, units: int, room: int) -> None:
     if not 1 <= units <= room:
         raise BadJob(f"{folder.path.name}: {units} units; there is room for 1 to {room}")
     folder.make()
-    write_json(folder.path / _WANTED, {"units": units})
+    replace_file(folder.path / _WANTED, _WANTS.encode(_Wanted(units)))
 
 
 def wanted_units(folder: JobFolder, declared: int) -> int:
-    """How many units are wanted."""
-    return int((read_json(folder.path / _WANTED) or {"units": declared})["units"])
+    """How many units are wanted; raises `UnreadableValue`."""
+    path = folder.path / _WANTED
+    try:
+        return _WANTS.decode(path.read_bytes(), str(path)).units
+    except FileNotFoundError:
+        return declared
 
 
 def _write_course(folder: JobFolder, course: Course) -> None:
-    write_json(folder.path / _COURSE, {**course.as_json(), "table": course.table.as_json()})
+    replace_file(folder.path / _COURSE, course.encode())
 
 
 @dataclass

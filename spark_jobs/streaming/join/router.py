@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from springline.persistence.model.codec import from_plain, plain
 from springline.spark_jobs.streaming.join.condition.condition import Condition
-from springline.spark_jobs.streaming.join.condition.predicate import Relation
+from springline.spark_jobs.streaming.join.condition.predicate import Relation, RelationTold
 from springline.spark_jobs.streaming.join.errors import TooLong
 from springline.spark_jobs.streaming.join.routing.routes import ACTS, Grouped, Routes
 from springline.spark_jobs.streaming.join.routing.sketch import Sketch
@@ -52,13 +53,24 @@ class Source:
 
     def as_json(self) -> dict[str, Any]:
         """For the arguments of a step."""
-        told = {"topic": self.topic, "form": self.form, "delimiter": self.delimiter}
-        return {**told, "relation": self.relation.as_json()}
+        told: dict[str, Any] = plain(_SourceTold(self.topic, self.relation.told, self.form, self.delimiter))
+        return told
 
     @staticmethod
     def from_json(told: Mapping[str, Any]) -> Source:
-        """The inverse of `as_json`; raises `BadRelation`."""
-        return Source(told["topic"], Relation.from_json(told["relation"]), told["form"], told["delimiter"])
+        """The inverse of `as_json`; raises `BadRelation` and `UnreadableValue`."""
+        found = from_plain(_SourceTold, told, "a side of a join")
+        return Source(found.topic, found.relation.relation, found.form, found.delimiter)
+
+
+@dataclass(frozen=True, slots=True)
+class _SourceTold:
+    """A source as JSON has it."""
+
+    topic: str
+    relation: RelationTold
+    form: str
+    delimiter: str
 
 
 class Keyed(Protocol):

@@ -7,13 +7,13 @@ that each pair is found once: where the earlier tuple is stored, by the later on
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import Any
 
+import msgspec
 import pyarrow as pa
+
+from springline.persistence.model.codec import Codec
 
 UNIT_BITS, ROW_BITS = 10, 21  # for the router units, and the rows of one in a round
 ROWS = 1 << ROW_BITS  # rows of a router unit in a round, at most
@@ -97,18 +97,6 @@ class Piece:
     part: tuple[int, int] = (0, PARTS)
     salt: int = 0
 
-    def as_json(self) -> dict[str, Any]:
-        """A form for files and messages: without what is as usual."""
-        told = {field.name: getattr(self, field.name) for field in fields(self)}
-        usual = {field.name: field.default for field in fields(self)}
-        return {name: value for name, value in told.items() if value != usual[name]} | {"side": int(self.side)}
-
-    @staticmethod
-    def from_json(told: Mapping[str, Any]) -> Piece:
-        """What `as_json` gave."""
-        listed = {name: tuple(value) for name, value in told.items() if isinstance(value, list | tuple)}
-        return Piece(**{**told, **listed, "side": Side(told["side"])})
-
 
 @dataclass(frozen=True, slots=True)
 class Switch:
@@ -121,15 +109,6 @@ class Switch:
     start: int
     to: int
 
-    def as_json(self) -> dict[str, Any]:
-        """A form for files and messages."""
-        return {"piece": self.piece.as_json(), "start": self.start, "to": self.to}
-
-    @staticmethod
-    def from_json(told: Mapping[str, Any]) -> Switch:
-        """What `as_json` gave."""
-        return Switch(Piece.from_json(told["piece"]), told["start"], told["to"])
-
 
 @dataclass(frozen=True)
 class Orders:
@@ -139,28 +118,21 @@ class Orders:
     """
 
     epoch: int
-    copies: Sequence[Piece] = ()
-    switches: Sequence[Switch] = ()
+    copies: tuple[Piece, ...] = ()
+    switches: tuple[Switch, ...] = ()
     since: int = 0
 
-    def as_json(self) -> dict[str, Any]:
-        """A form for files and messages."""
-        return {
-            "epoch": self.epoch,
-            "copies": [piece.as_json() for piece in self.copies],
-            "switches": [switch.as_json() for switch in self.switches],
-            "since": self.since,
-        }
 
-    @staticmethod
-    def from_json(told: Mapping[str, Any]) -> Orders:
-        """What `as_json` gave."""
-        return Orders(
-            told["epoch"],
-            tuple(Piece.from_json(one) for one in told["copies"]),
-            tuple(Switch.from_json(one) for one in told["switches"]),
-            told.get("since", 0),
-        )
+class _Head(msgspec.Struct, omit_defaults=True):
+    """What a batch of `Sent` says of itself in its schema."""
+
+    round: int
+    side: Side
+    act: Act
+    orders: Orders | None = None
+
+
+_HEADS: Codec[_Head] = Codec(_Head, 1, "a router's batch", "reset the job, which then begins anew")
 
 
 @dataclass(frozen=True)
@@ -179,15 +151,12 @@ class Sent:
 
     def batch(self) -> pa.RecordBatch:
         """For the wire."""
-        head: dict[str, Any] = {"round": self.round, "side": int(self.side), "act": self.act.value}
-        if self.orders is not None:
-            head["orders"] = self.orders.as_json()
-        return self.tuples.replace_schema_metadata({_HEAD: json.dumps(head, sort_keys=True)})
+        head = _HEADS.encode(_Head(self.round, self.side, self.act, self.orders))
+        return self.tuples.replace_schema_metadata({_HEAD: head})
 
     @staticmethod
     def read(value: bytes | memoryview) -> Sent:
-        """From the bytes of a message, which it may lie in."""
+        """From the bytes of a message, which it may lie in; raises `UnreadableValue`."""
         batch = pa.ipc.open_stream(value).read_next_batch()
-        head = json.loads(batch.schema.metadata[_HEAD])
-        orders = Orders.from_json(head["orders"]) if "orders" in head else None
-        return Sent(head["round"], batch, Side(head["side"]), Act(head["act"]), orders)
+        head = _HEADS.decode(batch.schema.metadata[_HEAD], "a message to a unit of a join")
+        return Sent(head.round, batch, head.side, head.act, head.orders)

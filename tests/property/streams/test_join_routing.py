@@ -17,11 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from springline.persistence.model.codec import from_plain, plain
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.router import TABLE, Router, Source
 from springline.spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
 from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
-from springline.spark_jobs.streaming.join.routing.table import Table, block_for
+from springline.spark_jobs.streaming.join.routing.table import block_for
 from springline.spark_jobs.streaming.join.wire import Act, Orders, Piece, Reach, Sent, Side, first_seq
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Round, State
 from tests.support.joins.join_pieces import chosen
@@ -134,10 +135,10 @@ class World:
             self.gauges[router] = json.loads(json.dumps(output.gauges))
             for unit, batches in output.buffers.items():
                 sent[unit] += [self.sent(batch) for batch in batches]
-        orders = [{json.dumps(one.orders.as_json()) for one in own if one.orders} for own in sent]
+        orders = [{json.dumps(plain(one.orders)) for one in own if one.orders} for own in sent]
         assert all(own == orders[0] and len(own) <= 1 for own in orders)
         if orders[0]:
-            self.obey(Orders.from_json(json.loads(orders[0].pop())))
+            self.obey(from_plain(Orders, json.loads(orders[0].pop()), "here"))
         for unit, own in zip(self.units, sent, strict=True):
             unit.work(own, self.reach)
         self.round += 1
@@ -174,10 +175,7 @@ class World:
         }
         decision = decide(self.course, Seen.of_gauges(self.gauges, units, copied), self.control, len(self.routers))
         assert decision.reasons
-        self.course = Course.from_json(
-            Table.from_json(json.loads(json.dumps(decision.course.table.as_json()))),
-            json.loads(json.dumps(decision.course.as_json())),
-        )
+        self.course = Course.decode(decision.course.encode(), "here")
         assert self.course == decision.course
 
     def check(self) -> None:

@@ -91,7 +91,7 @@ class Moves:
         if not copies and not switches:
             return None
         self.epoch += 1
-        return Orders(self.epoch, copies, switches)
+        return Orders(self.epoch, tuple(copies), tuple(switches))
 
     def _piece(self) -> Piece | None:
         draw, units = self.data.draw, len(self.world.units)

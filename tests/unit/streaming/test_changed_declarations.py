@@ -81,4 +81,4 @@ def test_the_predicate_of_a_join_that_ran_is_refused_until_it_begins_anew(tmp_pa
         changed.prepare(folder)
     changed.on_rewind(folder)
     changed.prepare(folder)
-    assert json.loads((folder.path / "condition.json").read_text())["where"] == "l.k = r.k AND l.k > 1"
+    assert json.loads((folder.path / "condition.json").read_text())["value"]["where"] == "l.k = r.k AND l.k > 1"

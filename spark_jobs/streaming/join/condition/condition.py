@@ -17,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from springline.persistence.model.codec import from_plain, plain
 from springline.spark_jobs.streaming.join.condition.checked_arithmetic import Columns, Ints, Mask, holds, without_nan
 from springline.spark_jobs.streaming.join.condition.key_choice import chosen
 from springline.spark_jobs.streaming.join.condition.keys import Keys
-from springline.spark_jobs.streaming.join.condition.predicate import Names, Relation, conjuncts
+from springline.spark_jobs.streaming.join.condition.predicate import Names, Relation, RelationTold, conjuncts
 from springline.spark_jobs.streaming.join.errors import BadCondition
 from springline.spark_jobs.streaming.join.wire import KEY, SEQ, Reach, Side
 from springline.spark_jobs.streaming.sql.expressions import ARROW, Expression
@@ -123,15 +124,20 @@ class Condition:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema.with_metadata({"query": query}))
 
     def as_json(self) -> dict[str, Any]:
-        """For a file, or the arguments of a step."""
-        left, right = self.names.left.as_json(), self.names.right.as_json()
-        return {"left": left, "right": right, "where": self.where, "select": list(self.select)}
+        """For the arguments of a step."""
+        told: dict[str, Any] = plain(self.told)
+        return told
+
+    @property
+    def told(self) -> ConditionTold:
+        """The texts that it is made of."""
+        return ConditionTold(self.names.left.told, self.names.right.told, self.where, self.select)
 
     @staticmethod
     def from_json(told: Mapping[str, Any]) -> Condition:
-        """The inverse of `as_json`."""
-        sides = Relation.from_json(told["left"]), Relation.from_json(told["right"])
-        return Condition.of(*sides, told["where"], told.get("select", ()))
+        """The inverse of `as_json`; raises `UnreadableValue`, and what `of` raises."""
+        found = from_plain(ConditionTold, told, "the condition of a join")
+        return Condition.of(found.left.relation, found.right.relation, found.where, found.select)
 
     def _stored(self, side: Side, expressions: Iterable[Expression]) -> Mapping[str, str]:
         named = {name for expression in expressions for name in expression.columns} & self._carried(side)
@@ -153,6 +159,16 @@ class Condition:
             array, wanted = rows.column(name), ARROW[own.fields[name]]
             found[own.full(name)] = without_nan(array if array.type == wanted else array.cast(wanted))
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionTold:
+    """A condition as JSON has it."""
+
+    left: RelationTold
+    right: RelationTold
+    where: str
+    select: tuple[str, ...] = ()
 
 
 def _outputs(names: Names, select: Sequence[str]) -> dict[str, Expression]:

@@ -7,9 +7,9 @@ number that does not fit 64 bits has no value, and a pair in which one comes up 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 from sqlglot import exp
 
@@ -45,16 +45,30 @@ class Relation:
         """A field's name as it is unique in the join."""
         return f"{self.alias}.{name}"
 
-    def as_json(self) -> dict[str, Any]:
-        """For a file or a round's versions."""
-        return {"alias": self.alias, "fields": [[name, kind] for name, kind in self.fields.items()]}
-
     @staticmethod
-    def from_json(told: Mapping[str, Any]) -> Relation:
-        """The inverse of `as_json`; raises `BadRelation`."""
-        if fault := fault_of_fields(told["fields"]):
-            raise BadRelation(f"side {told['alias']!r}: {fault}")
-        return Relation(told["alias"], dict(told["fields"]))
+    def of(alias: str, fields: Sequence[tuple[str, str]]) -> Relation:
+        """From names with types, in their order; raises `BadRelation`, also where a name comes twice."""
+        if fault := fault_of_fields(fields):
+            raise BadRelation(f"side {alias!r}: {fault}")
+        return Relation(alias, cast(Mapping[str, Type], dict(fields)))
+
+    @property
+    def told(self) -> RelationTold:
+        """For a file or the arguments of a step."""
+        return RelationTold(self.alias, tuple(self.fields.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class RelationTold:
+    """A relation as JSON has it: fields as pairs, since CSV has them in an order, and JSON's objects have none."""
+
+    alias: str
+    fields: tuple[tuple[str, str], ...]
+
+    @property
+    def relation(self) -> Relation:
+        """The relation; raises `BadRelation`."""
+        return Relation.of(self.alias, self.fields)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.join.routing.heavy_key_history import Recollection
 from springline.spark_jobs.streaming.join.routing.loads import Loads, Plan, Strategy
 from springline.spark_jobs.streaming.join.routing.moves import Pending, cut
@@ -124,38 +125,43 @@ class Course:
     since: int = 0
     marks: tuple[tuple[int, int], ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
-        """A form for the job's folder; the table has a file of its own, which rounds name."""
-        return {
-            "copying": [one.as_json() for one in self.copying],
-            "waiting": [one.as_json() for one in self.waiting],
-            "parts": self.recollection.as_json(),
-            "next_id": self.next_id,
-            "epoch": self.table.epoch,
-            "earlier": None if self.earlier is None else self.earlier.as_json(),
-            "planned": self.planned,
-            "since": self.since,
-            "marks": [list(mark) for mark in self.marks],
-        }
+    def encode(self) -> bytes:
+        """For a file; the table in it is packed as rounds name it."""
+        earlier = None if self.earlier is None else self.earlier.as_json()
+        return _COURSES.encode(
+            _Course(
+                self.table.as_json(), self.copying, self.waiting, self.recollection, self.next_id, earlier,
+                self.planned, self.since, self.marks,
+            )
+        )  # fmt: skip
 
     @staticmethod
-    def from_json(table: Table, told: Mapping[str, Any]) -> Course:
-        """What `as_json` gave, with the table."""
-        copying, waiting = (tuple(Pending.from_json(one) for one in told[name]) for name in ("copying", "waiting"))
-        earlier = None if told["earlier"] is None else Table.from_json(told["earlier"])
-        known = Recollection.from_json(told["parts"])
-        marks = tuple((number, came) for number, came in told.get("marks", ()))
+    def decode(content: bytes, where: str) -> Course:
+        """The inverse of `encode`; `where` is the file. Raises `UnreadableValue`."""
+        told = _COURSES.decode(content, where)
+        earlier = None if told.earlier is None else Table.from_json(told.earlier)
         return Course(
-            table,
-            copying,
-            waiting,
-            known,
-            told["next_id"],
-            earlier,
-            told.get("planned", 0),
-            told.get("since", 0),
-            marks,
-        )
+            Table.from_json(told.table), told.copying, told.waiting, told.recollection, told.next_id, earlier,
+            told.planned, told.since, told.marks,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """A course as it lies in its file."""
+
+    table: dict[str, Any]
+    copying: tuple[Pending, ...]
+    waiting: tuple[Pending, ...]
+    recollection: Recollection
+    next_id: int
+    earlier: dict[str, Any] | None
+    planned: int
+    since: int
+    marks: tuple[tuple[int, int], ...]
+
+
+_COURSES: Codec[_Course] = Codec(_Course, 1, "the course of a join", "reset the job, which then begins anew")
 
 
 @dataclass(frozen=True)

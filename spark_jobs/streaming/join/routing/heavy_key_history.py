@@ -63,22 +63,6 @@ class Recollection:
             for key in sorted(self.parts[side])
         ]
 
-    def as_json(self) -> list[dict[str, dict[str, int]]]:
-        """A form for files."""
-        return [
-            {str(key): {str(unit): count for unit, count in own.items()} for key, own in parts.items()}
-            for parts in self.parts
-        ]
-
-    @staticmethod
-    def from_json(told: list[dict[str, dict[str, int]]]) -> Recollection:
-        """What `as_json` gave."""
-        left, right = (
-            {int(key): {int(unit): count for unit, count in own.items()} for key, own in parts.items()}
-            for parts in told
-        )
-        return Recollection((left, right))
-
 
 def _added(before: Mapping[int, int], more: int, place: Place) -> dict[int, int]:
     found, left = dict(before), more

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from springline.spark_jobs.streaming.join.routing.loads import Move
 from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, PARTS, Piece, Side
@@ -37,16 +36,6 @@ class Pending:
             yield from ((self.piece.side, bucket, True) for bucket in self.piece.buckets)
         else:
             yield self.piece.side, self.piece.keys[0], False
-
-    def as_json(self) -> dict[str, Any]:
-        """A form for files."""
-        told = {name: getattr(self, name) for name in ("tuples", "whole", "kind", "cost", "words")}
-        return {"piece": self.piece.as_json(), **told}
-
-    @staticmethod
-    def from_json(told: Mapping[str, Any]) -> Pending:
-        """What `as_json` gave."""
-        return Pending(**{**told, "piece": Piece.from_json(told["piece"])})
 
 
 def cut(moves: Sequence[Move], first_id: int, most: int) -> list[Pending]:

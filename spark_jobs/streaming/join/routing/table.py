@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from springline.persistence.model.codec import from_plain, plain
 from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_of
 from springline.spark_jobs.streaming.join.errors import BadRouting
 from springline.spark_jobs.streaming.join.wire import PARTS, Orders, Reach, Side
@@ -123,7 +124,7 @@ class Table:
             "places": [{"stores": [list(one) for one in place.stores], "holds": list(place.holds)} for place in every],
             "buckets": [_packed([numbers[place] for place in places]) for places in self.buckets],
             "entries": [{str(key): numbers[own[key]] for key in sorted(own)} for own in self.entries],
-            "orders": self.orders.as_json(),
+            "orders": plain(self.orders),
         }
 
     @staticmethod
@@ -134,7 +135,7 @@ class Table:
         entries = tuple({int(key): every[number] for key, number in own.items()} for own in told["entries"])
         return Table(
             told["epoch"], told["room"], tuple(told["units"]), (left, right), (entries[0], entries[1]),
-            told["block"], told["everywhere"], Orders.from_json(told["orders"]),
+            told["block"], told["everywhere"], from_plain(Orders, told["orders"], "the routing table"),
         )  # fmt: skip
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from springline.spark_jobs.streaming.join.wire import Orders
 
@@ -24,24 +22,13 @@ class Needing:
     def obey(self, orders: Orders) -> None:
         """After the orders of an epoch."""
         behind = {switch.piece.id: switch.to for switch in orders.switches}
-        for giver, pieces in self.pieces.items():
+        for giver, pieces in list(self.pieces.items()):
             told = [(piece, behind.get(piece, to)) for piece, to in pieces]
             while told and (to := told[0][1]) is not None:
                 self.since[giver] = max(to, self.since.get(giver, 0))
                 del told[0]
             self.pieces[giver] = told
+            if not told:
+                del self.pieces[giver]
         for piece in orders.copies:
             self.pieces.setdefault(piece.giver, []).append((piece.id, None))
-
-    def as_json(self) -> dict[str, Any]:
-        """For a state's scalars."""
-        return {
-            "pieces": {str(giver): pieces for giver, pieces in sorted(self.pieces.items()) if pieces},
-            "since": {str(giver): since for giver, since in sorted(self.since.items())},
-        }
-
-    @staticmethod
-    def from_json(told: Mapping[str, Any]) -> Needing:
-        """The inverse of `as_json`."""
-        pieces = {int(giver): [(piece, to) for piece, to in each] for giver, each in told["pieces"].items()}
-        return Needing(pieces, {int(giver): since for giver, since in told["since"].items()})

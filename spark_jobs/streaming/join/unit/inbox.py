@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from springline.persistence.errors import UnreadableValue
+from springline.persistence.model.codec import from_plain, plain
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.errors import BadOrders, BadSent
 from springline.spark_jobs.streaming.join.unit.runs import Run, joined, sorted_run
@@ -16,6 +18,7 @@ from springline.spark_jobs.streaming.join.wire import Act, Orders, Sent, Side
 from springline.spark_jobs.streaming.runtime.step import Ended, Input, Message, State
 
 WAITING = "waiting"
+WHERE = "the state of a unit of a join"  # for errors
 _HEAD = b"waiting"
 _Head = tuple[int, Side, Act]
 
@@ -54,7 +57,7 @@ class Waiting:
         for batch in state.runs.get(WAITING, ()):
             number, side, act = json.loads(batch.schema.metadata[_HEAD])
             found.kept.setdefault((number, Side(side), Act(act)), []).append(batch)
-        found.orders = {int(n): Orders.from_json(told) for n, told in state.scalars.get("orders", {}).items()}
+        found.orders = from_plain(dict[int, Orders], state.scalars.get("orders", {}), WHERE)
         found.ends = {int(unit): number for unit, number in state.scalars.get("ended", {}).items()}
         found.clocks = {int(n): clock for n, clock in state.scalars.get("clocks", {}).items()}
         found.routers = {int(n): many for n, many in state.scalars.get("routers", {}).items()}
@@ -112,7 +115,7 @@ class Waiting:
         return {
             "ended": {str(unit): number for unit, number in sorted(self.ends.items())},
             "routers": {str(since): many for since, many in sorted(self.routers.items())},
-            "orders": {str(number): orders.as_json() for number, orders in sorted(self.orders.items())},
+            "orders": plain(dict(sorted(self.orders.items()))),
             **({"clocks": clocks} if clocks else {}),
         }
 
@@ -140,6 +143,6 @@ def _opened(given: Input, message: Message) -> Sent:
     """What a router sent; raises `BadSent`."""
     try:
         return Sent.read(message.value)
-    except (pa.ArrowInvalid, StopIteration, KeyError, TypeError, ValueError) as error:
+    except (pa.ArrowInvalid, StopIteration, KeyError, TypeError, ValueError, UnreadableValue) as error:
         where = f"{given.stage}, unit {given.unit}, offset {message.offset}"
         raise BadSent(f"{where}: {len(message.value)} bytes that no router sent: {error}") from error

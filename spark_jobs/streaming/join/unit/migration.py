@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -32,18 +31,6 @@ class Copied:
     bytes: int
     parts: int
     stage_round: int
-
-    def as_json(self) -> dict[str, Any]:
-        """For a state's scalars."""
-        return {
-            "piece": self.piece.as_json(), "before": self.before, "rows": self.rows, "bytes": self.bytes,
-            "parts": self.parts, "stage_round": self.stage_round,
-        }  # fmt: skip
-
-    @staticmethod
-    def from_json(told: dict[str, Any]) -> Copied:
-        """The inverse of `as_json`."""
-        return Copied(**{**told, "piece": Piece.from_json(told["piece"])})
 
     def told(self) -> dict[str, int]:
         """For a unit's gauges."""

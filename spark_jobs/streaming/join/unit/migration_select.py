@@ -38,15 +38,6 @@ class Cut:
     before: int
     number: int = 0
 
-    def as_json(self) -> list[Any]:
-        """For a state's scalars."""
-        return [self.number, self.before, self.piece.as_json()]
-
-    @staticmethod
-    def from_json(told: list[Any]) -> Cut:
-        """The inverse of `as_json`."""
-        return Cut(Piece.from_json(told[2]), told[1], told[0])
-
 
 class _Marks(NamedTuple):
     """Some cuts as columns, which the loops below take one by one: what they read from a tuple costs them a count.

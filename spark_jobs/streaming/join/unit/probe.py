@@ -32,15 +32,6 @@ class Place:
     probe: int = 0
     skip: int = 0
 
-    def as_json(self) -> list[int]:
-        """For a state's scalars."""
-        return [int(self.side), self.segment, self.probe, self.skip]
-
-    @staticmethod
-    def from_json(told: list[int]) -> Place:
-        """The inverse of `as_json`."""
-        return Place(Side(told[0]), *told[1:])
-
 
 @dataclass(frozen=True)
 class _Candidates:

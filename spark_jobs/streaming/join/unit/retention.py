@@ -7,10 +7,8 @@ not where they are keep * 61/60 or more apart. A unit remembers where 61 ticks b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 from springline.spark_jobs.streaming.join.wire import first_seq
 
@@ -44,18 +42,6 @@ class Retention:
             del begun[0]
             since = begun[0][1]
         return replace(self, begun=tuple(begun), since=since)
-
-    def as_json(self) -> list[Any]:
-        """For a state's scalars."""
-        return [self.since, [list(each) for each in self.begun]]
-
-    @staticmethod
-    def from_json(keep: float, told: Sequence[Any] | None) -> Retention:
-        """From what `as_json` gave; without it, from the beginning."""
-        if told is None:
-            return Retention(keep)
-        since, begun = told
-        return Retention(keep, tuple((clock, number) for clock, number in begun), since)
 
     def _tick(self, clock: float) -> int:
         """The tick of a clock, without an error of rounding."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from springline.persistence.model.codec import from_plain, plain
 from springline.spark_jobs.streaming.join.kernels import order_of
 from springline.spark_jobs.streaming.join.unit.compaction import Level, Levels, Shape
 from springline.spark_jobs.streaming.join.unit.migration_select import Cut, Selection
@@ -63,7 +64,7 @@ class Store:
         young = level(told["young"])
         waiting, levels = (tuple(level(count) for count in told[name]) for name in ("waiting", "levels"))
         cursors = tuple(None if cursor is None else (cursor[0], cursor[1]) for cursor in told["cursors"])
-        cuts = tuple(Cut.from_json(each) for each in told["cuts"])
+        cuts = from_plain(tuple[Cut, ...], told["cuts"], "the store of a unit of a join")
         expired, purged = told.get("expired", (0, 0))
         deep = Levels(waiting, levels, cursors)
         return Store(young, deep, cuts, told["switches"], told["arrived"], expired, purged, shape)
@@ -87,7 +88,7 @@ class Store:
             "levels": [len(level) for level in self.deep.levels],
             "cursors": [None if cursor is None else list(cursor) for cursor in self.deep.cursors],
             "parts": {str(at): part for at, segment in enumerate(self.segments) if (part := segment.told())},
-            "cuts": [each.as_json() for each in self.cuts],
+            "cuts": plain(self.cuts),
             "switches": self.switches,
             "arrived": self.arrived,
             **({"expired": [self.expired, self.purged]} if self.expired else {}),

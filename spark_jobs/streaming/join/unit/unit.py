@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from springline.persistence.model.codec import from_plain, plain
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.errors import BadOrders
 from springline.spark_jobs.streaming.join.unit.compaction import Shape
 from springline.spark_jobs.streaming.join.unit.copy_retention import Needing
-from springline.spark_jobs.streaming.join.unit.inbox import WAITING, Waiting
+from springline.spark_jobs.streaming.join.unit.inbox import WAITING, WHERE, Waiting
 from springline.spark_jobs.streaming.join.unit.migration import Copied, parts_of, taken_in
 from springline.spark_jobs.streaming.join.unit.migration_select import Cut
 from springline.spark_jobs.streaming.join.unit.probe import Answers, Place
@@ -59,7 +61,7 @@ class JoinUnit:
     def __call__(self, state: State, given: Input) -> Output:
         """One round."""
         stored = _stored(state, self._known.get(given.unit, {}), self._shape)
-        kept = None if self._keep is None else Retention.from_json(self._keep, state.scalars.get("kept"))
+        kept = None if self._keep is None else _kept(state, self._keep)
         work = _Work(state, given, self._condition, self._copies, stored, kept)
         answers = Answers(self._condition, self._query, self._most)
         while True:
@@ -95,9 +97,10 @@ class _Work:
         self.number: int = told.get("round", 0)
         self.epoch: int = told.get("epoch", 0)
         self._arrived = Counter(told.get("arrived", {}))
-        self.place = Place.from_json(told["place"]) if told.get("place") else None
-        self._copied = {each["piece"]["id"]: Copied.from_json(each) for each in told.get("copied", ())}
-        self.needing = Needing.from_json(told["needing"]) if "needing" in told else Needing()
+        self.place = from_plain(Place, told["place"], WHERE) if told.get("place") else None
+        copied = from_plain(tuple[Copied, ...], told.get("copied", ()), WHERE)
+        self._copied = {each.piece.id: each for each in copied}
+        self.needing = from_plain(Needing, told.get("needing", {}), WHERE)
         self._stores = dict(stored)
         self._retention = retention
         self._since: int = told.get("since", 0)
@@ -229,16 +232,16 @@ class _Work:
             "round": self.number,
             "epoch": self.epoch,
             "arrived": self._came(),
-            "place": None if self.place is None else self.place.as_json(),
-            "copied": [self._copied[piece].as_json() for piece in sorted(self._copied)],
-            "needing": self.needing.as_json(),
+            "place": plain(self.place),
+            "copied": plain([self._copied[piece] for piece in sorted(self._copied)]),
+            "needing": plain(self.needing),
             "stores": {_STORED[side]: store.told for side, store in self._stores.items()},
         }
         runs = {_STORED[side]: store.batches for side, store in self._stores.items()}
         runs |= {_PROBES[side]: () if run is None else (run.batch,) for side, run in self._probes.items()}
         runs[WAITING] = self._waiting.batches()
         if self._retention is not None:
-            scalars["kept"] = self._retention.as_json()
+            scalars["kept"] = plain(self._retention)
         if self._since:
             scalars["since"] = self._since
         return State(scalars, {name: batches for name, batches in runs.items() if batches})
@@ -270,6 +273,12 @@ class _Work:
             },
             "copied": {str(piece): copied.told() for piece, copied in sorted(self._copied.items())},
         }
+
+
+def _kept(state: State, keep: float) -> Retention:
+    """The router rounds that a state holds; they are kept for as long as the job says now."""
+    told = state.scalars.get("kept")
+    return Retention(keep) if told is None else replace(from_plain(Retention, told, WHERE), keep=keep)
 
 
 def _stored(state: State, known: Known, shape: Shape) -> dict[Side, Store]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -51,6 +52,7 @@ def test_a_value_comes_back_as_it_was(value: Value) -> None:
     again = VALUES.decode(memoryview(content), "here")
     assert again == value and VALUES.encode(again) == content
     assert from_plain(Value, plain(value), "here") == value
+    assert json.loads(json.dumps(plain(value))) == plain(value)
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_sides_that_contradict_themselves_are_refused() -> None:
         (lambda: Relation("l", {"a": "date"}), "write int, float or text"),  # type: ignore[dict-item]
         (lambda: Relation("my side", {"a": "int"}), "cannot be the alias"),
         (lambda: Names(LEFT, LEFT), "both sides of the join are called 'l'"),
-        (lambda: Relation.from_json({"alias": "l", "fields": [["a", "int"]] * 2}), "declared twice"),
+        (lambda: Relation.of("l", [("a", "int")] * 2), "declared twice"),
     ):
         with pytest.raises(BadRelation, match=says):
             made()

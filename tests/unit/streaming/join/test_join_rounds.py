@@ -62,7 +62,7 @@ def test_what_one_round_has_no_room_for_is_answered_later_before_anything_moves(
     """The piece is copied once the probes before it are answered, and it has all their tuples."""
     joined = world(units=2, most=4)
     joined.route([{Side.LEFT: rows(*range(6)), Side.RIGHT: rows(*range(5))}])
-    joined.route([{}], orders=Orders(1, [PIECE]))
+    joined.route([{}], orders=Orders(1, (PIECE,)))
     giver = joined.units[0]
     output = joined.step(giver)
     assert output.counts["pairs"] == 4
@@ -80,11 +80,11 @@ def test_a_switch_moves_exactly_what_was_copied() -> None:
     """What came to the giver after the copy stays there."""
     joined = world(units=2)
     joined.route([{Side.LEFT: rows(1, 2)}])
-    joined.route([{Side.LEFT: rows(3)}], orders=Orders(1, [PIECE]))
+    joined.route([{Side.LEFT: rows(3)}], orders=Orders(1, (PIECE,)))
     joined.finish()
     switch = joined.switch(PIECE)
     assert switch is not None
-    joined.route([{Side.RIGHT: rows(8)}], orders=Orders(2, switches=[switch]))
+    joined.route([{Side.RIGHT: rows(8)}], orders=Orders(2, switches=(switch,)))
     joined.finish()
     assert [unit.gauges["stored"]["left"] for unit in joined.units] == [1, 2]
     assert [unit.counts["dropped"] for unit in joined.units] == [2, 0]
@@ -114,7 +114,7 @@ def test_orders_that_cannot_be_obeyed_are_refused() -> None:
     with pytest.raises(BadOrders, match="epoch 2 comes after epoch 3"):
         joined.finish()
     joined = world(units=2)
-    joined.route([{}], orders=Orders(1, switches=[Switch(PIECE, 0, 1)]))
+    joined.route([{}], orders=Orders(1, switches=(Switch(PIECE, 0, 1),)))
     with pytest.raises(BadOrders, match="piece 1 was not copied here"):
         joined.finish()
     joined = world(routers=2)

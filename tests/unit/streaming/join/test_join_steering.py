@@ -118,7 +118,7 @@ def test_a_start_writes_the_routing_that_a_crash_left_out(folder: JobFolder) -> 
     """The course was written first: an epoch that is only in it goes out, be the other file old or lost."""
     prepare_routing(folder, CONTROL, 8, EQUAL)
     course = read_json(folder.path / "course.json")
-    course["table"]["epoch"] = course["epoch"] = 2
+    course["value"]["table"]["epoch"] = 2
     write_json(folder.path / "course.json", course)
     prepare_routing(folder, CONTROL, 8, EQUAL)
     assert read_json(folder.path / ROUTING)["epoch"] == 2

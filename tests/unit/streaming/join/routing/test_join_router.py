@@ -174,7 +174,7 @@ def test_the_orders_of_an_epoch_go_to_every_unit_once():
     output = step(router, b"9,1,a\n")
     assert sorted(output.buffers) == [0, 1, 2, 3]
     heads = [json.loads(batches[0].schema.metadata[b"join"]) for batches in output.buffers.values()]
-    assert [head["orders"]["epoch"] for head in heads] == [1] * 4
+    assert [head["value"]["orders"]["epoch"] for head in heads] == [1] * 4
     again = step(router, b"", number=4, state=output.state)
     assert again.buffers == {} and again.gauges["epoch"] == 1
     assert all(again.state.runs[name] is output.state.runs[name] for name in output.state.runs)

@@ -305,7 +305,7 @@ def test_where_no_plan_was_found_none_is_looked_for_until_there_are_more_tuples(
     assert course.planned == 4_000
     assert decided(course, 1_005).course.planned == 4_000
     assert decided(course, 1_100).course.planned == 4_400
-    assert Course.from_json(course.table, course.as_json()) == course
+    assert Course.decode(course.encode(), "here") == course
 
 
 def seen(course: Course, epoch: int, copied: dict[int, tuple[int, int, int]] | None = None) -> Seen:
