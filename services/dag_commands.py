@@ -14,7 +14,8 @@ import typer
 from springline.persistence.commands.arguments import NOT_SO, Json, parameters_of
 from springline.persistence.text.formatting import counted, say_known, say_seconds
 from springline.persistence.text.redaction import redacted
-from springline.persistence.text.terminal import console, plain_table, print_json, print_result, progress
+from springline.persistence.text.tables import plain_table
+from springline.persistence.text.terminal import console, print_json, print_result, progress
 from springline.services.airflow_api import AirflowApi, AirflowRefused
 from springline.services.errors import BadRequest, ServiceError, UnknownDag
 from springline.services.servers.airflow import USER, password

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from springline.persistence.text.formatting import say_bytes
-from springline.persistence.text.terminal import plain_table
+from springline.persistence.text.tables import plain_table
 from springline.spark_jobs.streaming.application.status import Seen
 
 

@@ -14,7 +14,7 @@ from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.model.dataset import Moment, Ref
 from springline.persistence.model.transitions import Event
 from springline.persistence.text.formatting import counted, say_seconds
-from springline.persistence.text.terminal import plain_table
+from springline.persistence.text.tables import plain_table
 from springline.services.demo.streams import FLIGHTS, LINES, WORDS, say_state
 from springline.services.errors import ServiceError
 from springline.spark_jobs.streaming.application.status import look

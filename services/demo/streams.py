@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from springline.persistence.platform import Platform
-from springline.persistence.text.terminal import plain_table
+from springline.persistence.text.tables import plain_table
 from springline.services.airflow_api import AirflowApi
 from springline.services.demo.outcome import (
     Outcome,

@@ -9,7 +9,8 @@ from typing import Any
 from rich.table import Table
 
 from springline.persistence.text.formatting import say_bytes
-from springline.persistence.text.terminal import plain_table, print_json
+from springline.persistence.text.tables import plain_table
+from springline.persistence.text.terminal import print_json
 from springline.spark_jobs.streaming.application.status import Seen, look
 from springline.spark_jobs.streaming.commands.arguments import Json, Watch
 from springline.spark_jobs.streaming.commands.live import show_live

@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 from rich.text import Text
 
-from springline.persistence.text.terminal import console, plain_table, print_json
+from springline.persistence.text.tables import plain_table
+from springline.persistence.text.terminal import console, print_json
 from springline.persistence.text.visible_text import visible
 
 

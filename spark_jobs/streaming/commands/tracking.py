@@ -11,7 +11,8 @@ from rich.table import Table
 
 from springline.persistence.commands.arguments import NOT_SO
 from springline.persistence.text.formatting import say_bytes
-from springline.persistence.text.terminal import plain_table, print, print_json, print_result, progress
+from springline.persistence.text.tables import plain_table
+from springline.persistence.text.terminal import print, print_json, print_result, progress
 from springline.spark_jobs.streaming.application.status import Seen, look
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, Watch, opened_log
 from springline.spark_jobs.streaming.commands.live import show_live
