@@ -104,8 +104,7 @@ def _name(module: Any, name: str) -> Told:
 
 def _home(module: Any, name: str) -> str:
     """The module that a name is imported from when it is asked for."""
-    home = str(module._MODULES[name])
-    return home if home.startswith("springline.") else f"{module.__name__}.{home}"
+    return str(module._MODULES[name])
 
 
 def _doc_of_value(module: Any, name: str) -> str:

@@ -41,7 +41,8 @@ class Extensions:
     @property
     def names(self) -> tuple[str, ...]:
         """All that may be chosen: what is meant to be used, then the baselines; none of them is imported."""
-        return tuple(sorted(_installed(self.group), key=lambda name: (name in self.baselines, name)))
+        baselines = self.baselines
+        return tuple(sorted(_installed(self.group), key=lambda name: (name in baselines, name)))
 
     @property
     def baselines(self) -> frozenset[str]:
@@ -50,8 +51,9 @@ class Extensions:
 
     def say_names(self) -> str:
         """All names, for a person."""
-        used = ", ".join(name for name in self.names if name not in self.baselines)
-        baselines = ", ".join(name for name in self.names if name in self.baselines)
+        compared = self.baselines
+        used = ", ".join(name for name in self.names if name not in compared)
+        baselines = ", ".join(name for name in self.names if name in compared)
         return f"{used}; baselines, to compare with: {baselines}" if baselines else used or "none"
 
     def check(self, name: str, where: str = "") -> str:

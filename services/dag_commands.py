@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import date
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.table import Table
 
-from springline.persistence.commands.arguments import NOT_SO, Json
+from springline.persistence.commands.arguments import NOT_SO, Json, parameters_of
 from springline.persistence.text.formatting import counted, say_known, say_seconds
 from springline.persistence.text.redaction import redacted
+from springline.persistence.text.tables import plain_table
 from springline.persistence.text.terminal import console, print_json, print_result, progress
 from springline.services.airflow_api import AirflowApi, AirflowRefused
 from springline.services.errors import BadRequest, ServiceError, UnknownDag
@@ -46,7 +45,7 @@ def list_dags(as_json: Json = False) -> None:
     if as_json:
         print_json([_dag_fields(dag) for dag in dags])
         return
-    table = _table("DAG", "schedule", "state", "next run")
+    table = plain_table("DAG", "schedule", "state", "next run")
     for dag in dags:
         fields = _dag_fields(dag)
         state = "paused" if fields["paused"] else "broken" if dag["has_import_errors"] else "active"
@@ -78,7 +77,7 @@ def show(dag: DagId, as_json: Json = False) -> None:
     paused = ", paused" if described["is_paused"] else ""
     ran = f"; newest run {newest['dag_run_id']}: {newest['state']}" if newest else "; never ran"
     out.print(f"{dag}: {described['timetable_summary'] or 'runs when it is triggered'}{paused}{ran}", markup=False)
-    table = _table("task", "operator", "before", "state")
+    table = plain_table("task", "operator", "before", "state")
     for row in rows:
         table.add_row(row["task"], row["operator"], ", ".join(row["downstream"]), row["state"] or "")
     out.print(table)
@@ -96,7 +95,7 @@ def list_runs(
     if as_json:
         print_json([_run_fields(run) for run in runs])
         return
-    table = _table("run", "state", "date", "began", "took")
+    table = plain_table("run", "state", "date", "began", "took")
     for run in runs:
         took = say_seconds(run["duration"]) if run["duration"] is not None else ""
         day = (run["logical_date"] or "")[:10]
@@ -116,7 +115,7 @@ def trigger(
 
     With --wait, exit status 1 means that the run failed, and 3 that it has not ended in time.
     """
-    conf, of = _conf(param), _day(day) if day else None
+    conf, of = parameters_of(param), _day(day) if day else None
     with _airflow(as_json, f"starting a run of {dag}") as api:
         _require_active(api, dag)
         run = api.trigger(dag, conf, of)
@@ -142,7 +141,7 @@ def backfill(
     begin, end = _day(first), _day(last or first)
     if end < begin:
         raise BadRequest(f"--to {end} is before --from {begin}")
-    conf = _conf(param)
+    conf = parameters_of(param)
     with _airflow(as_json, f"starting a backfill of {dag}") as api:
         _require_active(api, dag)
         number = api.backfill(dag, begin, end, conf, at_once, reprocess=reprocess.value)
@@ -230,13 +229,6 @@ def _awaited(dag: str, run: str, timeout: float, as_json: bool) -> str:
     return state
 
 
-def _conf(given: Sequence[str]) -> dict[str, str]:
-    for one in given:
-        if "=" not in one:
-            raise BadRequest(f"--param {one}: write it as name=value")
-    return dict(one.split("=", 1) for one in given)  # type: ignore[misc]
-
-
 def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
@@ -266,10 +258,6 @@ def _run_fields(run: Mapping[str, Any]) -> dict[str, Any]:
         "seconds": run["duration"],
         "conf": run["conf"],
     }
-
-
-def _table(*columns: str) -> Table:
-    return Table(*columns, box=box.SIMPLE, padding=(0, 1), pad_edge=False)
 
 
 def _moment(text: str | None) -> str:

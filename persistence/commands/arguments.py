@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
 from springline.persistence.engine.runner import NoRunner
-from springline.persistence.errors import NeverWritten
+from springline.persistence.errors import Misuse, NeverWritten
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.text.formatting import parse_bytes, say_near
 
@@ -27,6 +27,14 @@ def size_of(text: str) -> int:
         return int(str(parse_bytes(text)))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
+
+
+def parameters_of(given: Sequence[str]) -> dict[str, str]:
+    """What `--param name=value` says, each time that it is given; raises `Misuse`."""
+    for one in given:
+        if "=" not in one:
+            raise Misuse(f"--param {one}: write it as name=value")
+    return dict(one.split("=", 1) for one in given)  # type: ignore[misc]
 
 
 @contextmanager

@@ -23,7 +23,9 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from springline.extras import late_names
 
 if TYPE_CHECKING:
     from springline.airflow.dags.streams import stream_dags, stream_range_dags
@@ -45,31 +47,20 @@ __all__ = [
 ]  # fmt: skip
 
 _MODULES = {
-    "DailyUntil": "timetables",
-    "DatasetOperator": "operators.dataset",
-    "MaintenanceOperator": "operators.persister",
-    "PATIENT": "retry_args",
-    "PersisterOperator": "operators.persister",
-    "RecoverOperator": "operators.recover",
-    "CompletenessOperator": "sensors.stream_complete",
-    "StreamOperator": "operators.stream",
-    "StreamRangeOperator": "operators.reprocess",
-    "dataset_tasks": "task_factory",
-    "maintenance_dag": "dags.upkeep",
-    "persister_dag": "dags.upkeep",
-    "recover_dag": "dags.upkeep",
-    "stream_dags": "dags.streams",
-    "stream_range_dags": "dags.streams",
+    "DailyUntil": "springline.airflow.timetables",
+    "DatasetOperator": "springline.airflow.operators.dataset",
+    "MaintenanceOperator": "springline.airflow.operators.persister",
+    "PATIENT": "springline.airflow.retry_args",
+    "PersisterOperator": "springline.airflow.operators.persister",
+    "RecoverOperator": "springline.airflow.operators.recover",
+    "CompletenessOperator": "springline.airflow.sensors.stream_complete",
+    "StreamOperator": "springline.airflow.operators.stream",
+    "StreamRangeOperator": "springline.airflow.operators.reprocess",
+    "dataset_tasks": "springline.airflow.task_factory",
+    "maintenance_dag": "springline.airflow.dags.upkeep",
+    "persister_dag": "springline.airflow.dags.upkeep",
+    "recover_dag": "springline.airflow.dags.upkeep",
+    "stream_dags": "springline.airflow.dags.streams",
+    "stream_range_dags": "springline.airflow.dags.streams",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'springline.airflow' has no attribute {name!r}")
-    from springline.extras import import_late
-
-    return getattr(import_late(f"springline.airflow.{_MODULES[name]}", f"springline.airflow.{name}"), name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *_MODULES]
+__getattr__, __dir__ = late_names(__name__, _MODULES)

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rich import box
 from rich.table import Table
 
 from springline.persistence.text.formatting import say_bytes
+from springline.persistence.text.tables import plain_table
 from springline.spark_jobs.streaming.application.status import Seen
 
 
@@ -70,7 +70,7 @@ def say_pressure(told: Mapping[str, Any]) -> str:
 
 def streams_table(outcomes: Iterable[Outcome]) -> Table:
     """One row a stream."""
-    table = Table(box=box.SIMPLE, padding=(0, 1), pad_edge=False)
+    table = plain_table()
     for column in ("stream", "what it is", "state", "rows", "what came out", "back-pressure"):
         table.add_column(column, justify="right" if column == "rows" else "left")
     for each in outcomes:

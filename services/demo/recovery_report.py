@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from rich import box
 from rich.table import Table
 
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.model.dataset import Moment, Ref
 from springline.persistence.model.transitions import Event
 from springline.persistence.text.formatting import counted, say_seconds
+from springline.persistence.text.tables import plain_table
 from springline.services.demo.streams import FLIGHTS, LINES, WORDS, say_state
 from springline.services.errors import ServiceError
 from springline.spark_jobs.streaming.application.status import look
@@ -187,7 +187,7 @@ def say_harm(before: Counter[bytes], now: Counter[bytes]) -> str:
 
 def healing_table(rows: Sequence[Healing]) -> Table:
     """One row a thing."""
-    table = Table(box=box.SIMPLE, padding=(0, 1), pad_edge=False)
+    table = plain_table()
     table.add_column("what")
     table.add_column("how it came back")
     table.add_column("after", justify="right", no_wrap=True)

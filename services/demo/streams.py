@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from springline.persistence.platform import Platform
+from springline.persistence.text.tables import plain_table
 from springline.services.airflow_api import AirflowApi
 from springline.services.demo.outcome import (
     Outcome,
@@ -260,7 +260,7 @@ def _far(seen: Seen) -> str:
 
 def _table(rows: list[dict[str, Any]]) -> Table:
     names = list(rows[0]) if rows else []
-    table = Table(*names, box=box.SIMPLE, padding=(0, 1), pad_edge=False)
+    table = plain_table(*names)
     for row in rows:
         table.add_row(*(_said(value) for value in row.values()))
     return table

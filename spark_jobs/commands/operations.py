@@ -10,7 +10,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from springline.persistence.commands.arguments import Json
+from springline.persistence.commands.arguments import Json, parameters_of
 from springline.persistence.model.dataset import Dataset, Strategy
 from springline.persistence.platform import open_platform
 from springline.persistence.text.formatting import say_bytes, say_seconds
@@ -55,7 +55,7 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run operations: each reads the newest generations of its sources and commits one of its output."""
-    params = _params(param)
+    params = parameters_of(param)
     settings = JobSettings()
     with (
         progress("starting", quiet=as_json) as say,
@@ -99,13 +99,6 @@ def _wanted(registry: Registry, names: Sequence[str], everything: bool) -> list[
 
 def _dates(text: str) -> list[dict[str, str]]:
     return [{"ds": day.isoformat()} for day in parse_days(text)] if text else [{}]
-
-
-def _params(given: Sequence[str]) -> dict[str, str]:
-    for one in given:
-        if "=" not in one:
-            raise ValueError(f"--param {one}: write it as name=value")
-    return dict(one.split("=", 1) for one in given)  # type: ignore[misc]
 
 
 def _say(dataset: Dataset) -> None:

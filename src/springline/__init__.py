@@ -24,7 +24,9 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from springline.extras import late_names
 
 if TYPE_CHECKING:
     from springline.persistence.backends.bandwidth_limit import Link, limit_bandwidth
@@ -69,15 +71,4 @@ _NAMES = {
     "spark_jobs.streaming.tracker.client": ("Tracker",),
 }
 _MODULES = {name: f"springline.{module}" for module, names in _NAMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'springline' has no attribute {name!r}")
-    from springline.extras import import_late
-
-    return getattr(import_late(_MODULES[name], f"springline.{name}"), name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *_MODULES]
+__getattr__, __dir__ = late_names(__name__, _MODULES)

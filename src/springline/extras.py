@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 # What brings what modules need, by how their names begin.
 _EXTRAS = {
@@ -40,3 +43,20 @@ def import_late(module: str, what: str) -> ModuleType:
         raise NotInstalled(
             f"{what} needs {error.name}, which is not installed: pip install 'springline[{extra}]'"
         ) from error
+
+
+def late_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The functions `__getattr__` and `__dir__` of a package whose names are imported when they are asked for.
+
+    `modules` has the module of each name.
+    """
+
+    def __getattr__(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_late(modules[name], f"{package}.{name}"), name)
+
+    def __dir__() -> list[str]:
+        return [*vars(sys.modules[package]), *modules]
+
+    return __getattr__, __dir__

@@ -19,7 +19,9 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from springline.extras import late_names
 
 if TYPE_CHECKING:
     from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
@@ -47,15 +49,4 @@ _NAMES = {
     "runtime.step": ("DeadLetter", "Input", "Message", "Output", "Round", "State", "Step"),
 }
 _MODULES = {name: f"springline.spark_jobs.streaming.{module}" for module, names in _NAMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'springline.stream_kinds' has no attribute {name!r}")
-    from springline.extras import import_late
-
-    return getattr(import_late(_MODULES[name], f"springline.stream_kinds.{name}"), name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *_MODULES]
+__getattr__, __dir__ = late_names(__name__, _MODULES)

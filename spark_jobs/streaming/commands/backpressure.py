@@ -10,12 +10,12 @@ import typer
 from rich.table import Table
 
 from springline.persistence.text.formatting import say_bytes, say_seconds
+from springline.persistence.text.tables import plain_table
 from springline.persistence.text.terminal import console, print_json, print_result
 from springline.spark_jobs.streaming.application.status import look
 from springline.spark_jobs.streaming.backpressure.admission import MODES, OFF
 from springline.spark_jobs.streaming.backpressure.config import Choice, Control, choice_of, choose
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named
-from springline.spark_jobs.streaming.commands.tables import plain_table
 from springline.spark_jobs.streaming.job import Job
 
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from springline.persistence.text.tables import plain_table
 from springline.persistence.text.terminal import console, print_json, print_result
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named
-from springline.spark_jobs.streaming.commands.tables import plain_table
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join.rebalance import explanation_of, want_units
 from springline.spark_jobs.streaming.join.rebalanced import Rebalanced, as_rebalanced

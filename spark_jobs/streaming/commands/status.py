@@ -9,11 +9,12 @@ from typing import Any
 from rich.table import Table
 
 from springline.persistence.text.formatting import say_bytes
+from springline.persistence.text.tables import plain_table
 from springline.persistence.text.terminal import print_json
 from springline.spark_jobs.streaming.application.status import Seen, look
 from springline.spark_jobs.streaming.commands.arguments import Json, Watch
 from springline.spark_jobs.streaming.commands.live import show_live
-from springline.spark_jobs.streaming.commands.tables import as_it_stands, plain_table
+from springline.spark_jobs.streaming.commands.tables import as_it_stands
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.settings import StreamSettings
 

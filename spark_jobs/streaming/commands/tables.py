@@ -6,17 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
+from springline.persistence.text.tables import plain_table
 from springline.persistence.text.terminal import console, print_json
 from springline.persistence.text.visible_text import visible
-
-
-def plain_table(*columns: str) -> Table:
-    """A table without lines, to be filled."""
-    return Table(*columns, box=box.SIMPLE, padding=(0, 1), pad_edge=False)
 
 
 def print_rows(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:

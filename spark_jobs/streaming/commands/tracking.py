@@ -11,11 +11,12 @@ from rich.table import Table
 
 from springline.persistence.commands.arguments import NOT_SO
 from springline.persistence.text.formatting import say_bytes
+from springline.persistence.text.tables import plain_table
 from springline.persistence.text.terminal import print, print_json, print_result, progress
 from springline.spark_jobs.streaming.application.status import Seen, look
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, Watch, opened_log
 from springline.spark_jobs.streaming.commands.live import show_live
-from springline.spark_jobs.streaming.commands.tables import as_it_stands, plain_table, print_rows
+from springline.spark_jobs.streaming.commands.tables import as_it_stands, print_rows
 from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import TrackedJob, tracked_job_of, tracked_jobs

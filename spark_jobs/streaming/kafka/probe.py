@@ -21,7 +21,7 @@ _LAST_PORT = 65535
 def require_answer(cluster: Cluster) -> None:
     """Raise `LogUnavailable`, with what to do, where Kafka does not answer within some seconds."""
     until = time.monotonic() + _REFUSED_SECONDS
-    while why := _refused(str(cluster.config()["bootstrap.servers"])):
+    while why := refused(str(cluster.config()["bootstrap.servers"])):
         if time.monotonic() > until:
             raise _unanswered(cluster, why)
         time.sleep(0.2)
@@ -42,7 +42,7 @@ def _unanswered(cluster: Cluster, why: str) -> LogUnavailable:
     )
 
 
-def _refused(servers: str) -> str:
+def refused(servers: str) -> str:
     """Why nobody can be reached at any of these addresses; empty where somebody can."""
     why = "no address is given"
     for server in servers.split(","):

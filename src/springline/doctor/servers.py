@@ -128,13 +128,9 @@ def check_store(name: str, uri: str, settings: Settings) -> Finding:
 
 def check_kafka(cluster: Any, *, wanted: bool) -> Finding:
     """The brokers; nobody needs them where no stream job is declared."""
-    why = "no address is given"
-    for server in cluster.servers.split(","):
-        host, _, port = server.strip().rpartition(":")
-        why = unreached(host.strip("[]"), int(port)) if port.isdigit() and host else f"{server!r} is no HOST:PORT"
-        if not why:
-            break
-    if not why:
+    from springline.spark_jobs.streaming.kafka.probe import refused
+
+    if not (why := refused(cluster.servers)):
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 

@@ -21,7 +21,9 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from springline.extras import late_names
 
 if TYPE_CHECKING:
     from springline.testing.job_run import JobRun, StageRun
@@ -37,26 +39,15 @@ __all__ = [
 ]  # fmt: skip
 
 _MODULES = {
-    "JobRun": "job_run",
-    "Killed": "memory_log",
-    "LinesRunner": "lines",
-    "MemoryLog": "memory_log",
-    "StageRun": "job_run",
-    "StoreSuite": "store_suite",
-    "UnderStoreSuite": "under_store_suite",
-    "lines_of": "lines",
-    "make_dataset": "lines",
-    "platform_in": "platform",
+    "JobRun": "springline.testing.job_run",
+    "Killed": "springline.testing.memory_log",
+    "LinesRunner": "springline.testing.lines",
+    "MemoryLog": "springline.testing.memory_log",
+    "StageRun": "springline.testing.job_run",
+    "StoreSuite": "springline.testing.store_suite",
+    "UnderStoreSuite": "springline.testing.under_store_suite",
+    "lines_of": "springline.testing.lines",
+    "make_dataset": "springline.testing.lines",
+    "platform_in": "springline.testing.platform",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'springline.testing' has no attribute {name!r}")
-    from springline.extras import import_late
-
-    return getattr(import_late(f"springline.testing.{_MODULES[name]}", f"springline.testing.{name}"), name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *_MODULES]
+__getattr__, __dir__ = late_names(__name__, _MODULES)

@@ -27,7 +27,8 @@ def platform_in(
 
     The cache, a folder in /dev/shm where there is one, is removed in the end too. So a second platform in the same
     folder finds the catalog and what was persisted, and everything else lost, as after a fault. Variables
-    `SPRINGLINE_…` and the profile are left out: a test reaches no store or collector that they lead to.
+    `SPRINGLINE_…`, those of OpenLineage and the profile are left out: a test reaches no store or collector that they
+    lead to.
 
     Args:
         folder: a folder of the test's own, such as pytest's `tmp_path`; the platform's home is `home` in it.
@@ -56,7 +57,8 @@ def platform_in(
     home = Path(folder).resolve() / "home"
     with _without_settings():
         chosen = Settings(**{"home": home, **QUICK, **settings})
-        platform = open_platform(chosen, runner=LinesRunner() if runner is None else runner, who=who)
+        runner = LinesRunner() if runner is None else runner
+        platform = open_platform(chosen, runner=runner, who=who, lineage=lambda policy: None)
     try:
         yield platform
     finally:

@@ -91,6 +91,7 @@ def test_no_setting_leads_a_platform_of_a_test_elsewhere(tmp_path: Path, monkeyp
         make_dataset(platform, "a", lines=["x"])
         platform.persister.drain()
         assert platform.settings.keep_generations == 3
+        assert platform.lineage is None
         assert (tmp_path / "home" / "under" / "a").is_dir()
     assert not away.exists()
     assert os.environ["SPRINGLINE_UNDER_URI"] == away.as_uri()

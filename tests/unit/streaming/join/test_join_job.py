@@ -81,7 +81,7 @@ def test_a_topic_may_be_joined_with_itself(tmp_path: Path) -> None:
         ({"weights": [-0.5, 1, 0.5]}, "weights must be three numbers that add up to 1"),
         ({"room": 2}, "room = 2, and there are 4 units; room is how many there can be"),
         ({"units": 300}, "units = 300; 256 at most"),
-        ({"strategy": "best"}, "strategy: join strategy 'best': no installed package brings it"),
+        ({"strategy": "best"}, "strategy: join strategy 'best': no installed package adds 'best'"),
         ({"topic": "a"}, "topic"),
         ({"left": {"topic": None}}, "[j.left]: it needs a topic"),
         ({"left": {"fields": [["k", "whole"]]}}, "k is 'whole'; write int, float or text"),

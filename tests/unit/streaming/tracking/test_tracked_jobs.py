@@ -57,7 +57,7 @@ def test_at_most_once_tries_once(tmp_path: Path) -> None:
         (f"{WORDS}tracking = 3\n", r"\[words.tracking\]: it must be a table"),
         (
             '[words]\nkind = "joins"\ntopic = "t"\n',
-            "kind 'joins': no installed package brings it; known: join, tracker",
+            "kind 'joins': no installed package adds 'joins'; known: join, tracker",
         ),
     ],
 )

@@ -1,0 +1,11 @@
+"""Tables as commands print them."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.table import Table
+
+
+def plain_table(*columns: str) -> Table:
+    """A table without lines, to be filled."""
+    return Table(*columns, box=box.SIMPLE, padding=(0, 1), pad_edge=False)
