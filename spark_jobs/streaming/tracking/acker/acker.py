@@ -11,15 +11,15 @@ acker's, by the newest ring that was heard of, is sent on.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from springline.persistence.model.codec import Codec, from_plain, plain
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State
 from springline.spark_jobs.streaming.tracking.acker.table import Layout, Table
 from springline.spark_jobs.streaming.tracking.latency_histogram import Durations
@@ -53,23 +53,56 @@ class _Known:
     totals: Counter[str] = field(default_factory=Counter)
     back: bool = False  # whether roots came, in this round, that the marks may have passed
 
-    def as_json(self) -> dict[str, Any]:
+    @property
+    def base(self) -> _Base:
         """All but the table's records."""
-        return {
-            "epoch": self.epoch, "ackers": list(self.table.circle.ackers), "order": list(self.order), "time": self.time,
-            "clock": self.clock, "swept": self.swept, "marked": self.marked, "lows": _texts(self.lows),
-            "through": _texts(self.through), "durations": self.durations.as_json(), "since": self.durations.since,
-            "totals": dict(sorted(self.totals.items())),
-        }  # fmt: skip
+        return _Base(
+            self.epoch, self.table.circle.ackers, self.order, self.time, self.clock, self.swept, self.marked, self.lows,
+            self.through, self.durations.counts, self.durations.since, self.totals,
+        )  # fmt: skip
 
     @staticmethod
-    def from_json(told: dict[str, Any], table: Table) -> _Known:
-        """The inverse of `as_json`, with the table."""
-        durations = Durations({int(place): count for place, count in told["durations"].items()}, told["since"])
+    def of(base: _Base, table: Table) -> _Known:
+        """The inverse of `base`, with the table."""
         return _Known(
-            table, told["epoch"], (told["order"][0], told["order"][1]), told["time"], told["clock"], told["swept"],
-            told["marked"], _numbers(told["lows"]), _numbers(told["through"]), durations, Counter(told["totals"]),
+            table, base.epoch, base.order, base.time, base.clock, base.swept, base.marked, dict(base.lows),
+            dict(base.through), Durations(dict(base.durations), base.since), Counter(base.totals),
         )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What an acker knew when it wrote its snapshot, without the records: in the scalars of its state."""
+
+    epoch: int
+    ackers: tuple[int, ...]
+    order: tuple[int, int]
+    time: float
+    clock: float
+    swept: int
+    marked: int
+    lows: Mapping[int, int]
+    through: Mapping[int, int]
+    durations: Mapping[int, int]
+    since: float
+    totals: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What a row of the log says of its round beside the messages: a schema's metadata."""
+
+    order: tuple[int, int]
+    clock: float
+    still: bool
+    epoch: int
+    ackers: tuple[int, ...]
+
+
+_ABOUT: Codec[_About] = Codec(
+    _About, 1, "a round in the log of an acker",
+    "run the job with the version that wrote it, or reset the job, which then begins anew",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -84,19 +117,16 @@ class _Came:
 
     def batch(self, order: tuple[int, int]) -> pa.RecordBatch:
         """As a run of the state."""
-        told = {
-            "order": order, "clock": self.clock, "still": self.still, "epoch": self.epoch, "ackers": self.ackers
-        }  # fmt: skip
-        schema = _LOG.with_metadata({"came": json.dumps(told)})
+        about = _About(order, self.clock, self.still, self.epoch, self.ackers)
+        schema = _LOG.with_metadata({"came": _ABOUT.encode(about)})
         return pa.RecordBatch.from_arrays([pa.array(self.values, pa.large_binary())], schema=schema)
 
     @staticmethod
     def of(batch: pa.RecordBatch) -> tuple[tuple[int, int], _Came]:
         """The inverse of `batch`."""
-        told = json.loads(batch.schema.metadata[b"came"])
+        about = _ABOUT.decode(batch.schema.metadata[b"came"], "the log of an acker")
         values = [value.as_buffer() for value in batch.column("value")]
-        came = _Came(values, told["clock"], told["still"], told["epoch"], tuple(told["ackers"]))
-        return (told["order"][0], told["order"][1]), came
+        return about.order, _Came(values, about.clock, about.still, about.epoch, about.ackers)
 
 
 class Acker:
@@ -230,12 +260,13 @@ class Acker:
         scalars = state.scalars
         if not scalars:
             return _Known(Table(self._layout, unit, self._circle(came.ackers)), came.epoch)
-        circle = self._circle(tuple(scalars["base"]["ackers"]))
+        base = from_plain(_Base, scalars["base"], f"the state of acker {unit}")
+        circle = self._circle(base.ackers)
         snapshot = state.runs["snapshot"][0] if state.runs.get("snapshot") else None
         table = Table(self._layout, unit, circle)
         if snapshot is not None:
             table = Table.of(snapshot, self._layout, unit, circle)
-        known = _Known.from_json(scalars["base"], table)
+        known = _Known.of(base, table)
         for batch in state.runs.get("log", ()):
             order, logged = _Came.of(batch)
             self._go_on(known, logged, order)
@@ -249,7 +280,7 @@ class Acker:
         if state.scalars and written <= max(_LOG_BYTES, 2 * held) and len(log) <= _LOG_ROUNDS:
             return State({**state.scalars, "order": order}, {**state.runs, "log": log})
         self._rebase(known)
-        return State({"order": order, "base": known.as_json()}, {"snapshot": (known.table.snapshot(),)})
+        return State({"order": order, "base": plain(known.base)}, {"snapshot": (known.table.snapshot(),)})
 
     def _rebase(self, known: _Known) -> None:
         """Begin to count ticks anew before there are more than a record has room for."""
@@ -283,7 +314,3 @@ class Acker:
 
 def _texts(numbers: dict[int, int]) -> dict[str, int]:
     return {str(key): numbers[key] for key in sorted(numbers)}
-
-
-def _numbers(texts: dict[str, int]) -> dict[int, int]:
-    return {int(key): value for key, value in texts.items()}
