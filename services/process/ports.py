@@ -75,7 +75,7 @@ def to_wait_for(server: str, ports: Mapping[str, int], ours: Collection[int] = (
 
     Raises `PortTaken`, naming the holder and the setting to change, if somebody else than `ours` (ids) listens.
     After a server was killed, what is left of its connections may keep a port for a minute; a server that is
-    started meanwhile could not listen there either.
+    started meanwhile could not listen there either. A listener without a process is about to end, or another user's.
     """
     for setting, port in ports.items():
         if is_free(port):
@@ -84,8 +84,10 @@ def to_wait_for(server: str, ports: Mapping[str, int], ours: Collection[int] = (
         listening = [each for each in sockets or () if each.status == psutil.CONN_LISTEN]
         if any(each.pid in ours for each in listening if each.pid):
             continue
-        if listening or sockets is None:
+        if sockets is None or any(each.pid for each in listening):
             raise taken(server, setting, port)
+        if listening:
+            return f"port {port} is held by a process that ends or that belongs to another user"
         by = f" ({told(pid)})" if (pid := holder(port)) is not None else ""
         return f"nobody listens on port {port}, but old connections still have it{by}"
     return ""

@@ -72,7 +72,7 @@ def test_an_installed_store_says_what_it_does_not_take(run_with: Callable[..., R
     for uri, words in (
         ("sqlite:///x.db?wait=1", "a store of this kind has no option 'wait'; there are patience"),
         ("sqlite://host/x.db", "give sqlite:///an/absolute/file.db, as under-store"),
-        ("tape:///x", "no installed package adds 'tape', only alluxio, file, hdfs, sqlite; install the one that does"),
+        ("tape:///x", "no installed package adds 'tape'; known: alluxio, file, hdfs, sqlite"),
     ):
         assert words in run("-c", open_it.format(uri), status=1)
 

@@ -63,7 +63,7 @@ def test_what_is_wrong_in_the_file_is_told_with_its_name(project: Path, caplog: 
         Settings()
     assert f"{file}: SPRINGLINE_POLCY is no setting" in caplog.text and "SPRINGLINE_POLICY?" in caplog.text
     file.write_text('policy = "odd"\n')
-    with pytest.raises(SettingsError, match="SPRINGLINE_POLICY: policy 'odd' is not one of"):
+    with pytest.raises(SettingsError, match="SPRINGLINE_POLICY: policy 'odd': no installed package adds 'odd'"):
         Settings()
     file.write_text("policy = \n")
     with pytest.raises(SettingsError, match=r"springline\.toml: is no TOML"):

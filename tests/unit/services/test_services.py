@@ -25,6 +25,7 @@ from springline.services.server import Once, Process, Server
 from springline.services.servers.airflow import password
 from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Ending, Supervisor
+from tests.support.waiting import until
 
 # A server with a child in a process group of its own, as Airflow's running tasks and Spark's workers have.
 SERVING = """
@@ -152,6 +153,7 @@ def test_a_server_that_lost_its_record_is_named_with_the_command_that_ends_it(su
         assert f"(by process {pid}: " in said and f"(kill {pid})" in said and "does not tell of it any more" in said
         assert command == f"kill -- {' '.join(f'-{group}' for group in sorted(groups))}"
         subprocess.run(["bash", "-c", command], check=True)
+        until(lambda: not supervisor.left_over(), seconds=10)
     finally:
         for group in groups:
             with suppress(ProcessLookupError):
