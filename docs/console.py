@@ -32,7 +32,7 @@ _DIFFERS = (  # what no two runs have in common
 )
 
 
-class BrokenExample(Exception):
+class BrokenExampleError(Exception):
     """A command of a document ended in an error that nobody meant to show."""
 
 
@@ -92,11 +92,11 @@ def same(told: str, printed: str) -> bool:
 def corrected(text: str, printed: Sequence[str]) -> str:
     """The document with what was printed in place of what it told, where that is not the same.
 
-    Raises `BrokenExample` for a command that broke: what it printed is no example.
+    Raises `BrokenExampleError` for a command that broke: what it printed is no example.
     """
     for example, output in zip(examples_in(text), printed, strict=True):
         if _BROKEN in output:
-            raise BrokenExample(f"$ {example.command}\n{output}")
+            raise BrokenExampleError(f"$ {example.command}\n{output}")
     outputs = iter(printed)
 
     def correct(fence: re.Match[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from springline.persistence.decisions.recovery import plan_recovery
 from springline.persistence.engine.replacement import evicted_by_hand
-from springline.persistence.errors import RefusedTransition
+from springline.persistence.errors import TransitionError
 from springline.persistence.model.cost_model import Costs
 from springline.persistence.model.dataset import Cache, Dataset, Phase, Ref, Under
 from springline.persistence.model.lineage import Lineage
@@ -86,12 +86,12 @@ def decide_return(ref: Ref, lineage: Lineage, costs: Costs) -> Return:
 
 
 def carry_out(platform: Platform, decision: Decision, who: str) -> None:
-    """Do what was decided, in the name of `who`; raises `RefusedTransition` if it may not be, or no longer."""
+    """Do what was decided, in the name of `who`; raises `TransitionError` if it may not be, or no longer."""
     if not decision.allowed:
-        raise RefusedTransition(decision.words)
+        raise TransitionError(decision.words)
     if decision.wish is Wish.EVICT:
         if why := platform.replacement.let_go(evicted_by_hand(decision.ref, decision.bytes), who=who):
-            raise RefusedTransition(why)
+            raise TransitionError(why)
         return
     catalog = platform.catalog.acting_as(who)
     catalog.amend(decision.ref, event=decision.event, why="asked for by hand", **decision.columns)

@@ -7,25 +7,25 @@ class PersistenceError(Exception):
     exit_status = 1  # of a command that ends so: 1 something failed, 2 it was misused
 
 
-class Misuse(PersistenceError):
+class UsageError(PersistenceError):
     """A command, a setting or a name that cannot be meant so; nothing was done."""
 
     exit_status = 2
 
 
-class InvalidPath(Misuse):
+class InvalidPathError(UsageError):
     """A dataset path that is empty, absolute, or leaves its root."""
 
 
-class BadExtension(Misuse):
+class ExtensionError(UsageError):
     """A store, policy, kind of job or the like that no installed package adds, or several do, or that does not work."""
 
 
-class UnknownDataset(Misuse):
+class UnknownDatasetError(UsageError):
     """No such path or generation in the catalog."""
 
 
-class NeverWritten(UnknownDataset):
+class NeverWrittenError(UnknownDatasetError):
     """Nothing was ever written to this path."""
 
     def __init__(self, path: str, hint: str = "") -> None:
@@ -33,61 +33,61 @@ class NeverWritten(UnknownDataset):
         self.path = path
 
 
-class RefusedTransition(PersistenceError):
+class TransitionError(PersistenceError):
     """A change of state that the table of transitions does not hold, or that somebody else made first."""
 
 
-class CyclicLineage(PersistenceError):
+class CyclicLineageError(PersistenceError):
     """Sources that lead back to themselves."""
 
 
-class StorageFull(PersistenceError):
+class StorageFullError(PersistenceError):
     """The under-store has no room left."""
 
 
-class StorageUnavailable(PersistenceError):
+class StorageUnavailableError(PersistenceError):
     """A store did not answer, or refused; trying again later may help."""
 
 
-class UnderStoreAway(StorageUnavailable):
+class UnderStoreUnavailableError(StorageUnavailableError):
     """The under-store does not answer, so that nothing leaves the cache on the word of the catalog."""
 
 
-class CatalogUnavailable(PersistenceError):
+class CatalogUnavailableError(PersistenceError):
     """The catalog's database does not answer; what was under way is done or not, and shows when it is back."""
 
 
-class CatalogTooNew(PersistenceError):
+class CatalogVersionError(PersistenceError):
     """The catalog's tables were made by newer code; names both revisions."""
 
 
-class UnreadableValue(PersistenceError):
+class DecodeError(PersistenceError):
     """A file, a message or a row that does not hold what it should; names the place, and the field in it."""
 
 
-class UnknownForm(UnreadableValue):
+class FormatVersionError(DecodeError):
     """A file, a message or a row in a format that this version does not know; names the place and the remedy."""
 
 
-class Gone(PersistenceError):
+class MissingDataError(PersistenceError):
     """Bytes are not where the catalog says; it has been told, and what to do has to be decided anew."""
 
 
-class DamagedCopy(PersistenceError):
+class CorruptCopyError(PersistenceError):
     """The bytes that arrived are not those that were sent."""
 
 
-class Irrecoverable(PersistenceError):
+class IrrecoverableError(PersistenceError):
     """Datasets that are lost and that nothing can bring back; names every one."""
 
 
-class OperationFailed(PersistenceError):
+class OperationError(PersistenceError):
     """A registered operation did not end well when it was run again."""
 
 
-class RunnerAway(OperationFailed):
+class RunnerUnavailableError(OperationError):
     """What runs operations is away: no other one would be run either."""
 
 
-class BadRules(Misuse):
+class AlertRulesError(UsageError):
     """A file of rules of alerts that cannot be used; names the file, the rule, and what is wrong."""

@@ -8,7 +8,7 @@ from typing import Any
 from springline.persistence.decisions.priority import Score, in_turn
 from springline.persistence.decisions.recovery import RecoveryPlan, plan_recovery
 from springline.persistence.decisions.transfer import TransferPlan, decide
-from springline.persistence.errors import NeverWritten
+from springline.persistence.errors import NeverWrittenError
 from springline.persistence.model.dataset import (
     Cache,
     Dataset,
@@ -164,7 +164,7 @@ class Explanation:
 
 
 def explain(platform: Platform, path: str, generation: int | None = None) -> Explanation:
-    """Explain the newest generation of `path`, or that asked for; raises `UnknownDataset`, `InvalidPath`."""
+    """Explain the newest generation of `path`, or that asked for; raises `UnknownDatasetError`, `InvalidPathError`."""
     dataset = find(platform, path, generation)
     catalog, away = platform.catalog, platform.watch.why_away()
     around = catalog.lineage_around([dataset.ref])
@@ -173,14 +173,17 @@ def explain(platform: Platform, path: str, generation: int | None = None) -> Exp
 
 
 def find(platform: Platform, path: str, generation: int | None = None) -> Dataset:
-    """The newest generation of `path`, committed or not, or that asked for; raises `UnknownDataset`, `InvalidPath`."""
+    """The newest generation of `path`, committed or not, or that asked for.
+
+    Raises `UnknownDatasetError`, `InvalidPathError`.
+    """
     catalog = platform.catalog
     checked_path(path)
     if generation is not None:
         return catalog.get(Ref(path, generation))
     newest = catalog.find(path=path, limit=1)
     if not newest:
-        raise NeverWritten(path)
+        raise NeverWrittenError(path)
     return newest[0]
 
 

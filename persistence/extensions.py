@@ -16,7 +16,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from springline.persistence.errors import BadExtension, PersistenceError
+from springline.persistence.errors import ExtensionError, PersistenceError
 
 _BASELINES = "springline.baselines."
 _REQUIRED = re.compile(r"^([\w.-]+).*;.*extra == ['\"]([\w.-]+)['\"]")
@@ -57,12 +57,12 @@ class Extensions:
         return f"{used}; baselines, to compare with: {baselines}" if baselines else used or "none"
 
     def check(self, name: str, where: str = "") -> str:
-        """The name, if exactly one package adds it; raises `BadExtension`. `where` says who asked, for errors."""
+        """The name, if exactly one package adds it; raises `ExtensionError`. `where` says who asked, for errors."""
         self._entry(name, where or f"{self.noun} {name!r}")
         return name
 
     def load(self, name: str, where: str = "") -> Any:
-        """What the entry point of that name leads to; raises `BadExtension` where there is none, or no way to it."""
+        """What the entry point of that name leads to; raises `ExtensionError` where there is none, or no way to it."""
         where = where or f"{self.noun} {name!r}"
         entry = self._entry(name, where)
         try:
@@ -73,7 +73,7 @@ class Extensions:
     def call(self, name: str, argument: object, where: str = "") -> Any:
         """What the function of that name returns for `argument`.
 
-        Raises `BadExtension`, also where the function fails; its own `PersistenceError` is raised as it is.
+        Raises `ExtensionError`, also where the function fails; its own `PersistenceError` is raised as it is.
         """
         where = where or f"{self.noun} {name!r}"
         function = self.load(name, where)
@@ -90,13 +90,13 @@ class Extensions:
             return entries[0]
         if entries:
             packages = " and ".join(sorted(f"{_package(entry)} ({entry.value})" for entry in entries))
-            raise BadExtension(f"{where}: {name!r} is added by {packages}; uninstall all but one of them")
+            raise ExtensionError(f"{where}: {name!r} is added by {packages}; uninstall all but one of them")
         if not self.names:
-            raise BadExtension(
+            raise ExtensionError(
                 f"{where}: no {self.noun} is installed: Springline is on the path without being installed; "
                 "`make setup` or `pip install` does that"
             )
-        raise BadExtension(
+        raise ExtensionError(
             f"{where}: no installed package adds {name!r}; known: {self.say_names()}; install "
             f"the package that has {name!r} among its entry points {self.group}"
         )
@@ -111,10 +111,10 @@ def _installed(group: str) -> dict[str, tuple[EntryPoint, ...]]:
     return {name: tuple(entries.values()) for name, entries in found.items()}
 
 
-def _failure(entry: EntryPoint, where: str, error: Exception) -> BadExtension:
+def _failure(entry: EntryPoint, where: str, error: Exception) -> ExtensionError:
     if isinstance(error, ModuleNotFoundError):
-        return BadExtension(f"{where} needs the Python package {error.name}: {_remedy(entry, error.name or '')}")
-    return BadExtension(
+        return ExtensionError(f"{where} needs the Python package {error.name}: {_remedy(entry, error.name or '')}")
+    return ExtensionError(
         f"{where}: {entry.value} of the package {_package(entry)} failed: {type(error).__name__}: {error}; "
         "install another version of the package, or choose another name"
     )

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from springline.persistence.catalog import schema
 from springline.persistence.catalog.risk_samples import shares_of
 from springline.persistence.catalog.schema import db_now, generation
-from springline.persistence.errors import CatalogUnavailable
+from springline.persistence.errors import CatalogUnavailableError
 from springline.persistence.monitoring.metric import Reading
 from springline.persistence.monitoring.metrics import (
     BROKEN_RATIO,
@@ -44,12 +44,12 @@ class Gauges:
         if not self._platform.meter.listens or time.monotonic() - self._told_at < _SECONDS:
             return
         self._told_at = time.monotonic()
-        with suppress(CatalogUnavailable):
+        with suppress(CatalogUnavailableError):
             self._platform.meter.read_out(readings(self._platform))
 
 
 def readings(platform: Platform) -> list[Reading]:
-    """All gauges now; raises `CatalogUnavailable`."""
+    """All gauges now; raises `CatalogUnavailableError`."""
     catalog = platform.catalog
     loss = catalog.loss_of_cache(away=bool(platform.watch.why_away()))
     shares = shares_of(loss, catalog.costs_of(loss.unmeasured)).values()

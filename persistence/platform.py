@@ -24,7 +24,7 @@ from springline.persistence.engine.restorer import Restorer
 from springline.persistence.engine.runner import Runner, load_runner
 from springline.persistence.engine.store import Store
 from springline.persistence.engine.verification import UnderStoreWatch, Verifier
-from springline.persistence.errors import StorageUnavailable
+from springline.persistence.errors import StorageUnavailableError
 from springline.persistence.monitoring.metric import Meter
 from springline.persistence.monitoring.metrics import counting
 from springline.persistence.monitoring.openlineage_sender import Lineage, open_lineage
@@ -114,8 +114,8 @@ def open_platform(
 
     Raises:
         SettingsError: a setting has a value that it cannot have.
-        StorageUnavailable: the folder of the default cache is somebody else's.
-        CatalogUnavailable: the catalog's database does not answer.
+        StorageUnavailableError: the folder of the default cache is somebody else's.
+        CatalogUnavailableError: the catalog's database does not answer.
 
     Example:
         >>> from contextlib import closing
@@ -198,14 +198,14 @@ def default_cache(home: Path) -> Path:
 
 
 def private_cache(home: Path) -> Path:
-    """The default cache, made for its owner alone; raises `StorageUnavailable` where it is somebody else's.
+    """The default cache, made for its owner alone; raises `StorageUnavailableError` where it is somebody else's.
 
     Everybody may make folders in /dev/shm, and the name of this one can be guessed.
     """
     folder = default_cache(home)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.is_symlink() or _owner(folder) not in (os.geteuid(), _owner(home)):
-        raise StorageUnavailable(
+        raise StorageUnavailableError(
             f"{folder} is somebody else's: remove it, or choose another cache: SPRINGLINE_CACHE_URI=…"
         )
     if _owner(folder) == os.geteuid():

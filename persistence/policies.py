@@ -10,17 +10,17 @@ function from the `Settings` of the platform to a `Policy`:
 from __future__ import annotations
 
 from springline.persistence.decisions.priority import Paper, Policy, ValueDensity
-from springline.persistence.errors import BadExtension
+from springline.persistence.errors import ExtensionError
 from springline.persistence.extensions import POLICIES
 from springline.persistence.settings import Settings
 
 
 def policy_of(settings: Settings, name: str = "") -> Policy:
-    """The policy that the settings ask for, or the installed one called `name`; raises `BadExtension`."""
+    """The policy that the settings ask for, or the installed one called `name`; raises `ExtensionError`."""
     name = name or settings.policy
     policy: Policy = POLICIES.call(name, settings)
     if not callable(getattr(policy, "score", None)) or getattr(policy, "name", None) != name:
-        raise BadExtension(f"policy {name!r}: its package gave {policy!r}, which is no Policy of that name")
+        raise ExtensionError(f"policy {name!r}: its package gave {policy!r}, which is no Policy of that name")
     return policy
 
 

@@ -10,19 +10,21 @@ FILE = "springline.toml"
 VARIABLE = "SPRINGLINE_PROJECT"
 
 
-class NoProject(ValueError):
+class ProjectError(ValueError):
     """SPRINGLINE_PROJECT names a folder that holds no project."""
 
 
 def project_file() -> Path | None:
     """The file of the project: of the folder in SPRINGLINE_PROJECT, else of the nearest folder upwards from here.
 
-    None where there is none. Raises `NoProject` where the variable names a folder without one.
+    None where there is none. Raises `ProjectError` where the variable names a folder without one.
     """
     if chosen := os.environ.get(VARIABLE, ""):
         file = Path(chosen).expanduser().absolute() / FILE
         if not file.is_file():
-            raise NoProject(f"{VARIABLE}={chosen!r}: no file {file}; name the folder that has it, or unset {VARIABLE}")
+            raise ProjectError(
+                f"{VARIABLE}={chosen!r}: no file {file}; name the folder that has it, or unset {VARIABLE}"
+            )
         return file
     try:
         here = Path.cwd()

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
 
-from springline.persistence.errors import BadExtension
+from springline.persistence.errors import ExtensionError
 from springline.persistence.extensions import POLICIES
 from springline.persistence.profile import Bandwidth, Bytes, ProfiledSettings, SecretObject
 
@@ -90,7 +90,7 @@ class Settings(ProfiledSettings):
     def _known_policy(cls, value: str) -> str:
         try:
             return POLICIES.check(value)
-        except BadExtension as error:
+        except ExtensionError as error:
             raise ValueError(str(error)) from error
 
     @classmethod

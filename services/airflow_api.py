@@ -20,7 +20,7 @@ _PAGE = 100  # things that Airflow lists at once
 _OVER = (404, 409)  # of a backfill: it was rolled back, it has ended
 
 
-class AirflowRefused(ServiceError):
+class AirflowApiError(ServiceError):
     """Airflow answered with an error, whose HTTP status is known, or not at all."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
@@ -64,17 +64,17 @@ class AirflowApi:
         self._client.close()
 
     def await_dags(self, dag_ids: tuple[str, ...], patience: float = 600) -> None:
-        """Wait until the DAGs have been read; raises `AirflowRefused` with the import errors if there are any."""
+        """Wait until the DAGs have been read; raises `AirflowApiError` with the import errors if there are any."""
         until = time.monotonic() + patience
         while missing := [dag_id for dag_id in dag_ids if not self._found(f"/api/v2/dags/{dag_id}")]:
             if errors := self._call("GET", "/api/v2/importErrors")["import_errors"]:
                 told = "\n".join(f"    {error['filename']}: {_last_line(error['stack_trace'])}" for error in errors)
-                raise AirflowRefused(
+                raise AirflowApiError(
                     f"Airflow cannot import these DAG files:\n{told}\n"
                     "The whole: springline server exec airflow airflow dags list-import-errors"
                 )
             if time.monotonic() > until:
-                raise AirflowRefused(f"Airflow has not read the DAGs {', '.join(missing)} after {patience:.0f} s")
+                raise AirflowApiError(f"Airflow has not read the DAGs {', '.join(missing)} after {patience:.0f} s")
             self._pause(0.5)
 
     def pause(self, dag_id: str, paused: bool) -> None:
@@ -158,13 +158,13 @@ class AirflowApi:
     def await_backfills(self, dag_id: str, patience: float = 300) -> None:
         """Wait until Airflow counts no backfill of a DAG as one that runs: it refuses another as long as it does.
 
-        The scheduler looks for backfills that have ended every half a minute. Raises `AirflowRefused` where one still
+        The scheduler looks for backfills that have ended every half a minute. Raises `AirflowApiError` where one still
         runs after `patience` seconds.
         """
         until = time.monotonic() + patience
         while running := self._running_backfills(dag_id):
             if time.monotonic() > until:
-                raise AirflowRefused(f"backfill {running[0]} of {dag_id} has not ended after {patience:.0f} s")
+                raise AirflowApiError(f"backfill {running[0]} of {dag_id} has not ended after {patience:.0f} s")
             self._pause(1.0)
 
     def runs(self, dag_id: str, first: date, last: date) -> dict[str, str]:
@@ -221,14 +221,14 @@ class AirflowApi:
             if answer.status_code == 401 and self._login["password"]:  # no token yet, or one that ran out
                 token = self._client.post("/auth/token", json=self._login)
                 if token.is_error:
-                    raise AirflowRefused(
+                    raise AirflowApiError(
                         f"Airflow refused the login of {self._login['username']}: {one_line(token.text)}",
                         token.status_code,
                     )
                 self._client.headers["Authorization"] = f"Bearer {token.json()['access_token']}"
                 answer = self._client.request(method, path, **more)
         except httpx.HTTPError as error:
-            raise AirflowRefused(f"{method} {path}: Airflow does not answer ({error})") from error
+            raise AirflowApiError(f"{method} {path}: Airflow does not answer ({error})") from error
         return answer
 
 
@@ -245,7 +245,7 @@ def _is_locked(answer: httpx.Response) -> bool:
 def _checked(answer: httpx.Response) -> Any:
     if answer.is_error:
         asked = answer.request
-        raise AirflowRefused(
+        raise AirflowApiError(
             f"{asked.method} {asked.url.path}: {answer.status_code}: {one_line(answer.text)}", answer.status_code
         )
     return answer.json()

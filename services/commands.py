@@ -10,7 +10,7 @@ import typer
 from springline.persistence.commands.arguments import Json
 from springline.persistence.text.redaction import redacted
 from springline.persistence.text.terminal import print, print_json, print_nothing, print_result, progress
-from springline.services.errors import NoProgram
+from springline.services.errors import ProgramNotFoundError
 from springline.services.log_files import tail
 from springline.services.packages.chromium import have_chromium
 from springline.services.packages.coordinates import jar_sets
@@ -132,7 +132,7 @@ def execute(
     try:
         os.execvpe(command[0], command, environment)
     except OSError as error:
-        raise NoProgram(f"{command[0]} cannot be run: {error.strerror}") from error
+        raise ProgramNotFoundError(f"{command[0]} cannot be run: {error.strerror}") from error
 
 
 def java(as_json: Json = False) -> None:

@@ -16,8 +16,8 @@ from springline.persistence.text.formatting import counted, say_known, say_secon
 from springline.persistence.text.redaction import redacted
 from springline.persistence.text.tables import plain_table
 from springline.persistence.text.terminal import console, print_json, print_result, progress
-from springline.services.airflow_api import AirflowApi, AirflowRefused
-from springline.services.errors import BadRequest, ServiceError, UnknownDag
+from springline.services.airflow_api import AirflowApi, AirflowApiError
+from springline.services.errors import BadRequestError, ServiceError, UnknownDagError
 from springline.services.servers.airflow import USER, password
 from springline.services.settings import ServiceSettings
 
@@ -140,7 +140,7 @@ def backfill(
     """
     begin, end = _day(first), _day(last or first)
     if end < begin:
-        raise BadRequest(f"--to {end} is before --from {begin}")
+        raise BadRequestError(f"--to {end} is before --from {begin}")
     conf = parameters_of(param)
     with _airflow(as_json, f"starting a backfill of {dag}") as api:
         _require_active(api, dag)
@@ -185,11 +185,11 @@ def _airflow(as_json: bool, what: str = "asking Airflow") -> Iterator[AirflowApi
     with progress(what, quiet=as_json), closing(AirflowApi(address, user, secret, token=token)) as api:
         try:
             yield api
-        except AirflowRefused as error:
-            raise AirflowRefused(_refusal(error, redacted(address), user, bool(token)), error.status) from None
+        except AirflowApiError as error:
+            raise AirflowApiError(_refusal(error, redacted(address), user, bool(token)), error.status) from None
 
 
-def _refusal(error: AirflowRefused, address: str, user: str, by_token: bool) -> str:
+def _refusal(error: AirflowApiError, address: str, user: str, by_token: bool) -> str:
     who = "the token" if by_token else f"the user {user}"
     if error.status == _UNAUTHORISED:
         return (
@@ -204,14 +204,14 @@ def _refusal(error: AirflowRefused, address: str, user: str, by_token: bool) -> 
 
 
 def _dag_named(api: AirflowApi, dag: str) -> Mapping[str, Any]:
-    """A DAG; raises `UnknownDag` with those that there are."""
+    """A DAG; raises `UnknownDagError` with those that there are."""
     try:
         return api.dag(dag)
-    except AirflowRefused as error:
+    except AirflowApiError as error:
         if error.status != _NOT_FOUND:
             raise
     names = [each["dag_id"] for each in api.dags()]
-    raise UnknownDag(f"no DAG is called {dag!r}; Airflow has: {say_known(dag, names)}")
+    raise UnknownDagError(f"no DAG is called {dag!r}; Airflow has: {say_known(dag, names)}")
 
 
 def _require_active(api: AirflowApi, dag: str) -> None:
@@ -233,7 +233,7 @@ def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise BadRequest(f"{text!r} is no date: write it as 2026-01-05") from None
+        raise BadRequestError(f"{text!r} is no date: write it as 2026-01-05") from None
 
 
 def _dag_fields(dag: Mapping[str, Any]) -> dict[str, Any]:

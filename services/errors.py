@@ -12,7 +12,7 @@ class ServiceError(Exception):
     exit_status = 1  # of a command that ends so: 1 something failed, 2 it was misused
 
 
-class PortTaken(ServiceError):
+class PortInUseError(ServiceError):
     """Somebody listens already where a server is to listen: the process `holder`, where that is known."""
 
     def __init__(self, message: str, holder: int | None = None) -> None:
@@ -20,11 +20,11 @@ class PortTaken(ServiceError):
         self.holder = holder
 
 
-class BadRecord(ServiceError):
+class RunStateError(ServiceError):
     """The file that tells of a running server cannot be read; names it."""
 
 
-class NotReady(ServiceError):
+class NotReadyError(ServiceError):
     """A server ended, or did not answer in time, when it was started; `logs` have the last error of each log.
 
     The ends of the logs are in the text.
@@ -36,43 +36,43 @@ class NotReady(ServiceError):
         self.logs = {log: last_error(log) for log in logs}  # as they are now: what is ended afterwards writes more
 
 
-class DataThere(ServiceError):
+class DataExistsError(ServiceError):
     """A folder that a first start would make holds data already, and nothing tells that a first start was cut short."""
 
 
-class StillRunning(ServiceError):
+class StillRunningError(ServiceError):
     """A process of a server did not end, not even when killed."""
 
 
-class OtherSettings(ServiceError):
+class SettingsChangedError(ServiceError):
     """A server runs already, with other settings than those asked for."""
 
 
-class NoJava(ServiceError):
+class JavaNotFoundError(ServiceError):
     """No Java of 17 or later is on this machine, and the PyPI package with one is not installed."""
 
 
-class NoJars(ServiceError):
+class JarsNotFoundError(ServiceError):
     """The jars of a server are not here and could not be fetched."""
 
 
-class NoProgram(ServiceError):
+class ProgramNotFoundError(ServiceError):
     """A program that a server needs is not on this machine."""
 
 
-class UnknownServer(ServiceError):
+class UnknownServerError(ServiceError):
     """A name that no server has."""
 
     exit_status = 2
 
 
-class UnknownDag(ServiceError):
+class UnknownDagError(ServiceError):
     """A name that no DAG of Airflow has."""
 
     exit_status = 2
 
 
-class BadRequest(ServiceError):
+class BadRequestError(ServiceError):
     """Something was asked of Airflow that cannot be meant so."""
 
     exit_status = 2

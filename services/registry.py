@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from springline.services.errors import UnknownServer
+from springline.services.errors import UnknownServerError
 from springline.services.server import Server
 from springline.services.servers.airflow import airflow
 from springline.services.servers.alluxio import alluxio
@@ -32,12 +32,12 @@ SERVERS: Mapping[str, Callable[[ServiceSettings], Server]] = MappingProxyType(
 
 
 def make_servers(names: Sequence[str], settings: ServiceSettings) -> tuple[Server, ...]:
-    """The servers of these names as `settings` want them; raises `UnknownServer`."""
+    """The servers of these names as `settings` want them; raises `UnknownServerError`."""
     return tuple(SERVERS[name](settings) for name in known(names))
 
 
 def servers_to_start(names: Sequence[str], settings: ServiceSettings) -> tuple[Server, ...]:
-    """The servers of these names in this order, and before each those that it needs; raises `UnknownServer`."""
+    """The servers of these names in this order, and before each those that it needs; raises `UnknownServerError`."""
     chosen: dict[str, Server] = {}
 
     def add(server: Server) -> None:
@@ -51,8 +51,8 @@ def servers_to_start(names: Sequence[str], settings: ServiceSettings) -> tuple[S
 
 
 def known(names: Sequence[str]) -> Sequence[str]:
-    """These names, if each is that of a server; raises `UnknownServer`, naming those that there are."""
+    """These names, if each is that of a server; raises `UnknownServerError`, naming those that there are."""
     for name in names:
         if name not in SERVERS:
-            raise UnknownServer(f"no server is called {name!r}; there are {', '.join(SERVERS)}")
+            raise UnknownServerError(f"no server is called {name!r}; there are {', '.join(SERVERS)}")
     return names

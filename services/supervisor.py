@@ -16,7 +16,13 @@ import psutil
 
 from springline.persistence.private_files import private_folder
 from springline.persistence.text.terminal import print
-from springline.services.errors import NotReady, OtherSettings, PortTaken, StillRunning, UnknownServer
+from springline.services.errors import (
+    NotReadyError,
+    PortInUseError,
+    SettingsChangedError,
+    StillRunningError,
+    UnknownServerError,
+)
 from springline.services.process.groups import end, groups_of, leads, left_over, members, resident
 from springline.services.process.launch import run_once, spawn
 from springline.services.process.ports import check_ours, to_wait_for
@@ -85,7 +91,7 @@ class Supervisor:
             raise
 
     def down(self, name: str, patience: float) -> Ending:
-        """End every process of a server; raises `StillRunning`, naming what did not end."""
+        """End every process of a server; raises `StillRunningError`, naming what did not end."""
         with self._locked(name):
             return self._down(name, patience)
 
@@ -96,7 +102,7 @@ class Supervisor:
             chosen = () if record is None else tuple(each for each in record.processes if each.name == process)
             if record is None or not chosen:
                 there = ", ".join(each.name for each in record.processes) if record else "none"
-                raise UnknownServer(f"{name} has no process {process!r}; those that were started: {there}")
+                raise UnknownServerError(f"{name} has no process {process!r}; those that were started: {there}")
             killed = tuple(replace(each, stop=int(signal.SIGKILL)) for each in chosen)
             end(replace(record, processes=killed), 10.0, self._pause)
 
@@ -131,7 +137,7 @@ class Supervisor:
             absent = tuple(process for process in server.processes if process.name not in alive)
             if record is not None:
                 if alive and dict(record.ports) != dict(server.ports):
-                    raise OtherSettings(_other_settings(server, record))
+                    raise SettingsChangedError(_other_settings(server, record))
                 if not absent:
                     return
                 # What an ended process left behind in its session would be in the way of the new one.
@@ -154,28 +160,31 @@ class Supervisor:
                 )
 
     def _await_ports(self, server: Server, record: Record | None, patience: float) -> None:
-        """Wait while nobody listens on a port that cannot be taken yet; raises `PortTaken` if somebody does."""
+        """Wait while nobody listens on a port that cannot be taken yet; raises `PortInUseError` if somebody does."""
         ours = {process.pid for process in members(record)} if record else set()
         until = time.monotonic() + patience
         said = False
         while busy := self._to_wait_for(server, ours):
             if time.monotonic() > until:
-                raise NotReady(f"{server.name}: {busy}, after {patience:.0f} s still")
+                raise NotReadyError(f"{server.name}: {busy}, after {patience:.0f} s still")
             if not said:
                 self._say(f"{server.name}: {busy}; waiting for them to end …")
                 said = True
             self._pause(0.25)
 
     def _to_wait_for(self, server: Server, ours: Collection[int]) -> str:
-        """What is to be waited for; raises `PortTaken`: of a server that lost its record, with what ends all such."""
+        """What is to be waited for.
+
+        Raises `PortInUseError`: of a server that lost its record, with what ends all such.
+        """
         try:
             return to_wait_for(server.name, server.ports, ours)
-        except PortTaken as error:
+        except PortInUseError as error:
             left = self.left_over()
             if error.holder not in {process.pid for process in left}:
                 raise
             groups = sorted(groups_of(left))
-            raise PortTaken(
+            raise PortInUseError(
                 f"{error}\nIt was started here, and {self._home} does not tell of it any more: was that removed while "
                 f"servers ran? This ends all that is left of them: kill -- {' '.join(f'-{group}' for group in groups)}",
                 error.holder,
@@ -197,9 +206,9 @@ class Supervisor:
             record = self._records.load(server.name)
             for each in record.processes if record else ():
                 if not leads(each):
-                    raise NotReady(f"{server.name}: {each.name} ended before it was ready", [Path(each.log)])
+                    raise NotReadyError(f"{server.name}: {each.name} ended before it was ready", [Path(each.log)])
             if time.monotonic() > begun + patience:
-                raise NotReady(f"{server.name}: not ready in time: {missing}", self.logs(server.name))
+                raise NotReadyError(f"{server.name}: not ready in time: {missing}", self.logs(server.name))
             self._pause(0.25)
         if record := self._records.load(server.name):
             check_ours(server.name, record.ports, {process.pid for process in members(record)})
@@ -218,7 +227,7 @@ class Supervisor:
         ended = end(leaving, patience, self._pause)
         if ended.left:
             who = ", ".join(f"{process.pid} ({process.name()})" for process in ended.left)
-            raise StillRunning(f"{name}: these processes could not be ended: {who}")
+            raise StillRunningError(f"{name}: these processes could not be ended: {who}")
         if staying:
             self._records.save(replace(record, processes=staying))
         else:

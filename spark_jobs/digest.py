@@ -12,7 +12,7 @@ Text: `table1:DIGITS:ROWS:SCHEMA:SUM`, for example `table1:9:842:5d41402abc4b2a7
 A row's hash is Spark's xxhash64 over its columns, made even first: nulls are told apart by place, -0.0 is 0.0,
 all NaN are one, floats are rounded to DIGITS. Times are microseconds, decimals their unscaled digits (the scale
 is in SCHEMA). Structs count field by field, arrays element by element in order. Maps have no order and others
-no hash: they are refused with `NoDigest`.
+no hash: they are refused with `DigestError`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from springline.spark_jobs.errors import NoDigest
+from springline.spark_jobs.errors import DigestError
 
 _SUMS = ((43, 0x1FFFFF), (22, 0x1FFFFF), (0, 0x3FFFFF))  # shift and mask of each part of a row's hash
 _HUGE = 1e290  # rounding multiplies; beyond this floats stay as they are
@@ -54,7 +54,7 @@ class TableDigest:
 
 
 def metrics(schema: T.StructType, digits: int) -> list[Column]:
-    """The aggregates to observe while the table is written; raises `NoDigest`."""
+    """The aggregates to observe while the table is written; raises `DigestError`."""
     row = _row_hash(schema, digits)
     parts = (F.shiftrightunsigned(row, shift).bitwiseAND(F.lit(mask)) for shift, mask in _SUMS)
     sums = (F.sum(part).alias(f"sum{i}") for i, part in enumerate(parts))
@@ -107,7 +107,7 @@ def _parts(column: Column, dtype: T.DataType, name: str, digits: int) -> Iterato
     elif isinstance(dtype, _AS_THEY_ARE):
         yield F.isnull(column), (column,)
     else:
-        raise NoDigest(
+        raise DigestError(
             f"column {name!r} is of type {dtype.simpleString()}, whose rows have no digest:"
             " turn it into columns, structs or arrays"
         )

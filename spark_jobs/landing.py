@@ -20,7 +20,7 @@ from pathlib import Path
 
 import xxhash
 
-from springline.spark_jobs.errors import BadLanding
+from springline.spark_jobs.errors import LandingError
 from springline.spark_jobs.nycflights import opened
 
 _CHUNK = 1 << 20
@@ -91,7 +91,7 @@ class Landing:
     def file(self, *parts: str, columns: Sequence[str] = ()) -> Path:
         """The landing file at these `parts` of a path below the folder, once it is what its manifest says.
 
-        With `columns` it is a CSV with a header that names them, in this order. Raises `BadLanding`, naming the file,
+        With `columns` it is a CSV with a header that names them, in this order. Raises `LandingError`, naming the file,
         for one that is missing, has no manifest, is cut short or altered, or has other columns.
         """
         path = self.unchecked(*parts)
@@ -99,7 +99,7 @@ class Landing:
             _check_columns(path, columns)
         manifest = _read_manifest(path)
         if manifest is None:
-            raise BadLanding(
+            raise LandingError(
                 f"{path}: it has no manifest, {_manifest_path(path).name}, which tells a whole file from a cut one; "
                 f"whoever sends the file writes it: `springline landing manifest {path}`. "
                 "An operation that is to take files without one says context.landing.unchecked(…)"
@@ -107,7 +107,7 @@ class Landing:
         met = _manifest_of(path)
         if met != manifest:
             what = "is cut short" if met.size < manifest.size else "is not what was sent"
-            raise BadLanding(f"{path}: {what}: it has {met}; its manifest says {manifest}; have it sent again")
+            raise LandingError(f"{path}: {what}: it has {met}; its manifest says {manifest}; have it sent again")
         if columns:
             _check_text(path, columns)
         return path
@@ -121,9 +121,9 @@ class Landing:
         path = self.folder.joinpath(*parts)
         for each in (path, _manifest_path(path)):
             if ".." in each.parts or not each.resolve().is_relative_to(self.folder.resolve()):
-                raise BadLanding(f"{each}: it leads out of the landing folder {self.folder}; land the file itself")
+                raise LandingError(f"{each}: it leads out of the landing folder {self.folder}; land the file itself")
         if not path.is_file():
-            raise BadLanding(
+            raise LandingError(
                 f"{path}: no such landing file; of a day of {YEAR}, `springline landing generate --days "
                 f"{path.parent.name}` makes the flights"
             )
@@ -155,7 +155,7 @@ def land(days: Collection[date], folder: Path, *, copies: int = 1) -> tuple[Land
 def write_manifest(path: Path) -> Manifest:
     """Write the manifest beside a landing file that is whole: for whoever sends it, before it is sent."""
     if not path.is_file():
-        raise BadLanding(f"{path}: there is no such file to write a manifest of")
+        raise LandingError(f"{path}: there is no such file to write a manifest of")
     manifest = _manifest_of(path)
     _replace(_manifest_path(path), (json.dumps(asdict(manifest)) + "\n").encode())
     return manifest
@@ -230,7 +230,7 @@ def _read_manifest(path: Path) -> Manifest | None:
         content: Mapping[str, object] = json.loads(beside.read_bytes())
         return Manifest(int(str(content["lines"])), int(str(content["size"])), str(content["xxh3_128"]))
     except (ValueError, KeyError, TypeError) as error:
-        raise BadLanding(
+        raise LandingError(
             f"{beside}: not a manifest ({error!r}); if the file is whole, "
             f"`springline landing manifest {path}` writes one"
         ) from error
@@ -242,21 +242,21 @@ def _check_columns(path: Path, columns: Sequence[str]) -> None:
     try:
         found = _fields(path, first.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise BadLanding(f"{path}: its header is not UTF-8 ({error})") from error
+        raise LandingError(f"{path}: its header is not UTF-8 ({error})") from error
     if found == list(columns):
         return
     missing = [column for column in columns if column not in found]
     strange = [column for column in found if column not in columns]
     said = [f"missing: {', '.join(missing)}"] if missing else []
     said += [f"not expected: {', '.join(strange)}"] if strange else []
-    raise BadLanding(f"{path}: wrong columns ({'; '.join(said) or 'another order'}); expected {', '.join(columns)}")
+    raise LandingError(f"{path}: wrong columns ({'; '.join(said) or 'another order'}); expected {', '.join(columns)}")
 
 
 def _fields(path: Path, line: str) -> list[str]:
     try:
         return next(csv.reader([line], strict=True), [])
     except csv.Error as error:
-        raise BadLanding(f"{path}: the line {line.strip()[:60]!r} is no CSV: {error}") from error
+        raise LandingError(f"{path}: the line {line.strip()[:60]!r} is no CSV: {error}") from error
 
 
 def _manifest_of(path: Path) -> Manifest:
@@ -277,13 +277,15 @@ def _check_text(path: Path, columns: Sequence[str]) -> None:
         try:
             decoder.decode(chunk)
         except UnicodeDecodeError as error:
-            raise BadLanding(f"{path}: not UTF-8 near byte {size + error.start:,}") from error
+            raise LandingError(f"{path}: not UTF-8 near byte {size + error.start:,}") from error
         size += len(chunk)
         end = (end + chunk)[-_CHUNK:]
         end = end[end.rfind(b"\n", 0, -1) + 1 :]
     last = end.decode(errors="replace")
     if not end.endswith(b"\n") or len(_fields(path, last)) != len(columns):
-        raise BadLanding(f"{path}: is cut short: its last line {last.strip()[:60]!r} is not whole; have it sent again")
+        raise LandingError(
+            f"{path}: is cut short: its last line {last.strip()[:60]!r} is not whole; have it sent again"
+        )
 
 
 def _chunks(path: Path) -> Iterator[bytes]:

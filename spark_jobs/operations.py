@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_settings import SettingsError
 
-from springline.persistence.errors import CyclicLineage
+from springline.persistence.errors import CyclicLineageError
 from springline.persistence.model.dataset import Call, Operation
 from springline.persistence.model.lineage import check_acyclic
 from springline.persistence.project import let_import
 from springline.persistence.text.formatting import say_known
 from springline.spark_jobs.code.code_version import code_version
 from springline.spark_jobs.code.udfs import is_platform, late_udfs, send_by_value
-from springline.spark_jobs.errors import BadDeclaration, BadParameter, UnknownOperation
+from springline.spark_jobs.errors import DeclarationError, ParameterError, UnknownOperationError
 from springline.spark_jobs.landing import Landing
 from springline.spark_jobs.path_templates import fields_of, fill, shape_of
 
@@ -44,7 +44,7 @@ class Context:
         spark: the session.
         params: the operation's parameters by name: the fields of its output's path, such as `ds`, and its options.
         landing: the landing files: `landing.file(day, name)` gives one once it is what its manifest says, or raises
-            `BadLanding`.
+            `LandingError`.
 
     Example:
         In an operation::
@@ -119,9 +119,12 @@ class RegisteredOperation:
         return Operation(self.name, self.version, idempotent=self.idempotent, checkpoint=self.checkpoint, reads=reads)
 
     def params(self, given: Mapping[str, str]) -> dict[str, str]:
-        """`given` cut to this operation's parameters, options filled in; raises `BadParameter` for a missing field."""
+        """`given` cut to this operation's parameters, options filled in.
+
+        Raises `ParameterError` for a missing field.
+        """
         if missing := [name for name in self.fields if name not in given]:
-            raise BadParameter(f"operation {self.name}: no value was given for {', '.join(missing)}")
+            raise ParameterError(f"operation {self.name}: no value was given for {', '.join(missing)}")
         return {name: given.get(name, self.options.get(name, "")) for name in self.parameters}
 
     def paths(self, given: Mapping[str, str]) -> Paths:
@@ -171,8 +174,8 @@ class Registry:
             A decorator that registers the function and gives it back as it is.
 
         Raises:
-            BadDeclaration: it contradicts itself or another operation.
-            CyclicLineage: its sources lead back to its output.
+            DeclarationError: it contradicts itself or another operation.
+            CyclicLineageError: its sources lead back to its output.
 
         Example:
             In a module that `SPRINGLINE_OPERATIONS` names::
@@ -206,27 +209,29 @@ class Registry:
         _check_itself(declared)
         for other in self._operations.values():
             if other.name == declared.name:
-                raise BadDeclaration(
+                raise DeclarationError(
                     f"operation {declared.name} is declared twice: {_place(other)} and {_place(declared)}"
                 )
             if shape_of(other.output) == shape_of(declared.output):
-                raise BadDeclaration(
+                raise DeclarationError(
                     f"{declared.output} has two makers: the operations {other.name} and {declared.name}"
                 )
         operations = {**self._operations, declared.name: declared}
         try:
             check_acyclic(_edges(operations))
-        except CyclicLineage as error:
-            raise CyclicLineage(f"operation {declared.name} ({_place(declared)}) closes a cycle: {error}") from error
+        except CyclicLineageError as error:
+            raise CyclicLineageError(
+                f"operation {declared.name} ({_place(declared)}) closes a cycle: {error}"
+            ) from error
         self._operations = operations
 
     def get(self, name: str) -> RegisteredOperation:
-        """The operation of this name; raises `UnknownOperation`."""
+        """The operation of this name; raises `UnknownOperationError`."""
         try:
             return self._operations[name]
         except KeyError:
             known = say_known(name, self._operations)
-            raise UnknownOperation(f"no operation is called {name!r}; registered: {known}") from None
+            raise UnknownOperationError(f"no operation is called {name!r}; registered: {known}") from None
 
     def names(self) -> tuple[str, ...]:
         """All names, in the order of declaration."""
@@ -302,13 +307,13 @@ def _check_itself(declared: RegisteredOperation) -> None:
     known = {*fields_of(declared.output), *declared.options}
     for source in declared.sources.values():
         if unknown := [name for name in fields_of(source) if name not in known]:
-            raise BadDeclaration(
+            raise DeclarationError(
                 f"{where}: the source {source!r} has the field {unknown[0]!r}, which neither the output"
                 f" {declared.output!r} nor the options name"
             )
     arguments = list(inspect.signature(declared.function).parameters)
     if arguments[1:] != list(declared.sources) or not arguments:
-        raise BadDeclaration(
+        raise DeclarationError(
             f"{where}: it takes ({', '.join(arguments)}), but its sources ask for"
             f" ({', '.join(['context', *declared.sources])})"
         )

@@ -33,7 +33,7 @@ def read_table(spark: SparkSession, uri: str) -> DataFrame:
 def write_table(frame: DataFrame, uri: str, *, digits: int, again: bool = False) -> TableDigest:
     """Write `frame` to `uri` and return its digest; `again` clears what a broken try has left there.
 
-    Raises `NoDigest` before anything is written.
+    Raises `DigestError` before anything is written.
     """
     schema = frame.schema
     wanted = metrics(schema, digits)

@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from springline.spark_jobs.errors import BadColumns, BadParameter, QualityStop
+from springline.spark_jobs.errors import ColumnsError, ParameterError, QualityError
 
 BROKEN = "broken_rules"
 _ANY = "every row keeps every rule"
@@ -31,11 +31,11 @@ class Mode(StrEnum):
 
     @staticmethod
     def parse(text: str) -> Mode:
-        """Read a mode; raises `BadParameter`."""
+        """Read a mode; raises `ParameterError`."""
         try:
             return Mode(text)
         except ValueError:
-            raise BadParameter(f"quality={text!r}: it is one of {', '.join(Mode)}") from None
+            raise ParameterError(f"quality={text!r}: it is one of {', '.join(Mode)}") from None
 
 
 @dataclass(frozen=True)
@@ -99,14 +99,14 @@ class Report:
 
 
 def gate(frame: DataFrame, rules: Rules, mode: Mode, *, subject: str) -> tuple[DataFrame, dict[str, object]]:
-    """The rows that may go on, and the report; raises `QualityStop`.
+    """The rows that may go on, and the report; raises `QualityError`.
 
     A broken rule about the table cannot be met by setting rows aside: it stops the run unless the mode is `pass`.
     """
     report = judge(frame, rules)
     as_json = report.as_json(mode)
     if (mode is Mode.STOP and not report.held) or (mode is Mode.QUARANTINE and not report.table_held):
-        raise QualityStop(
+        raise QualityError(
             f"{subject}: the quality gate stops the run: {report.complaints()}."
             " Mend the data, or let the rows pass with SPRINGLINE_QUALITY=quarantine or pass",
             as_json,
@@ -125,7 +125,7 @@ def marked(frame: DataFrame, rules: Sequence[Rule]) -> DataFrame:
 def judge(frame: DataFrame, rules: Rules) -> Report:
     """Let Great Expectations judge `frame`; nothing is changed, nothing leaves this machine."""
     if missing := [name for name in rules.columns if name not in frame.columns]:
-        raise BadColumns(f"the quality gate finds no column {', '.join(missing)}; the rows cannot be judged")
+        raise ColumnsError(f"the quality gate finds no column {', '.join(missing)}; the rows cannot be judged")
     broken = {rule.name: rule.broken for rule in rules.rows}
     flags = {name: column.cast("int") for name, column in broken.items()}
     flags[_ANY] = reduce(Column.__or__, broken.values()).cast("int")

@@ -6,10 +6,10 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 
-from springline.persistence.errors import OperationFailed
+from springline.persistence.errors import OperationError
 from springline.persistence.model.dataset import Call, Operation, Written
 from springline.persistence.text.redaction import redacted
-from springline.spark_jobs.errors import FaultyOperation
+from springline.spark_jobs.errors import FaultyOperationError
 from springline.spark_jobs.faults import NO_SESSION_REMEDY, is_wrong_code, lacks_session
 from springline.spark_jobs.landing import Landing
 from springline.spark_jobs.operations import Context, Output, RegisteredOperation, Registry, load_operations
@@ -47,25 +47,26 @@ class SparkRunner:
     def run(self, call: Call, sources: Sequence[str], output: str) -> Written:
         """Run `call` on the tables at the URIs `sources` and write its table to the URI `output`.
 
-        Raises `OperationFailed`, with the reason and the operation's name; `FaultyOperation` if it would fail again.
+        Raises `OperationError`, with the reason and the operation's name; `FaultyOperationError` if it would fail
+        again.
         """
         declared = self._declared(call, sources)
         try:
             return self._run(declared, call, sources, output, again=False)
-        except OperationFailed:
+        except OperationError:
             raise
         except Exception as error:
             if not self.sessions.lost():
                 raise _failed(call, error, lost=False) from error
         try:  # the server died under it: what it had written is cleared
             return self._run(declared, call, sources, output, again=True)
-        except OperationFailed:
+        except OperationError:
             raise
         except Exception as error:
             raise _failed(call, error, lost=self.sessions.lost()) from error
 
     def interrupt(self) -> None:
-        """Have the operation that another thread runs end soon, with `OperationFailed`; does nothing if none is.
+        """Have the operation that another thread runs end soon, with `OperationError`; does nothing if none is.
 
         Spark may lose an interruption that comes while it plans a job: then the operation runs to its end.
         """
@@ -77,17 +78,17 @@ class SparkRunner:
 
     def _declared(self, call: Call, sources: Sequence[str]) -> RegisteredOperation:
         if call.name not in self.registry.names():
-            raise OperationFailed(
+            raise OperationError(
                 f"operation {call.name} is not registered here; name its module in SPRINGLINE_OPERATIONS, or install "
                 "the package that brings it"
             )
         declared = self.registry.get(call.name)
         if declared.version != call.version:
-            raise OperationFailed(
+            raise OperationError(
                 f"operation {call.name}: its code is at version {declared.version}, asked for is {call.version}"
             )
         if len(sources) != len(declared.sources):
-            raise OperationFailed(
+            raise OperationError(
                 f"operation {call.name} reads {', '.join(declared.sources) or 'nothing'}; {len(sources)} were given"
             )
         return declared
@@ -114,8 +115,8 @@ def make_runner(settings: JobSettings | None = None) -> SparkRunner:
     return SparkRunner(settings, load_operations(settings.operations), SparkSessions(settings))
 
 
-def _failed(call: Call, error: Exception, *, lost: bool) -> OperationFailed:
+def _failed(call: Call, error: Exception, *, lost: bool) -> OperationError:
     params = ", ".join(f"{name}={value}" for name, value in call.params.items())
-    kind = FaultyOperation if is_wrong_code(error) and not lost else OperationFailed
+    kind = FaultyOperationError if is_wrong_code(error) and not lost else OperationError
     remedy = f"; {NO_SESSION_REMEDY}" if lacks_session(error) else ""
     return kind(f"operation {call.name} ({params}): {type(error).__name__}: {redacted(str(error))[:2000]}{remedy}")

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from springline.persistence.text.redaction import redacted
-from springline.spark_jobs.errors import NoSpark
+from springline.spark_jobs.errors import SparkUnavailableError
 from springline.spark_jobs.jvm.class_archive import sharing
 from springline.spark_jobs.jvm.java import use_java
 from springline.spark_jobs.jvm.secret_conf import kept_from_arguments
@@ -41,7 +41,10 @@ class Address:
 
     @staticmethod
     def parse(remote: str) -> Address:
-        """Read `sc://host:port/;options`; raises `NoSpark`, which tells nothing of the options: a token is one."""
+        """Read `sc://host:port/;options`.
+
+        Raises `SparkUnavailableError`, which tells nothing of the options: a token is one.
+        """
         try:
             parts = urlsplit(remote)
             host, port = parts.hostname, parts.port or _CONNECT_PORT
@@ -49,7 +52,7 @@ class Address:
             parts, host, port = None, "", 0
         if parts is None or parts.scheme != "sc" or not host:
             told = redacted(remote.partition(";")[0])
-            raise NoSpark(f"SPRINGLINE_SPARK_REMOTE={told!r}: give the address as sc://host:port")
+            raise SparkUnavailableError(f"SPRINGLINE_SPARK_REMOTE={told!r}: give the address as sc://host:port")
         return Address(host, port)
 
     def answers(self) -> bool:
@@ -78,7 +81,10 @@ class SparkSessions:
         self._session: SparkSession | None = None
 
     def get(self) -> SparkSession:
-        """A session that works; waits `spark_patience` seconds for a server that is away, then raises `NoSpark`."""
+        """A session that works.
+
+        Waits `spark_patience` seconds for a server that is away, then raises `SparkUnavailableError`.
+        """
         with self._lock:
             if self._session is None or not self._works(self._session):
                 self._forget()
@@ -122,7 +128,7 @@ class SparkSessions:
                 except PySparkException as error:
                     problem = redacted(str(error).partition("\n")[0])
             if self._clock() >= deadline:
-                raise NoSpark(
+                raise SparkUnavailableError(
                     f"no Spark Connect server answers at {address.host}:{address.port} ({problem}): start one with"
                     " `springline up spark-connect`, give another address with"
                     " SPRINGLINE_SPARK_REMOTE, or unset it to run Spark in this process"
@@ -148,7 +154,7 @@ class SparkSessions:
             with kept_from_arguments({**own, **self._conf()}) as shown:
                 return builder.config(map=shown).getOrCreate()
         except (PySparkException, RuntimeError) as error:
-            raise NoSpark(
+            raise SparkUnavailableError(
                 f"no Spark could be started with SPRINGLINE_SPARK_MASTER={master!r}: {redacted(str(error))}"
             ) from error
 

@@ -16,7 +16,7 @@ from benchmarks.datasets.processes import start_persister
 from benchmarks.datasets.workload import IN_ORDER
 from springline.persistence.decisions.recovery import at_risk
 from springline.persistence.engine.restorer import Restored, Restorer
-from springline.persistence.errors import Irrecoverable, PersistenceError
+from springline.persistence.errors import IrrecoverableError, PersistenceError
 from springline.persistence.model.dataset import Cache, Method, Origin, Ref, Strategy, Under
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
@@ -109,7 +109,7 @@ def _run_batch(platform: Platform, batch: int, strategy: Strategy) -> bool:
             try:
                 produce(platform, name, {"batch": str(batch)}, origin=replace(origin, task_id=name), strategy=strategy)
                 break
-            except Irrecoverable:
+            except IrrecoverableError:
                 return False  # the loss has been counted when it happened
             except (PersistenceError, FileNotFoundError):
                 if attempt == _TRIES:

@@ -17,7 +17,7 @@ from springline.persistence.backends.alluxio_proxy import AlluxioProxy, Block, S
 from springline.persistence.backends.listing import Entry, ListedBackend, checked_below, files_below
 from springline.persistence.backends.registry import StoreRequest
 from springline.persistence.backends.spec import File
-from springline.persistence.errors import StorageUnavailable
+from springline.persistence.errors import StorageUnavailableError
 
 _CHUNK = 1 << 20
 _SECONDS = 2.0  # for a worker to say where its blocks lie and whether it is idle
@@ -170,7 +170,7 @@ class AlluxioBackend(ListedBackend):
         if worker not in self._tiers and _distance(worker)[0] == 0:
             try:
                 told = _ask(worker, "/api/v1/worker/info")["tierPaths"]
-            except StorageUnavailable:
+            except StorageUnavailableError:
                 return ()
             tiers = [Path(path) for paths in told.values() for path in paths]
             self._tiers[worker] = tuple(folder for tier in tiers for folder in (tier, tier / "alluxioworker"))
@@ -207,7 +207,7 @@ def _is_idle(worker: Worker) -> bool:
     """Whether nobody reads from it or writes to it now, by its own count."""
     try:
         gauges = _ask(worker, "/metrics/json/")["gauges"]
-    except StorageUnavailable:
+    except StorageUnavailableError:
         return False
     active = [gauge["value"] for name, gauge in gauges.items() if name in _BUSY]
     return not any(active)
@@ -219,7 +219,7 @@ def _ask(worker: Worker, question: str):  # type: ignore[no-untyped-def]
         answer.raise_for_status()
         return answer.json()
     except (requests.RequestException, ValueError) as error:
-        raise StorageUnavailable(f"Alluxio's worker {worker.name} does not answer: {error}") from error
+        raise StorageUnavailableError(f"Alluxio's worker {worker.name} does not answer: {error}") from error
 
 
 def sending_worker(blocks: Sequence[Collection[str]], idle: Sequence[str]) -> str | None:

@@ -15,7 +15,7 @@ import requests
 from alluxio import Client, exceptions
 
 from springline.persistence.backends.upload import Upload
-from springline.persistence.errors import StorageFull, StorageUnavailable
+from springline.persistence.errors import StorageFullError, StorageUnavailableError
 
 _CONNECT, _ANSWER = 10, 30  # seconds; a worker that died is found out within them
 _CHUNK = 1 << 20
@@ -153,7 +153,9 @@ class AlluxioProxy(Client):
                         left -= len(chunk)
                         yield chunk
                 if left:
-                    raise StorageUnavailable(f"{self.server}{path} ended {left:,} bytes too early: did a worker die?")
+                    raise StorageUnavailableError(
+                        f"{self.server}{path} ended {left:,} bytes too early: did a worker die?"
+                    )
             finally:
                 self._close(stream)
 
@@ -182,11 +184,11 @@ class AlluxioProxy(Client):
         except (exceptions.HTTPError, requests.RequestException, http.client.HTTPException, OSError) as error:
             if isinstance(error, (FileNotFoundError, FileExistsError)):
                 raise
-            raise StorageUnavailable(
+            raise StorageUnavailableError(
                 f"{where}: the proxy at {self.url} does not answer ({type(error).__name__}); is Alluxio running?"
             ) from error
         except (ValueError, KeyError, TypeError) as error:
-            raise StorageUnavailable(f"{where}: {self.url} answers, but not as Alluxio's proxy does") from error
+            raise StorageUnavailableError(f"{where}: {self.url} answers, but not as Alluxio's proxy does") from error
 
 
 class Writing:
@@ -220,7 +222,7 @@ class Writing:
         """Remove what was written of it."""
         self._upload.abandon()
         self._proxy._close(self._stream)
-        with suppress(StorageUnavailable):
+        with suppress(StorageUnavailableError):
             self._proxy.remove(self._path)
 
     def _speaking(self) -> Any:
@@ -246,7 +248,7 @@ def refusal_of_alluxio(error: exceptions.AlluxioError, where: str) -> Exception:
     """The error of this package for what Alluxio says; pure."""
     line = (str(error.message).strip().splitlines() or [""])[0]
     if error.status == "RESOURCE_EXHAUSTED" or any(word.lower() in line.lower() for word in _OUT_OF_ROOM):
-        return StorageFull(
+        return StorageFullError(
             f"{where}: Alluxio's workers have no room: {line}; is SPRINGLINE_CACHE_CAPACITY below what they hold?"
         )
-    return StorageUnavailable(f"{where}: {error.status}: {line}")
+    return StorageUnavailableError(f"{where}: {error.status}: {line}")

@@ -14,7 +14,7 @@ from springline.persistence.backends.registry import StoreRequest
 from springline.persistence.backends.root_mark import NAME, RootMark, never
 from springline.persistence.backends.spec import File, Manifest
 from springline.persistence.backends.webhdfs import WebHdfs
-from springline.persistence.errors import StorageFull
+from springline.persistence.errors import StorageFullError
 
 
 def open_hdfs(request: StoreRequest) -> HdfsBackend:
@@ -92,7 +92,7 @@ class HdfsBackend(ListedBackend):
     def create(self, location: str, name: str, size: int) -> BinaryIO:
         path = self._path(location, name)
         if self._capacity and self._web.used(self._root) + size > self._capacity:
-            raise StorageFull(f"{self._uri} is full: {name} of {size:,} bytes does not fit")
+            raise StorageFullError(f"{self._uri} is full: {name} of {size:,} bytes does not fit")
         writing = self._content.create(path)
         self._sent[path] = FileSum(self._web.block_size(path))
         return cast(BinaryIO, _Sending(writing, self._link, self._sent[path]))

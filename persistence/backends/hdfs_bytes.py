@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from hdfs_native import Client
 
 from springline.persistence.backends.webhdfs import refusal
-from springline.persistence.errors import StorageUnavailable
+from springline.persistence.errors import StorageUnavailableError
 
 _PIECES = 16  # to a chunk
 _SECONDS = 60.0  # of one step: a pipeline that lost its DataNode has mended itself by then, or does not
@@ -48,7 +48,7 @@ class HdfsBytes:
         while left:
             chunk = self.step(path, lambda: _gathered(stream))
             if not chunk:
-                raise StorageUnavailable(f"{self.server}{path} ended {left:,} bytes too early")
+                raise StorageUnavailableError(f"{self.server}{path} ended {left:,} bytes too early")
             left -= len(chunk)
             yield chunk
 
@@ -70,7 +70,7 @@ class HdfsBytes:
         try:
             answer, error = answers.get(timeout=self._seconds)
         except queue.Empty:
-            raise StorageUnavailable(
+            raise StorageUnavailableError(
                 f"{self.server}{path}: no answer in {self._seconds:.0f} s; are the NameNode and the DataNodes running?"
             ) from None
         if error is not None:

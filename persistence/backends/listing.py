@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 import xxhash
 
 from springline.persistence.backends.spec import Backend, File, Manifest, visible
-from springline.persistence.errors import InvalidPath
+from springline.persistence.errors import InvalidPathError
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class ListedBackend(Backend):
         server: the beginning of `uri` that names the server, such as `hdfs://namenode:8020`.
 
     Raises:
-        InvalidPath: from every method, for a location outside of the root.
+        InvalidPathError: from every method, for a location outside of the root.
 
     Example:
         A whole store of this kind is in docs/howto.md::
@@ -100,7 +100,7 @@ def checked_below(where: str, *texts: str) -> str:
         texts: parts of the path; each may hold `/`.
 
     Raises:
-        InvalidPath: a part is empty, absolute, or holds `..` or a NUL.
+        InvalidPathError: a part is empty, absolute, or holds `..` or a NUL.
 
     Example:
         >>> checked_below("memory://here", "etl/clean/@1", "part-0.parquet")
@@ -108,7 +108,7 @@ def checked_below(where: str, *texts: str) -> str:
     """
     for text in texts:
         if not text or text.startswith("/") or ".." in PurePosixPath(text).parts or "\0" in text:
-            raise InvalidPath(f"{text!r} in {where} is no place below it")
+            raise InvalidPathError(f"{text!r} in {where} is no place below it")
     return str(PurePosixPath(*texts))
 
 

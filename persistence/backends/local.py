@@ -18,7 +18,7 @@ from springline.persistence.backends.listing import checked_below
 from springline.persistence.backends.registry import StoreRequest
 from springline.persistence.backends.root_mark import NAME, RootMark, never
 from springline.persistence.backends.spec import Backend, File, Manifest, visible
-from springline.persistence.errors import DamagedCopy, InvalidPath, StorageFull, StorageUnavailable
+from springline.persistence.errors import CorruptCopyError, InvalidPathError, StorageFullError, StorageUnavailableError
 from springline.persistence.private_files import private_folder
 
 _CHUNK = 1 << 20
@@ -37,7 +37,7 @@ def open_folder(request: StoreRequest) -> LocalBackend:
     if request.role == "cache":
         return LocalBackend(root)
     store = LocalBackend(root, link=request.link, capacity=request.capacity, durable=True, in_use=request.in_use)
-    with suppress(StorageUnavailable):
+    with suppress(StorageUnavailableError):
         store.mark_root()
     return store
 
@@ -101,7 +101,7 @@ class LocalBackend(Backend):
         path = self._reached(location, name)
         with _speaking_of(path):
             if self._capacity and self._used() + size > self._capacity:
-                raise StorageFull(f"{self.root} is full: {name} of {size:,} bytes does not fit")
+                raise StorageFullError(f"{self.root} is full: {name} of {size:,} bytes does not fit")
             path.parent.mkdir(parents=True, exist_ok=True)
             return cast(BinaryIO, _Sending(path, self._link, self._durable))
 
@@ -165,7 +165,7 @@ class LocalBackend(Backend):
     def _path(self, location: str, name: str = ".") -> Path:
         path = self.root / checked_below(str(self.root), location, name)
         if not path.resolve().is_relative_to(self.root):
-            raise InvalidPath(f"{location}/{name} leads out of {self.root} by a link")
+            raise InvalidPathError(f"{location}/{name} leads out of {self.root} by a link")
         return path
 
     def _reached(self, location: str, name: str = ".") -> Path:
@@ -177,7 +177,7 @@ class LocalBackend(Backend):
         if not self._durable:
             return
         if not self.root.is_dir():
-            raise StorageUnavailable(f"{self.root} is not there: is its disk mounted?")
+            raise StorageUnavailableError(f"{self.root} is not there: is its disk mounted?")
         self._mark.require()
 
     def _write_mark(self, mark: Path) -> None:
@@ -194,7 +194,7 @@ class LocalBackend(Backend):
                 if error.errno != errno.EIO:
                     raise
                 os.statvfs(self.root)  # a disk that does not even tell this is out of reach: no file of it is damaged
-                raise DamagedCopy(f"{path}: {error.strerror}") from error
+                raise CorruptCopyError(f"{path}: {error.strerror}") from error
         return hasher.hexdigest()
 
     def _walk(self) -> Iterator[tuple[Path, list[str], list[str]]]:
@@ -251,8 +251,8 @@ def _speaking_of(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StorageFull(f"{path}: no space left") from error
-        raise StorageUnavailable(f"{path}: {error.strerror or error}") from error
+            raise StorageFullError(f"{path}: no space left") from error
+        raise StorageUnavailableError(f"{path}: {error.strerror or error}") from error
 
 
 def _read(path: Path) -> Iterator[bytes]:
@@ -267,7 +267,7 @@ def _files_below(top: Path) -> Iterator[File]:
         if not visible(name):
             continue
         if path.is_symlink():
-            raise InvalidPath(f"{path} is a link; a generation holds its bytes itself")
+            raise InvalidPathError(f"{path} is a link; a generation holds its bytes itself")
         if path.is_file():
             yield File(name, path.stat().st_size)
 

@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 from springline.persistence.backends.bandwidth_limit import Link
 from springline.persistence.backends.root_mark import never
 from springline.persistence.backends.spec import Backend
-from springline.persistence.errors import Misuse
+from springline.persistence.errors import UsageError
 from springline.persistence.extensions import STORES
 from springline.persistence.settings import Settings
 
@@ -37,7 +37,7 @@ class StoreRequest:
         options: texts by name: what stands in the query of the URI and, before that, in `cache_options` or
             `under_options`, where secrets belong.
         link: limits the bandwidth of an under-store, see `limit_bandwidth`; None: nothing is limited.
-        capacity: bytes that an under-store may hold; 0: no limit. A write beyond it is to raise `StorageFull`.
+        capacity: bytes that an under-store may hold; 0: no limit. A write beyond it is to raise `StorageFullError`.
         in_use: whether the catalog knows of copies in an under-store: then a root without a mark is another one's, see
             `persistence/backends/root_mark.py`.
 
@@ -49,8 +49,8 @@ class StoreRequest:
             return SqliteBackend(Path(request.uri.path), request.link, capacity=request.capacity, in_use=request.in_use)
         ```
 
-    An opener does not ask the server: a store that is away stops nobody from opening the platform. It raises `Misuse`
-    for what can never do, and whatever else a store raises.
+    An opener does not ask the server: a store that is away stops nobody from opening the platform. It raises
+    `UsageError` for what can never do, and whatever else a store raises.
     """
 
     uri: SplitResult
@@ -67,15 +67,18 @@ class StoreRequest:
         return f"{self.role}_uri '{self.uri.scheme}://{self.uri.netloc}{self.uri.path}'"
 
     def require(self, condition: object, form: str) -> None:
-        """Raise `Misuse` unless the URI is what the opener serves in that role; `form` says what to give instead."""
+        """Raise `UsageError` unless the URI is what the opener serves in that role.
+
+        `form` says what to give instead.
+        """
         if not condition:
-            raise Misuse(f"{self.name}: no {self.uri.scheme} store serves this; give {form}")
+            raise UsageError(f"{self.name}: no {self.uri.scheme} store serves this; give {form}")
 
     def require_options(self, *known: str) -> None:
-        """Raise `Misuse` if there is an option that the opener does not know."""
+        """Raise `UsageError` if there is an option that the opener does not know."""
         for name in sorted(set(self.options) - set(known)):
             there = f"there are {', '.join(known)}" if known else "it has none"
-            raise Misuse(f"{self.name}: a store of this kind has no option {name!r}; {there}")
+            raise UsageError(f"{self.name}: a store of this kind has no option {name!r}; {there}")
 
 
 def open_backend(uri: str, role: Role, settings: Settings, *, in_use: Callable[[], bool] = never) -> Backend:
@@ -95,8 +98,12 @@ def open_backend(uri: str, role: Role, settings: Settings, *, in_use: Callable[[
     )  # fmt: skip
     if not parts.scheme:
         kinds = STORES.say_names()
-        raise Misuse(f"{role}_uri {uri!r} is no URI; give file:///an/absolute/folder, or one of another kind: {kinds}")
+        raise UsageError(
+            f"{role}_uri {uri!r} is no URI; give file:///an/absolute/folder, or one of another kind: {kinds}"
+        )
     backend = STORES.call(parts.scheme, request, request.name)
     if not isinstance(backend, Backend):
-        raise Misuse(f"{request.name}: the opener of {parts.scheme!r} returned {type(backend).__name__}, not a Backend")
+        raise UsageError(
+            f"{request.name}: the opener of {parts.scheme!r} returned {type(backend).__name__}, not a Backend"
+        )
     return backend

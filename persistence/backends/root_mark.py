@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from springline.persistence.errors import StorageUnavailable
+from springline.persistence.errors import StorageUnavailableError
 
 NAME = ".springline-store"
 
@@ -29,15 +29,15 @@ class RootMark:
     in_use: Callable[[], bool] = never
 
     def require(self) -> None:
-        """Raise `StorageUnavailable` if the store was used, and this is not it."""
+        """Raise `StorageUnavailableError` if the store was used, and this is not it."""
         if not self.there() and self.in_use():
-            raise StorageUnavailable(
+            raise StorageUnavailableError(
                 f"{self.where} is there, but not the mark {NAME} in it: is its disk mounted, is it the right folder? "
                 f"If it is the under-store, put an empty file {NAME} there"
             )
 
     def leave(self) -> None:
-        """Mark a store that is used for the first time; raises `StorageUnavailable` as `require` does."""
+        """Mark a store that is used for the first time; raises `StorageUnavailableError` as `require` does."""
         if not self.there():
             self.require()
             self.make()

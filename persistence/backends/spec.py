@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import xxhash
 
-from springline.persistence.errors import StorageUnavailable
+from springline.persistence.errors import StorageUnavailableError
 
 _NOWHERE = "@"  # the name of no copy
 
@@ -66,10 +66,10 @@ class Backend(ABC):
     Inherit it, or `ListedBackend`, for a store of your own, and hold that to `springline.testing.StoreSuite`.
     Locations and file names are relative and use `/`. Files whose name begins with `.` or `_` are
     the writer's own (success marks, checksums of Hadoop) and not part of a generation.
-    Errors: `InvalidPath` for a location outside the root, `StorageFull`, `StorageUnavailable` for what
+    Errors: `InvalidPathError` for a location outside the root, `StorageFullError`, `StorageUnavailableError` for what
     cannot be told or done now, `FileNotFoundError` only for what is known not to be there: of an under-store whose
     root vanished or has no mark (`persistence/backends/root_mark.py`) nothing is known. Where a disk cannot read some
-    of its bytes any more, the others being there, `manifest` raises `DamagedCopy`.
+    of its bytes any more, the others being there, `manifest` raises `CorruptCopyError`.
 
     Example:
         >>> from springline.testing import platform_in
@@ -92,7 +92,7 @@ class Backend(ABC):
         """Why the store cannot be asked now, whatever there is to say of any one location; empty: it answers."""
         try:
             self.exists(_NOWHERE)
-        except StorageUnavailable as error:
+        except StorageUnavailableError as error:
             return str(error)
         return ""
 

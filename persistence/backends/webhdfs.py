@@ -15,7 +15,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
 from springline.persistence.backends.listing import Entry
-from springline.persistence.errors import StorageFull, StorageUnavailable
+from springline.persistence.errors import StorageFullError, StorageUnavailableError
 from springline.persistence.text.redaction import watch_over
 
 # The same time-outs bound the sending of a body, so the first is not below ten seconds.
@@ -112,11 +112,13 @@ class WebHdfs(Client):
         except HdfsError as error:
             raise refusal(error.exception or "", str(error), f"{self.server}{path}") from error
         except requests.RequestException as error:
-            raise StorageUnavailable(
+            raise StorageUnavailableError(
                 f"{self.server}{path}: WebHDFS at {self.url} does not answer ({type(error).__name__}); is HDFS running?"
             ) from error
         except (KeyError, ValueError) as error:
-            raise StorageUnavailable(f"{self.server}{path}: {self.url} answers, but not as WebHDFS does") from error
+            raise StorageUnavailableError(
+                f"{self.server}{path}: {self.url} answers, but not as WebHDFS does"
+            ) from error
 
 
 def refusal(exception: str, message: str, where: str) -> Exception:
@@ -128,12 +130,12 @@ def refusal(exception: str, message: str, where: str) -> Exception:
     if name in ("FileAlreadyExistsException", "AlreadyBeingCreatedException"):
         return FileExistsError(errno.EEXIST, "it is there already", where)
     if name.endswith("QuotaExceededException"):
-        return StorageFull(f"{where}: its quota is used up: {line}")
+        return StorageFullError(f"{where}: its quota is used up: {line}")
     if _NO_ROOM.search(message):
-        return StorageFull(f"{where}: no DataNode has room, or none is there: {line}")
+        return StorageFullError(f"{where}: no DataNode has room, or none is there: {line}")
     if name == "SafeModeException" or "safe mode" in message.lower():
-        return StorageUnavailable(
+        return StorageUnavailableError(
             f"{where}: HDFS is in safe mode and takes no writes; it leaves it when its DataNodes have reported, "
             "or by `hdfs dfsadmin -safemode leave`"
         )
-    return StorageUnavailable(f"{where}: {name or 'HDFS refused'}: {line}")
+    return StorageUnavailableError(f"{where}: {name or 'HDFS refused'}: {line}")

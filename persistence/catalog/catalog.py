@@ -19,7 +19,7 @@ from springline.persistence.catalog.records import insert_of, key_of, load, slic
 from springline.persistence.catalog.risk_samples import RiskSamples
 from springline.persistence.catalog.schema import commit_counter, db_now, generation, operation, source
 from springline.persistence.catalog.schema import transition as transitions
-from springline.persistence.errors import RefusedTransition
+from springline.persistence.errors import TransitionError
 from springline.persistence.model.dataset import (
     Cache,
     Call,
@@ -83,7 +83,7 @@ class Catalog(Generations, Runs, RiskSamples):
         wanted: bool = True,
         expected_bytes: int = 0,
     ) -> Dataset:
-        """Open the next generation of `path`; raises `InvalidPath`, `UnknownDataset` for an unknown source.
+        """Open the next generation of `path`; raises `InvalidPathError`, `UnknownDatasetError` for an unknown source.
 
         Open generations of the same path by the same task of the same DAG run belong to a try that
         is over, and are abandoned.
@@ -143,7 +143,7 @@ class Catalog(Generations, Runs, RiskSamples):
     ) -> State:
         """Carry one event out, compare-and-set, together with the columns in `also`.
 
-        `only_if` names columns that must still have these values. Raises `RefusedTransition`.
+        `only_if` names columns that must still have these values. Raises `TransitionError`.
         """
         row = connection.execute(
             select(
@@ -153,8 +153,8 @@ class Catalog(Generations, Runs, RiskSamples):
         before = State(Phase(row.phase), Cache(row.cache), Under(row.under))
         try:
             state = after(event, before)
-        except RefusedTransition as refusal:
-            raise RefusedTransition(f"{row.path}@{row.generation}: {refusal}") from None
+        except TransitionError as refusal:
+            raise TransitionError(f"{row.path}@{row.generation}: {refusal}") from None
         unchanged = [
             generation.c.id == identity,
             generation.c.phase == before.phase.value,
@@ -168,7 +168,7 @@ class Catalog(Generations, Runs, RiskSamples):
             .values(phase=state.phase.value, cache=state.cache.value, under=state.under.value, **also)
         ).rowcount
         if changed != 1:
-            raise RefusedTransition(f"{row.path}@{row.generation}: {event} came too late, somebody else was first")
+            raise TransitionError(f"{row.path}@{row.generation}: {event} came too late, somebody else was first")
         self.log(connection, identity, event.value, state, why)
         return state
 

@@ -16,7 +16,7 @@ from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.lease_renewal import renewal
 from springline.persistence.catalog.records import key_of, keys_of, load, sliced
 from springline.persistence.catalog.schema import db_now, generation
-from springline.persistence.errors import CatalogUnavailable, RefusedTransition
+from springline.persistence.errors import CatalogUnavailableError, TransitionError
 from springline.persistence.model.dataset import Dataset, Method, Ref
 from springline.persistence.model.transitions import Event
 from springline.persistence.text.redaction import redacted
@@ -37,7 +37,7 @@ class Lease:
     attempts: int = 1
 
 
-class LeaseLost(RefusedTransition):
+class LeaseLostError(TransitionError):
     """The lease ran out and somebody else took the transfer over."""
 
 
@@ -82,7 +82,7 @@ class Claims:
             .where(schema.copying, generation.c.lease_until > db_now(), not_(schema.committed))
             .limit(1)
         )
-        with suppress(OperationalError, CatalogUnavailable), self._catalog.reading(patience=0) as connection:
+        with suppress(OperationalError, CatalogUnavailableError), self._catalog.reading(patience=0) as connection:
             return connection.scalar(query) is not None
         return False
 
@@ -126,7 +126,7 @@ class Claims:
                     predicted_seconds=predicted_seconds,
                     attempts=generation.c.attempts + 1,
                 )
-            except RefusedTransition:
+            except TransitionError:
                 return None
             now = select(generation.c.lease_number, generation.c.attempts).where(generation.c.id == identity)
             row = connection.execute(now).one()
@@ -163,7 +163,10 @@ class Claims:
         )
 
     def settle(self, lease: Lease, *, method: Method, location: str, checksum: str, actual_seconds: float) -> Dataset:
-        """Record the verified copy at `location` as the winner; raises `LeaseLost` if the lease is not the newest."""
+        """Record the verified copy at `location` as the winner.
+
+        Raises `LeaseLostError` if the lease is not the newest.
+        """
         try:
             return self._catalog.change(
                 lease.ref,
@@ -179,8 +182,8 @@ class Claims:
                 head=False,
                 error="",
             )
-        except RefusedTransition as refusal:
-            raise LeaseLost(str(refusal)) from refusal
+        except TransitionError as refusal:
+            raise LeaseLostError(str(refusal)) from refusal
 
     def release(self, lease: Lease, why: str, *, pause: float = 0.0, attempts: int = 1, **also: Any) -> bool:
         """Give a claim back; it may be claimed again after `pause` seconds, doubled for each attempt so far.
@@ -200,7 +203,7 @@ class Claims:
                 error=why,
                 **also,
             )
-        except RefusedTransition:
+        except TransitionError:
             return False
         return True
 
@@ -217,7 +220,7 @@ class Claims:
             why = f"the lease of {row.lease_owner} ran out"
             unless_renewed = {"lease_number": row.lease_number, "lease_until": row.lease_until}
             # Refused: it was renewed, settled or taken back by somebody else just now.
-            with suppress(RefusedTransition), self._catalog.writing() as connection:
+            with suppress(TransitionError), self._catalog.writing() as connection:
                 self._catalog.apply(
                     connection, row.id, Event.RELEASED, why=why, only_if=unless_renewed, lease_until=None, error=why
                 )

@@ -33,7 +33,7 @@ class Runs(Database):
     def held(self, ref: Ref, seconds: float, *, counts: bool = True) -> Iterator[Dataset]:
         """While inside, the generation is being read: neither evicted nor retired (for `seconds` at most).
 
-        Yields it as it is once it is held. It counts as read, unless not `counts`. Raises `UnknownDataset`.
+        Yields it as it is once it is held. It counts as read, unless not `counts`. Raises `UnknownDatasetError`.
         """
         with self.writing() as connection:
             identity = key_of(connection, ref)

@@ -18,7 +18,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 from springline.persistence.catalog.schema import db_now
-from springline.persistence.errors import CatalogTooNew, CatalogUnavailable, Misuse
+from springline.persistence.errors import CatalogUnavailableError, CatalogVersionError, UsageError
 from springline.persistence.private_files import private_file
 from springline.persistence.text.formatting import say_seconds
 from springline.persistence.text.redaction import redacted
@@ -36,7 +36,7 @@ class Database:
     """A connection to the catalog's database, for the parts that work on its tables.
 
     Opening it, or a transaction that cannot begin because the database is away, waits for it, up to `patience`
-    seconds; one whose database goes away in its middle, or does not come back, raises `CatalogUnavailable`.
+    seconds; one whose database goes away in its middle, or does not come back, raises `CatalogUnavailableError`.
     """
 
     def __init__(self, url: str, *, patience: float = 0.0) -> None:
@@ -75,7 +75,7 @@ def open_database(url: str, *, patience: float = 0.0) -> Engine:
     A server that is away is waited for, up to `patience` seconds.
     SQLite runs in WAL mode; a connection with the execution option `writes` takes its write
     lock at once (BEGIN IMMEDIATE), so that two writers queue up rather than fail.
-    Raises `CatalogTooNew`, `CatalogUnavailable`, and `PersistenceError` for an address that cannot be used.
+    Raises `CatalogVersionError`, `CatalogUnavailableError`, and `PersistenceError` for an address that cannot be used.
     """
     parsed = _parsed(url)
     if parsed.get_backend_name() != "sqlite":
@@ -106,13 +106,13 @@ def open_database(url: str, *, patience: float = 0.0) -> Engine:
 
 @contextmanager
 def _saying_who_is_away(engine: Engine) -> Iterator[None]:
-    """Turn the error of a connection that broke, or never came to be, into `CatalogUnavailable`."""
+    """Turn the error of a connection that broke, or never came to be, into `CatalogUnavailableError`."""
     try:
         yield
     except DBAPIError as error:
         if not error.connection_invalidated:
             raise
-        raise CatalogUnavailable(f"{_away(engine, error)}; is it running?") from error
+        raise CatalogUnavailableError(f"{_away(engine, error)}; is it running?") from error
 
 
 def _away(engine: Engine, error: DBAPIError) -> str:
@@ -141,12 +141,12 @@ def _parsed(url: str) -> URL:
         parsed = make_url(url)
         parsed.get_dialect().import_dbapi()
     except ImportError as error:
-        raise Misuse(
+        raise UsageError(
             f"SPRINGLINE_CATALOG_URL, or the connection of the catalog, begins with {parsed.drivername}://, and "
             f"{error.name} is not installed: write postgresql+psycopg://…"
         ) from None
     except (ArgumentError, ValueError):  # which may hold a part of the password
-        raise Misuse(
+        raise UsageError(
             "SPRINGLINE_CATALOG_URL, or the connection of the catalog, is no address of a database: write "
             "postgresql+psycopg://user:password@host:port/database, with %40 for an @ in the password"
         ) from None
@@ -170,7 +170,7 @@ def _migrate(engine: Engine, patience: float) -> None:
         if found == head:
             return
         if found is not None and found not in {script.revision for script in scripts.walk_revisions()}:
-            raise CatalogTooNew(
+            raise CatalogVersionError(
                 f"the catalog at {engine.url.render_as_string()} is at revision {found}, and this code knows revisions "
                 f"up to {head}: newer code has opened it. Go on with that code, or put back a backup from before it"
             )

@@ -16,7 +16,7 @@ from springline.persistence.catalog.lineage_query import lineage_from, operation
 from springline.persistence.catalog.records import key_of, keys_of, load, sliced
 from springline.persistence.catalog.schema import dag_run, generation, source
 from springline.persistence.catalog.schema import transition as transitions
-from springline.persistence.errors import NeverWritten, UnknownDataset
+from springline.persistence.errors import NeverWrittenError, UnknownDatasetError
 from springline.persistence.model.dataset import Cache, Dataset, Moment, Origin, Phase, Ref, Under, checked_path
 from springline.persistence.model.lineage import Lineage
 
@@ -42,18 +42,18 @@ class Generations(Database):
     """The part of the catalog that finds generations, and changes nothing."""
 
     def get(self, ref: Ref) -> Dataset:
-        """One generation; raises `UnknownDataset`."""
+        """One generation; raises `UnknownDatasetError`."""
         return self.get_all([ref])[0]
 
     def get_all(self, refs: Sequence[Ref]) -> list[Dataset]:
-        """The generations, in the order asked for; raises `UnknownDataset`."""
+        """The generations, in the order asked for; raises `UnknownDatasetError`."""
         with self.reading() as connection:
             identities = keys_of(connection, refs)
             loaded = load(connection, identities)
             return [loaded[identity] for identity in identities]
 
     def resolve(self, path: str, origin: Origin = Origin()) -> Dataset:
-        """The generation that a reader of `path` sees; raises `UnknownDataset`.
+        """The generation that a reader of `path` sees; raises `UnknownDatasetError`.
 
         A DAG run sees what it made itself, else the newest that was committed when it began;
         everyone else sees the newest that is committed.
@@ -75,8 +75,8 @@ class Generations(Database):
             if found is not None:
                 return load(connection, [found])[found]
         if self.find(path=path, limit=1):
-            raise UnknownDataset(f"{path}: no committed generation" + (" for this run" if origin.run_id else ""))
-        raise NeverWritten(path)
+            raise UnknownDatasetError(f"{path}: no committed generation" + (" for this run" if origin.run_id else ""))
+        raise NeverWrittenError(path)
 
     def find(self, **fits: Unpack[Fits]) -> list[Dataset]:
         """Generations that fit every filter given, the newest first."""
@@ -100,7 +100,7 @@ class Generations(Database):
             return list(load(connection, found).values())
 
     def made_from(self, ref: Ref, limit: int = 1000) -> list[Dataset]:
-        """The generations that were made directly from one, the newest first; raises `UnknownDataset`."""
+        """The generations that were made directly from one, the newest first; raises `UnknownDatasetError`."""
         with self.reading() as connection:
             key = key_of(connection, ref)
         of = source.c.source_id == key

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 from sqlalchemy.exc import OperationalError
 
-from springline.persistence.errors import CatalogUnavailable
+from springline.persistence.errors import CatalogUnavailableError
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def renewal(
 
     def watch() -> None:
         while not done.wait(every):
-            with suppress(OperationalError, CatalogUnavailable):
+            with suppress(OperationalError, CatalogUnavailableError):
                 if not renew():
                     ended.set()
             if ended.is_set():

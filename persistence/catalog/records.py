@@ -9,7 +9,7 @@ from sqlalchemy import Connection, and_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from springline.persistence.catalog.schema import generation, source
-from springline.persistence.errors import UnknownDataset
+from springline.persistence.errors import UnknownDatasetError
 from springline.persistence.model.dataset import Cache, Call, Dataset, Method, Origin, Phase, Ref, Strategy, Under
 
 _T = TypeVar("_T")
@@ -106,17 +106,17 @@ def sliced(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
 
 
 def key_of(connection: Connection, ref: Ref) -> int:
-    """The key of a generation; raises `UnknownDataset`."""
+    """The key of a generation; raises `UnknownDatasetError`."""
     found = connection.scalar(
         select(generation.c.id).where(generation.c.path == ref.path, generation.c.generation == ref.generation)
     )
     if found is None:
-        raise UnknownDataset(f"{ref} is not in the catalog; `springline dataset list` lists what is")
+        raise UnknownDatasetError(f"{ref} is not in the catalog; `springline dataset list` lists what is")
     return int(found)
 
 
 def keys_of(connection: Connection, refs: Sequence[Ref]) -> list[int]:
-    """The keys of generations, in the order asked for; raises `UnknownDataset`."""
+    """The keys of generations, in the order asked for; raises `UnknownDatasetError`."""
     found: dict[Ref, int] = {}
     for part in sliced(list(dict.fromkeys(refs))):
         # A comparison of pairs would be one condition, but SQLite answers it without the index.

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from springline.persistence.engine.runner import NoRunner
-from springline.persistence.errors import Misuse, NeverWritten
+from springline.persistence.errors import NeverWrittenError, UsageError
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.text.formatting import parse_bytes, say_near
 
@@ -30,10 +30,10 @@ def size_of(text: str) -> int:
 
 
 def parameters_of(given: Sequence[str]) -> dict[str, str]:
-    """What `--param name=value` says, each time that it is given; raises `Misuse`."""
+    """What `--param name=value` says, each time that it is given; raises `UsageError`."""
     for one in given:
         if "=" not in one:
-            raise Misuse(f"--param {one}: write it as name=value")
+            raise UsageError(f"--param {one}: write it as name=value")
     return dict(one.split("=", 1) for one in given)  # type: ignore[misc]
 
 
@@ -47,8 +47,8 @@ def opened(*, runs: bool = False) -> Iterator[Platform]:
     platform = open_platform(who=who, runner=None if runs else NoRunner())
     try:
         yield platform
-    except NeverWritten as error:
-        raise NeverWritten(error.path, _hint(platform, error.path)) from None
+    except NeverWrittenError as error:
+        raise NeverWrittenError(error.path, _hint(platform, error.path)) from None
     finally:
         platform.close()
 

@@ -11,7 +11,7 @@ import typer
 from sqlalchemy.engine import make_url
 
 from springline.persistence.commands.arguments import NOT_SO, Json, opened
-from springline.persistence.errors import Misuse, PersistenceError
+from springline.persistence.errors import PersistenceError, UsageError
 from springline.persistence.private_files import private_file
 from springline.persistence.settings import Settings
 from springline.persistence.text.formatting import counted, say_bytes, say_list
@@ -57,13 +57,13 @@ def backup(
     source = _file_of(settings)
     if source is None:
         address = redacted(make_url(settings.catalog_address).render_as_string())
-        raise Misuse(f"the catalog is in {address}, not in SQLite; its own tools copy it, such as pg_dump")
+        raise UsageError(f"the catalog is in {address}, not in SQLite; its own tools copy it, such as pg_dump")
     if not source.is_file():
         raise PersistenceError(f"there is no catalog at {source}; see SPRINGLINE_CATALOG_URL and SPRINGLINE_HOME")
     if file.exists():
-        raise Misuse(f"{file} is there already, and nothing is overwritten: name another file")
+        raise UsageError(f"{file} is there already, and nothing is overwritten: name another file")
     if not file.absolute().parent.is_dir():
-        raise Misuse(f"{file}: there is no folder {file.absolute().parent}; make it first")
+        raise UsageError(f"{file}: there is no folder {file.absolute().parent}; make it first")
     half = file.with_name(f"{file.name}.half")
     try:
         with progress(f"copying {source}", quiet=as_json):

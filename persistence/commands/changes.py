@@ -15,7 +15,7 @@ from springline.persistence.engine.persister import Outcome
 from springline.persistence.engine.replacement import evicted_by_hand
 from springline.persistence.engine.restorer import Restored
 from springline.persistence.engine.verification import why_away
-from springline.persistence.errors import Misuse, PersistenceError, UnderStoreAway
+from springline.persistence.errors import PersistenceError, UnderStoreUnavailableError, UsageError
 from springline.persistence.metrics_collector import Gauges
 from springline.persistence.monitoring.logs import about, start_logging
 from springline.persistence.monitoring.settings import MonitoringSettings
@@ -126,7 +126,7 @@ def evict(
 ) -> None:
     """Let datasets go from the cache: those named, or what the rules choose."""
     if bool(paths) == bool(size):
-        raise Misuse("evict: name datasets, or say with --bytes how much is to be freed, such as --bytes 1GB")
+        raise UsageError("evict: name datasets, or say with --bytes how much is to be freed, such as --bytes 1GB")
     with opened() as platform:
         if paths:
             named = [platform.catalog.resolve(path) for path in paths]
@@ -170,7 +170,7 @@ def _let_go(platform: Platform, victim: Victim, dry_run: bool) -> str:
         return f"{victim.ref} would stay in the cache: {why}" if why else ""
     try:
         return platform.replacement.let_go(victim)
-    except UnderStoreAway as error:
+    except UnderStoreUnavailableError as error:
         return str(error)
 
 

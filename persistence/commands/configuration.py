@@ -12,7 +12,7 @@ import typer
 from dotenv import dotenv_values
 
 from springline.persistence.commands.arguments import Json
-from springline.persistence.errors import Misuse
+from springline.persistence.errors import UsageError
 from springline.persistence.profile import PREFIX, chosen_profile, project_settings, settings_classes
 from springline.persistence.project import project_file
 from springline.persistence.text.formatting import say_near
@@ -50,7 +50,9 @@ def get_setting(
     asked = PREFIX + name.upper().removeprefix(PREFIX)
     if asked not in settings:
         near = say_near(asked, settings)
-        raise Misuse(f"no setting is called {name!r}" + (f"; did you mean {near}?" if near else "; see `config list`"))
+        raise UsageError(
+            f"no setting is called {name!r}" + (f"; did you mean {near}?" if near else "; see `config list`")
+        )
     setting = settings[asked]
     if as_json:
         print_json(asdict(setting))

@@ -12,7 +12,7 @@ import typer
 from springline.persistence.commands.arguments import NOT_SO, Dry, Json, opened
 from springline.persistence.decisions.proof import Bounds, ProofPlan
 from springline.persistence.engine.prover import Proof, Verdict
-from springline.persistence.errors import Misuse
+from springline.persistence.errors import UsageError
 from springline.persistence.platform import Platform
 from springline.persistence.text.formatting import say_known
 from springline.persistence.text.terminal import print, print_json, progress
@@ -53,7 +53,7 @@ def _chosen(platform: Platform, names: Collection[str]) -> list[ProofPlan]:
         return list(platform.prover.plan())
     known = {operation.name for operation in platform.catalog.operations()}
     if unknown := [name for name in names if name not in known]:
-        raise Misuse(f"operation {unknown[0]!r} is not in the catalog; there is: {say_known(unknown[0], known)}")
+        raise UsageError(f"operation {unknown[0]!r} is not in the catalog; there is: {say_known(unknown[0], known)}")
     return [plan for plan in platform.prover.plan(_ALL) if plan.operation in names]
 
 

@@ -16,7 +16,7 @@ from rich.table import Table
 from springline.persistence.commands.arguments import NOT_SO, Json, opened
 from springline.persistence.decisions import queue_plan
 from springline.persistence.decisions.recovery import at_risk as risk_of
-from springline.persistence.errors import Misuse
+from springline.persistence.errors import UsageError
 from springline.persistence.explain import explain as explained
 from springline.persistence.model.dataset import Ref
 from springline.persistence.platform import Platform
@@ -236,7 +236,7 @@ def _what_if(given: Sequence[str]) -> dict[str, str]:
     for item in given:
         key, equals, value = item.partition("=")
         if not equals or key not in ("policy", "bandwidth", "cache") or (key == "cache" and value != "lost"):
-            raise Misuse(f"--what-if {item!r}: give policy=NAME, bandwidth=BYTES or cache=lost")
+            raise UsageError(f"--what-if {item!r}: give policy=NAME, bandwidth=BYTES or cache=lost")
         chosen[key] = value
     return chosen
 
@@ -247,5 +247,5 @@ def _bandwidth(text: str) -> float:
     except ValueError:
         value = 0
     if value <= 0:
-        raise Misuse(f"bandwidth {text!r}: give bytes a second, such as 50MB")
+        raise UsageError(f"bandwidth {text!r}: give bytes a second, such as 50MB")
     return value

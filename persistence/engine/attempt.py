@@ -18,15 +18,20 @@ from dataclasses import dataclass, field
 from springline.persistence.backends.copy_layout import half_of, sweep_under, under_place
 from springline.persistence.backends.spec import Backend, Manifest
 from springline.persistence.catalog.catalog import Catalog
-from springline.persistence.catalog.claims import Claims, Lease, LeaseLost
-from springline.persistence.engine.copier import CacheDamaged, Pace, copy
+from springline.persistence.catalog.claims import Claims, Lease, LeaseLostError
+from springline.persistence.engine.copier import CorruptCacheError, Pace, copy
 from springline.persistence.engine.runner import Runner
-from springline.persistence.errors import DamagedCopy, Irrecoverable, PersistenceError, StorageUnavailable
+from springline.persistence.errors import (
+    CorruptCopyError,
+    IrrecoverableError,
+    PersistenceError,
+    StorageUnavailableError,
+)
 from springline.persistence.model import sidecar
 from springline.persistence.model.dataset import Dataset, Method, Ref, Side
 
 
-class OutputDiffers(DamagedCopy):
+class OutputMismatchError(CorruptCopyError):
     """An operation that was run again gave another digest: it is not idempotent, whatever it was declared."""
 
 
@@ -51,7 +56,7 @@ class Sender:
         """Claim the transfer of `ref` and renew the lease while inside; None if another worker was first.
 
         An error gives the claim back: it may be claimed again after `pause` seconds, which double with each attempt.
-        What nothing can bring back (`Irrecoverable`) is given up for good. The error is raised on.
+        What nothing can bring back (`IrrecoverableError`) is given up for good. The error is raised on.
         """
         lease = self.claims.claim(ref, owner, method, predicted_seconds)
         if lease is None:
@@ -72,7 +77,7 @@ class Sender:
     def _give_back(self, attempt: Attempt, error: BaseException) -> None:
         """Let others claim it; a lease that was lost is not this worker's to give back, and nothing changes."""
         lease, why = attempt.lease, str(error)
-        if isinstance(error, Irrecoverable):
+        if isinstance(error, IrrecoverableError):
             if self.claims.release(lease, why, wanted=False):
                 self.catalog.amend(lease.ref, event="given up", why=why)
         elif isinstance(error, PersistenceError):
@@ -96,17 +101,17 @@ class Attempt:
     def send_data(self, dataset: Dataset) -> Dataset:
         """Copy the cached bytes.
 
-        Raises `CacheDamaged` if they are not what was written, `Gone` if they are not there, `DamagedCopy`
-        if something else arrived, `StorageFull`, `StorageUnavailable`, `LeaseLost`.
+        Raises `CorruptCacheError` if they are not what was written, `MissingDataError` if they are not there,
+        `CorruptCopyError` if something else arrived, `StorageFullError`, `StorageUnavailableError`, `LeaseLostError`.
         """
         sender, pace = self.sender, self.sender.pace
         begun, aside = time.monotonic(), pace.stood_aside
         with self._half_copy(dataset) as half:
             sent = copy(sender.cache, dataset.cache_location, sender.under, half, pace=pace, lost=self.lost)
             if sent.checksum != dataset.checksum:
-                raise CacheDamaged(f"{dataset.ref}: the cached bytes are not those that were written")
+                raise CorruptCacheError(f"{dataset.ref}: the cached bytes are not those that were written")
             if not self._arrived(half, sent):
-                raise DamagedCopy(f"{dataset.ref}: the bytes that arrived in the under-store are not those sent")
+                raise CorruptCopyError(f"{dataset.ref}: the bytes that arrived in the under-store are not those sent")
             seconds = time.monotonic() - begun
             settled = self._settle(dataset, half, Method.DATA, sent, seconds)
         on_the_link = max(seconds - (pace.stood_aside - aside), 0.0)
@@ -116,7 +121,7 @@ class Attempt:
     def send_operation(self, dataset: Dataset, sources: list[Dataset]) -> Dataset:
         """Run the operation on the under-store's copies of its sources, and compare digests.
 
-        Raises `OutputDiffers` if the result is another one, `OperationFailed`, and what `send_data` raises.
+        Raises `OutputMismatchError` if the result is another one, `OperationError`, and what `send_data` raises.
         """
         assert dataset.call is not None
         sender = self.sender
@@ -125,7 +130,7 @@ class Attempt:
             inputs = [sender.under.uri(source.under_location) for source in sources]
             written = sender.runner.run(dataset.call, inputs, sender.under.uri(half))
             if written.digest != dataset.digest:
-                raise OutputDiffers(
+                raise OutputMismatchError(
                     f"{dataset.ref}: {dataset.call.name} was run again on the same sources and gave another result "
                     f"({written.digest}, not {dataset.digest}): it is not idempotent"
                 )
@@ -176,7 +181,7 @@ class Attempt:
             with _taken_away(half):
                 under.rename(half, final)
         except FileExistsError as error:
-            raise StorageUnavailable(
+            raise StorageUnavailableError(
                 f"{final} is in the under-store already, and the catalog does not know it; was the catalog lost? "
                 "`springline catalog rebuild` fills an empty one again"
             ) from error
@@ -184,7 +189,7 @@ class Attempt:
             return self.sender.claims.settle(
                 self.lease, method=method, location=final, checksum=checksum, actual_seconds=seconds
             )
-        except LeaseLost:
+        except LeaseLostError:
             under.delete(final)
             raise
 
@@ -195,4 +200,4 @@ def _taken_away(half: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise DamagedCopy(f"{half}: somebody took the half copy away: {error}") from error
+        raise CorruptCopyError(f"{half}: somebody took the half copy away: {error}") from error

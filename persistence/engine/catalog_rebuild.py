@@ -12,7 +12,7 @@ from springline.persistence.backends.copy_layout import Place, cache_place, plac
 from springline.persistence.backends.spec import Backend
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.schema import commit_counter, generation, source
-from springline.persistence.errors import Misuse, PersistenceError
+from springline.persistence.errors import PersistenceError, UsageError
 from springline.persistence.model import sidecar
 from springline.persistence.model.dataset import Cache, Dataset, Phase, Ref, Under
 from springline.persistence.model.transitions import State
@@ -36,7 +36,7 @@ def rebuild(catalog: Catalog, under: Backend) -> Rebuilt:
     A source that is not persisted is recorded as retired: so lineage names it, and knows that it is gone.
     """
     if catalog.find(limit=1):
-        raise Misuse("the catalog is not empty; rebuild fills an empty one only")
+        raise UsageError("the catalog is not empty; rebuild fills an empty one only")
     report = Rebuilt()
     under.mark_root()
     copies = _newest_copies(under, report)

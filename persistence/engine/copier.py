@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 import xxhash
 
 from springline.persistence.backends.spec import Backend, File, Manifest
-from springline.persistence.catalog.claims import LeaseLost
-from springline.persistence.errors import DamagedCopy, Gone
+from springline.persistence.catalog.claims import LeaseLostError
+from springline.persistence.errors import CorruptCopyError, MissingDataError
 
 _ASK_SECONDS = 0.05  # how often a worker that sends asks whether it is to give way
 
 
-class CacheDamaged(DamagedCopy):
+class CorruptCacheError(CorruptCopyError):
     """The cached bytes are not those that were written."""
 
 
@@ -30,13 +30,14 @@ def copy(
 ) -> Manifest:
     """Copy the files of `location` to the new location `to`; returns what was read, with checksums.
 
-    `pace` is told of every chunk and may hold it back; the copy ends with `LeaseLost` once `lost` is set.
-    Raises `Gone` if the source is not there, `DamagedCopy` if somebody takes the target away meanwhile.
+    `pace` is told of every chunk and may hold it back; the copy ends with `LeaseLostError` once `lost` is set.
+    Raises `MissingDataError` if the source is not there, `CorruptCopyError` if somebody takes the target away
+    meanwhile.
     """
     try:
         files = source.files(location)
     except FileNotFoundError as error:
-        raise Gone(f"{location}: {error}") from error
+        raise MissingDataError(f"{location}: {error}") from error
     sent = []
     for file in files:
         hasher = xxhash.xxh3_128()
@@ -45,13 +46,13 @@ def copy(
             with target.create(to, file.name, file.bytes) as out:
                 for chunk in _read(source, location, file.name):
                     if lost is not None and lost.is_set():
-                        raise LeaseLost(f"{location}: the lease ran out during the copy")
+                        raise LeaseLostError(f"{location}: the lease ran out during the copy")
                     pace(len(chunk))
                     hasher.update(chunk)
                     size += len(chunk)
                     out.write(chunk)
         except FileNotFoundError as error:
-            raise DamagedCopy(f"{to}: somebody took the half copy away: {error}") from error
+            raise CorruptCopyError(f"{to}: somebody took the half copy away: {error}") from error
         sent.append(File(file.name, size, hasher.hexdigest()))
     return Manifest(tuple(sent))
 
@@ -60,7 +61,7 @@ def _read(source: Backend, location: str, name: str) -> Iterator[bytes]:
     try:
         yield from source.chunks(location, name)
     except FileNotFoundError as error:
-        raise Gone(f"{location}/{name}: {error}") from error
+        raise MissingDataError(f"{location}/{name}: {error}") from error
 
 
 class Pace:

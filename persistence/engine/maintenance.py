@@ -17,11 +17,11 @@ from springline.persistence.engine.catalog_rebuild import Rebuilt, rebuild
 from springline.persistence.engine.restorer import Restorer
 from springline.persistence.engine.verification import why_away
 from springline.persistence.errors import (
-    InvalidPath,
-    RefusedTransition,
-    StorageUnavailable,
-    UnderStoreAway,
-    UnknownDataset,
+    InvalidPathError,
+    StorageUnavailableError,
+    TransitionError,
+    UnderStoreUnavailableError,
+    UnknownDatasetError,
 )
 from springline.persistence.model.dataset import Cache, Dataset, Phase, Ref, Strategy, Under, checked_path
 from springline.persistence.model.transitions import Event
@@ -56,7 +56,7 @@ class Maintenance:
     def scan(self, *, deep: bool = False) -> Scan:
         """Verify everything that is committed and in the cache; with `deep` also checksums and the under-store.
 
-        What cannot be looked at keeps none of the others from it; raises `StorageUnavailable` if a store that is
+        What cannot be looked at keeps none of the others from it; raises `StorageUnavailableError` if a store that is
         looked into does not answer at all. The under-store is asked in any case whether it answers.
         """
         query = select(generation.c.id).where(schema.committed)
@@ -65,7 +65,7 @@ class Maintenance:
         for dataset in self.catalog.select(query):
             try:
                 seen = self.restorer.verifier.verify(dataset, deep=deep)
-            except StorageUnavailable as error:
+            except StorageUnavailableError as error:
                 if self.cache.why_away() or (deep and self.under.why_away()):
                     raise
                 report.unreached[dataset.ref] = str(error)
@@ -85,12 +85,13 @@ class Maintenance:
     def retire(self) -> list[Ref]:
         """Remove superseded generations that nobody reads and from which nothing unpersisted was made.
 
-        Raises `UnderStoreAway`: what has superseded them, and what was made from them, may be in no other place.
+        Raises `UnderStoreUnavailableError`: what has superseded them, and what was made from them, may be in no other
+        place.
         """
         retired = []
         superseded = self.catalog.select(select(generation.c.id).where(schema.old).order_by(generation.c.id))
         if superseded and (away := why_away(self.under)):
-            raise UnderStoreAway(f"nothing is retired: {away}")
+            raise UnderStoreUnavailableError(f"nothing is retired: {away}")
         for old in superseded:
             if not self._would_retire(old) or self._rests_on_what_is_missing(old):
                 continue
@@ -100,7 +101,7 @@ class Maintenance:
                     continue
                 try:
                     self.catalog.apply(connection, identity, Event.RETIRED, why="superseded and no longer read")
-                except RefusedTransition:
+                except TransitionError:
                     continue
                 dataset = load(connection, [identity])[identity]  # it may have been persisted meanwhile
             self.catalog.announce(Event.RETIRED, dataset)
@@ -166,14 +167,14 @@ class Maintenance:
     def discard(self, ref: Ref, why: str) -> None:
         """Let a committed generation go for good, with all copies, though it may be the newest of its path.
 
-        Raises `RefusedTransition` where it is pinned, being copied or read, or something unpersisted was made from it.
+        Raises `TransitionError` where it is pinned, being copied or read, or something unpersisted was made from it.
         """
         with self.catalog.writing() as connection:
             identity = key_of(connection, ref)
             row = connection.execute(select(generation).where(generation.c.id == identity).with_for_update()).one()
             if row.pinned or self._is_needed(connection, identity):
                 reason = "it is pinned" if row.pinned else "it is being read, or something unpersisted was made from it"
-                raise RefusedTransition(f"{ref} stays: {reason}")
+                raise TransitionError(f"{ref} stays: {reason}")
             self.catalog.apply(connection, identity, Event.RETIRED, why=why)
             dataset = load(connection, [identity])[identity]
         self.catalog.announce(Event.RETIRED, dataset)
@@ -184,7 +185,7 @@ class Maintenance:
         stale = generation.c.created_at < db_now() - self.reader_seconds
         abandoned = []
         for dataset in self.catalog.select(select(generation.c.id).where(schema.being_written, stale)):
-            with suppress(RefusedTransition):  # its writer came back just now
+            with suppress(TransitionError):  # its writer came back just now
                 self.catalog.change(dataset.ref, Event.ABANDONED, why="its writer did not come back", bytes=0)
                 abandoned.append(dataset.ref)
         over = generation.c.phase.in_([Phase.RETIRED.value, Phase.ABANDONED.value])
@@ -202,14 +203,14 @@ class Maintenance:
         lately = generation.c.persisted_at > db_now() - _WAKES_WITHIN
         for dataset in self.catalog.select(select(generation.c.id).where(taken_over, lately)):
             if (winner := place_of(dataset.under_location)) is not None:
-                with suppress(StorageUnavailable):  # the next upkeep comes by
+                with suppress(StorageUnavailableError):  # the next upkeep comes by
                     sweep_under(self.under, dataset, before=winner.lease)
 
     def _is_left_over(self, place: Place) -> bool:
         """Whether a copy in the cache is none that the catalog names, and none that is just being made."""
         try:
             dataset = self.catalog.get(place.ref)
-        except UnknownDataset:
+        except UnknownDatasetError:
             return False  # another catalog's, perhaps one that is still to be rebuilt
         if dataset.cache_location == place.location and dataset.cache is not Cache.EVICTED:
             return False
@@ -223,17 +224,19 @@ class Maintenance:
         """Record files that lie at `location` in the under-store already as the next generation of `path`.
 
         They stay where they are, also when the generation is retired. No operation is recorded, so they
-        can't be recomputed. Raises `InvalidPath`.
+        can't be recomputed. Raises `InvalidPathError`.
         """
         checked_path(path)
         try:
             manifest = self.under.manifest(location)
         except FileNotFoundError:
-            raise InvalidPath(f"{location}: there is no such folder in the under-store") from None
+            raise InvalidPathError(f"{location}: there is no such folder in the under-store") from None
         if not manifest.files:
-            raise InvalidPath(f"{location}: there are no files in the under-store")
+            raise InvalidPathError(f"{location}: there are no files in the under-store")
         if any(part.startswith("@") for file in manifest.files for part in f"{location}/{file.name}".split("/")):
-            raise InvalidPath(f"{location} holds copies that were made here; `rebuild` finds those of a lost catalog")
+            raise InvalidPathError(
+                f"{location} holds copies that were made here; `rebuild` finds those of a lost catalog"
+            )
         self.under.mark_root()
         dataset = self.catalog.begin(path, strategy=Strategy.CACHE_THROUGH)
         self.catalog.change(

@@ -14,18 +14,18 @@ from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.claims import Claims
 from springline.persistence.decisions.priority import Policy, Score, in_turn
 from springline.persistence.decisions.transfer import TransferPlan, decide
-from springline.persistence.engine.attempt import Attempt, OutputDiffers, Sender
-from springline.persistence.engine.copier import CacheDamaged
+from springline.persistence.engine.attempt import Attempt, OutputMismatchError, Sender
+from springline.persistence.engine.copier import CorruptCacheError
 from springline.persistence.engine.restorer import Restorer
 from springline.persistence.errors import (
-    CatalogUnavailable,
-    DamagedCopy,
-    Gone,
-    Irrecoverable,
-    OperationFailed,
-    RefusedTransition,
-    StorageFull,
-    StorageUnavailable,
+    CatalogUnavailableError,
+    CorruptCopyError,
+    IrrecoverableError,
+    MissingDataError,
+    OperationError,
+    StorageFullError,
+    StorageUnavailableError,
+    TransitionError,
 )
 from springline.persistence.model.dataset import Dataset, Method, Ref
 from springline.persistence.model.lineage import Lineage
@@ -89,12 +89,12 @@ class Persister:
         """
         try:
             return self._step()
-        except CatalogUnavailable:
+        except CatalogUnavailableError:
             return None
 
     def _step(self) -> Outcome | None:
         for expired in self.claims.expire():
-            with suppress(StorageUnavailable):  # whoever claims it next sweeps too
+            with suppress(StorageUnavailableError):  # whoever claims it next sweeps too
                 self.sender.sweep(expired)
         for choice in self.choices():
             if (outcome := self._carry_out(choice)) is not None:
@@ -121,7 +121,7 @@ class Persister:
             impatient = time.monotonic() - idle_since >= patience
             try:
                 summary.left = self.claims.depth()
-            except CatalogUnavailable:
+            except CatalogUnavailableError:
                 if impatient:
                     raise
                 summary.left = 1  # at least; it cannot be asked
@@ -162,7 +162,8 @@ class Persister:
                 sent = self._send(self.catalog.get(ref), plan, attempt)
                 method, seconds = sent.method or method, sent.actual_seconds
         except (
-            DamagedCopy, Gone, Irrecoverable, OperationFailed, RefusedTransition, StorageFull, StorageUnavailable,
+            CorruptCopyError, MissingDataError, IrrecoverableError, OperationError, TransitionError,
+            StorageFullError, StorageUnavailableError,
         ) as failure:  # fmt: skip
             error = str(failure)
         if method is not plan.method:
@@ -173,10 +174,10 @@ class Persister:
         """Send as planned, and by data where the operation turns out not to do; returns it as it is recorded then."""
         try:
             return self._send_operation(dataset, plan, attempt) or self._send_data(dataset, plan, attempt)
-        except (Gone, CacheDamaged) as error:
+        except (MissingDataError, CorruptCacheError) as error:
             if self._is_lost(dataset.ref):
                 attempt.pause = 0.0  # whoever is next makes it again
-            raise Gone(f"its cached bytes are gone: {error}") from error
+            raise MissingDataError(f"its cached bytes are gone: {error}") from error
 
     def _send_operation(self, dataset: Dataset, plan: TransferPlan, attempt: Attempt) -> Dataset | None:
         """Send the operation where that is planned; None where data is to be sent, also because it did not do."""
@@ -187,9 +188,9 @@ class Persister:
             return None
         try:
             return attempt.send_operation(dataset, sources)
-        except OutputDiffers:
+        except OutputMismatchError:
             self.restorer.unmask(dataset, sources)
-        except OperationFailed:
+        except OperationError:
             below = [self.restorer.verifier.verify(source, deep=True) for source in sources]
             if not dataset.in_cache and all(source.persisted for source in below):
                 raise
@@ -208,5 +209,5 @@ class Persister:
         """Look again, and mark it lost if it is: the worker may have been late, and the bytes elsewhere by now."""
         try:
             return not self.restorer.verifier.verify(self.catalog.get(ref), deep=True).in_cache
-        except StorageUnavailable:
+        except StorageUnavailableError:
             return False

@@ -25,7 +25,12 @@ from springline.persistence.decisions.proof import Bounds, ProofPlan, plan_proof
 from springline.persistence.engine.replacement import Replacement
 from springline.persistence.engine.restorer import Restorer
 from springline.persistence.engine.runner import Interruptible, Runner
-from springline.persistence.errors import CatalogUnavailable, Gone, PersistenceError, StorageUnavailable
+from springline.persistence.errors import (
+    CatalogUnavailableError,
+    MissingDataError,
+    PersistenceError,
+    StorageUnavailableError,
+)
 from springline.persistence.model.dataset import Dataset, Ref
 from springline.persistence.text.formatting import counted, say_seconds
 
@@ -90,7 +95,7 @@ class Prover:
         try:
             self.sweep()
             proof = None if self.busy() else self._first()
-        except CatalogUnavailable:
+        except CatalogUnavailableError:
             return None
         if proof is not None:
             self._look_at = float("-inf")
@@ -107,14 +112,14 @@ class Prover:
     def sweep(self) -> None:
         """Remove what dead provers left in the cache; their claims may be claimed again, after a pause."""
         for lease in self.proofs.left_over():
-            with suppress(StorageUnavailable):  # the next look comes by
+            with suppress(StorageUnavailableError):  # the next look comes by
                 self.cache.delete(lease.scratch)
                 self.proofs.release(lease, "the worker that ran it a second time fell silent", failed=True)
 
     def prove(self, plan: ProofPlan, *, yields: bool = True) -> Proof | None:
         """Run the operation a second time and draw the conclusion; None if another worker is at it, or it pauses.
 
-        With `yields` the run is ended when something comes to be persisted. Raises `CatalogUnavailable`.
+        With `yields` the run is ended when something comes to be persisted. Raises `CatalogUnavailableError`.
         """
         scratch = half_of(restored_place(plan.witness))
         lease = self.proofs.claim(plan.operation, plan.version, self.owner, scratch)
@@ -127,7 +132,7 @@ class Prover:
                 try:
                     verdict, words = self._compare(plan, scratch)
                     error = words if verdict is Verdict.FAILED else ""
-                except CatalogUnavailable:
+                except CatalogUnavailableError:
                     raise
                 except PersistenceError as failure:
                     verdict = Verdict.INTERRUPTED if ended.is_set() else Verdict.FAILED
@@ -180,7 +185,7 @@ class Prover:
 
     def _uri(self, source: Dataset) -> str:
         if not source.available:
-            raise Gone(f"{source.ref} is gone")
+            raise MissingDataError(f"{source.ref} is gone")
         return self.cache.uri(source.cache_location) if source.in_cache else self.under.uri(source.under_location)
 
     def _watched(self, lease: ProofLease, *, yields: bool) -> AbstractContextManager[threading.Event]:

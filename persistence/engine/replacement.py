@@ -14,7 +14,7 @@ from springline.persistence.catalog.records import key_of, load
 from springline.persistence.catalog.schema import db_now, generation, operation, reader, source
 from springline.persistence.decisions.eviction import EvictionPlan, Victim, plan_eviction
 from springline.persistence.engine.verification import Verifier, why_away
-from springline.persistence.errors import DamagedCopy, RefusedTransition, UnderStoreAway
+from springline.persistence.errors import CorruptCopyError, TransitionError, UnderStoreUnavailableError
 from springline.persistence.model.dataset import Cache, Dataset, Phase, Ref, Strategy, Under
 from springline.persistence.model.transitions import Event
 
@@ -64,7 +64,7 @@ class Replacement:
         for victim in self.plan(missing).victims:
             try:
                 freed += victim.bytes if self.evict(victim) else 0
-            except UnderStoreAway as error:
+            except UnderStoreUnavailableError as error:
                 logger.warning("the cache stays as it is: %s", error)
                 break  # each further question would wait for the same answer
         return max(missing - freed, 0)
@@ -72,7 +72,7 @@ class Replacement:
     def evict(self, victim: Victim, *, who: str = "") -> bool:
         """Let one generation go, unless it is needed after all by now; True if it went. `who` asked for it, if told.
 
-        Raises `UnderStoreAway` if a copy that it rests on cannot be asked for.
+        Raises `UnderStoreUnavailableError` if a copy that it rests on cannot be asked for.
         """
         return not self.let_go(victim, who=who)
 
@@ -82,8 +82,8 @@ class Replacement:
         copies = self._copies_under(catalog.get(victim.ref))
         try:
             why = self._why_not_below(victim.ref, copies)
-        except UnderStoreAway as error:
-            raise UnderStoreAway(f"{victim.ref} stays in the cache: {error}") from error
+        except UnderStoreUnavailableError as error:
+            raise UnderStoreUnavailableError(f"{victim.ref} stays in the cache: {error}") from error
         why = why or self._let_go(catalog, victim, {(d.ref, d.under_location) for d in copies})
         return f"{victim.ref} stays in the cache: {why}" if why else ""
 
@@ -91,16 +91,17 @@ class Replacement:
         """Why the copies that a generation's eviction rests on may not be relied on now; empty: they may."""
         try:
             return self._why_not_below(dataset.ref, self._copies_under(dataset))
-        except UnderStoreAway as error:
+        except UnderStoreUnavailableError as error:
             return str(error)
 
     def evict_all_of(self, dataset: Dataset, why: str) -> None:
         """Let a persisted generation go, whatever its turn.
 
-        Raises `RefusedTransition`, `UnderStoreAway`, `DamagedCopy` if its copy in the under-store is not there.
+        Raises `TransitionError`, `UnderStoreUnavailableError`, `CorruptCopyError` if its copy in the under-store is not
+        there.
         """
         if reason := self.verifier.why_not_below(dataset):
-            raise DamagedCopy(f"{dataset.ref}: {reason}")
+            raise CorruptCopyError(f"{dataset.ref}: {reason}")
         same_copy = {"under_location": dataset.under_location}
         self.catalog.change(dataset.ref, Event.EVICTED, why=why, only_if=same_copy)
         self.cache.delete(dataset.cache_location)
@@ -120,7 +121,7 @@ class Replacement:
                 return "it is not persisted, and what it would be made again from may not be relied on"
             try:
                 catalog.apply(connection, identity, Event.EVICTED, why=f"{victim.rule}: {victim.words}")
-            except RefusedTransition as refusal:
+            except TransitionError as refusal:
                 return str(refusal)
             gone = load(connection, [identity])[identity]
         catalog.announce(Event.EVICTED, gone)

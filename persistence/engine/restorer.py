@@ -12,21 +12,21 @@ from springline.persistence.backends.spec import Backend, Manifest
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.claims import Claims
 from springline.persistence.decisions.recovery import RecoveryPlan, Step, plan_recovery
-from springline.persistence.engine.attempt import OutputDiffers
+from springline.persistence.engine.attempt import OutputMismatchError
 from springline.persistence.engine.copier import copy
 from springline.persistence.engine.replacement import Replacement
 from springline.persistence.engine.runner import Runner
 from springline.persistence.engine.verification import Verifier
 from springline.persistence.errors import (
-    DamagedCopy,
-    Gone,
-    Irrecoverable,
-    OperationFailed,
+    CorruptCopyError,
+    IrrecoverableError,
+    MissingDataError,
+    OperationError,
     PersistenceError,
-    RefusedTransition,
-    RunnerAway,
-    StorageFull,
-    StorageUnavailable,
+    RunnerUnavailableError,
+    StorageFullError,
+    StorageUnavailableError,
+    TransitionError,
 )
 from springline.persistence.model.dataset import Dataset, Ref, Side
 from springline.persistence.model.transitions import Event
@@ -46,10 +46,13 @@ class Restored:
     failed: dict[Ref, PersistenceError] = field(default_factory=dict)
 
     def require_all(self) -> None:
-        """Raise `Irrecoverable`, naming every one, if anything stays lost; else the first failure, if there is one."""
+        """Raise `IrrecoverableError`, naming every one, if anything stays lost.
+
+        Else the first failure, if there is one.
+        """
         if self.irrecoverable:
             told = "; ".join(f"{ref} ({', '.join(why)})" for ref, why in sorted(self.irrecoverable.items()))
-            raise Irrecoverable(f"lost, and nothing can bring it back: {told}")
+            raise IrrecoverableError(f"lost, and nothing can bring it back: {told}")
         self.require_no_failure()
 
     def require_no_failure(self) -> None:
@@ -82,7 +85,7 @@ class Restorer:
 
         A step that fails keeps back only what is made from it. Nothing is given up while somebody is sending the
         bytes that are missed: they may be on their way, though gone from the cache. `sending` is what the caller
-        itself has claimed. Raises `RunnerAway`, `StorageUnavailable`.
+        itself has claimed. Raises `RunnerUnavailableError`, `StorageUnavailableError`.
         """
         report = Restored()
         begun = time.monotonic()
@@ -99,9 +102,9 @@ class Restorer:
             try:
                 self._carry_out(plan, report)
                 break
-            except OutputDiffers:
+            except OutputMismatchError:
                 continue  # the operation was unmasked, or a damaged source marked: the next plan knows
-            except (Gone, DamagedCopy, RefusedTransition):
+            except (MissingDataError, CorruptCopyError, TransitionError):
                 settled = False
                 surprises += 1
                 if surprises > _MOST_SURPRISES:
@@ -177,11 +180,11 @@ class Restorer:
             if step.action == "recompute":
                 sources = self.catalog.get_all(self.catalog.get(step.ref).sources)
                 if missing := [s.ref for s in sources if s.ref in report.failed and not s.available]:
-                    raise OperationFailed(f"{step.ref} is made from {say_list(missing)}, not brought back either")
+                    raise OperationError(f"{step.ref} is made from {say_list(missing)}, not brought back either")
             self._take(step)
-        except RunnerAway:
+        except RunnerUnavailableError:
             raise
-        except (OperationFailed, StorageFull) as failure:
+        except (OperationError, StorageFullError) as failure:
             report.failed[step.ref] = failure
             return False
         return True
@@ -210,14 +213,14 @@ class Restorer:
             half = half_of(place)
             try:
                 manifest = copy(self.under, dataset.under_location, self.cache, half)
-            except Gone:
+            except MissingDataError:
                 self.verifier.mark(dataset, Event.UNDER_LOST, "its files in the under-store are missing")
                 raise
             if manifest.checksum != dataset.under_checksum:
                 self.verifier.mark(dataset, Event.UNDER_LOST, "its copy in the under-store is damaged")
-                raise DamagedCopy(f"{dataset.ref}: its copy in the under-store is not what was put there")
+                raise CorruptCopyError(f"{dataset.ref}: its copy in the under-store is not what was put there")
             if self._manifest(half).checksum != manifest.checksum:
-                raise DamagedCopy(f"{dataset.ref}: the bytes that arrived in the cache are not those sent")
+                raise CorruptCopyError(f"{dataset.ref}: the bytes that arrived in the cache are not those sent")
             seconds = time.monotonic() - begun
             self.catalog.measure("", Side.STORAGE, bytes_in=manifest.bytes, seconds=seconds)
             self._restored(dataset, place, manifest, f"fetched in {seconds:.1f} s")
@@ -234,22 +237,24 @@ class Restorer:
             half = half_of(place)
             try:
                 written = self.runner.run(dataset.call, inputs, self.cache.uri(half))
-            except OperationFailed as failure:
+            except OperationError as failure:
                 self._require(dataset, [self.verifier.verify(source, deep=True) for source in sources], sources)
-                kind = RunnerAway if isinstance(failure, RunnerAway) else OperationFailed
+                kind = RunnerUnavailableError if isinstance(failure, RunnerUnavailableError) else OperationError
                 raise kind(f"{dataset.ref} could not be recomputed: {failure}") from failure
             if dataset.digest and written.digest != dataset.digest:
                 self.unmask(dataset, sources)
-                raise OutputDiffers(f"{dataset.ref}: {dataset.call.name} gave another result when it was run again")
+                raise OutputMismatchError(
+                    f"{dataset.ref}: {dataset.call.name} gave another result when it was run again"
+                )
             if dataset.digest:
                 self.catalog.saw_repeat(dataset.call, same=True)
             self._restored(dataset, place, self._manifest(half), f"recomputed in {written.seconds:.1f} s")
 
     def _require(self, dataset: Dataset, sources: Sequence[Dataset], before: Sequence[Dataset] = ()) -> None:
-        """Raise `Gone` if a source cannot be read, or not where it was `before`."""
+        """Raise `MissingDataError` if a source cannot be read, or not where it was `before`."""
         moved = [a for a, b in zip(sources, before, strict=False) if self._changed(a, b)]
         if missing := moved + [source for source in sources if not source.available]:
-            raise Gone(f"{missing[0].ref}, a source of {dataset.ref}, is gone")
+            raise MissingDataError(f"{missing[0].ref}, a source of {dataset.ref}, is gone")
 
     @contextmanager
     def _new_place(self, dataset: Dataset) -> Iterator[str]:
@@ -258,7 +263,7 @@ class Restorer:
         try:
             yield place
         finally:
-            with suppress(StorageUnavailable):  # what stopped the copy matters more; `sweep` finds it
+            with suppress(StorageUnavailableError):  # what stopped the copy matters more; `sweep` finds it
                 self.cache.delete(half_of(place))
 
     def _restored(self, dataset: Dataset, place: str, manifest: Manifest, how: str) -> None:
@@ -270,10 +275,10 @@ class Restorer:
             )  # fmt: skip
         except BaseException as error:
             self.cache.delete(place)
-            if isinstance(error, RefusedTransition) and self.catalog.get(dataset.ref).in_cache:
+            if isinstance(error, TransitionError) and self.catalog.get(dataset.ref).in_cache:
                 return  # somebody else brought it back at the same time
             if isinstance(error, FileNotFoundError):
-                raise Gone(f"{dataset.ref}: the cache was taken away while it was brought back") from error
+                raise MissingDataError(f"{dataset.ref}: the cache was taken away while it was brought back") from error
             raise
         self.cache.delete(dataset.cache_location)  # what a fault left of it
 
@@ -281,4 +286,4 @@ class Restorer:
         try:
             return self.cache.manifest(half)
         except FileNotFoundError as error:
-            raise Gone(f"{half}: the cache was taken away while it was brought back") from error
+            raise MissingDataError(f"{half}: the cache was taken away while it was brought back") from error

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Protocol, runtime_checkable
 
-from springline.persistence.errors import Misuse, OperationFailed
+from springline.persistence.errors import OperationError, UsageError
 from springline.persistence.model.dataset import Call, Operation, Written
 from springline.persistence.project import let_import
 
@@ -33,7 +33,7 @@ class Runner(Protocol):
     def run(self, call: Call, sources: Sequence[str], output: str) -> Written:
         """Run `call` on the source URIs, in the order of the recorded sources, into the URI `output`.
 
-        `output` is a folder that does not exist yet. Raises `OperationFailed`, also when the
+        `output` is a folder that does not exist yet. Raises `OperationError`, also when the
         registered version is not `call.version`.
         """
 
@@ -43,7 +43,7 @@ class Interruptible(Protocol):
     """What a runner also is whose run can be ended by another thread; a proof by another one is run to its end."""
 
     def interrupt(self) -> None:
-        """Have the operation that is being run end soon, with `OperationFailed`; does nothing if none is."""
+        """Have the operation that is being run end soon, with `OperationError`; does nothing if none is."""
 
 
 class NoRunner:
@@ -53,7 +53,7 @@ class NoRunner:
         return {}
 
     def run(self, call: Call, sources: Sequence[str], output: str) -> Written:
-        raise OperationFailed(f"{call.name}: no runner is set; give one with SPRINGLINE_RUNNER=module:factory")
+        raise OperationError(f"{call.name}: no runner is set; give one with SPRINGLINE_RUNNER=module:factory")
 
 
 def load_runner(spec: str) -> Runner:
@@ -68,8 +68,8 @@ def load_runner(spec: str) -> Runner:
     try:
         found = import_module(module)
     except (ImportError, TypeError, ValueError) as error:
-        raise Misuse(f"SPRINGLINE_RUNNER={spec!r}, as module:factory, cannot be imported: {error}") from error
+        raise UsageError(f"SPRINGLINE_RUNNER={spec!r}, as module:factory, cannot be imported: {error}") from error
     make = getattr(found, factory, None)
     if not callable(make):
-        raise Misuse(f"SPRINGLINE_RUNNER={spec!r}, as module:factory: {module} has no such factory")
+        raise UsageError(f"SPRINGLINE_RUNNER={spec!r}, as module:factory: {module} has no such factory")
     return make()  # type: ignore[no-any-return]

@@ -14,20 +14,20 @@ from typing import Any
 from springline.persistence.backends.copy_layout import half_of, under_place
 from springline.persistence.backends.spec import Backend, Manifest
 from springline.persistence.catalog.catalog import Catalog
-from springline.persistence.catalog.claims import Claims, LeaseLost
+from springline.persistence.catalog.claims import Claims, LeaseLostError
 from springline.persistence.catalog.schema import db_now
 from springline.persistence.decisions.priority import Policy
 from springline.persistence.engine.attempt import Sender
-from springline.persistence.engine.copier import CacheDamaged
+from springline.persistence.engine.copier import CorruptCacheError
 from springline.persistence.engine.replacement import Replacement
 from springline.persistence.engine.restorer import Restorer
 from springline.persistence.errors import (
-    DamagedCopy,
-    Irrecoverable,
+    CorruptCopyError,
+    IrrecoverableError,
     PersistenceError,
-    StorageFull,
-    StorageUnavailable,
-    UnknownDataset,
+    StorageFullError,
+    StorageUnavailableError,
+    UnknownDatasetError,
 )
 from springline.persistence.model import sidecar
 from springline.persistence.model.dataset import (
@@ -112,7 +112,7 @@ class Store:
         """Read the newest generation that `origin` may see, or the one asked for.
 
         While inside it is neither evicted nor retired. What was lost is brought back first, what
-        was evicted is fetched if it fits. Raises `UnknownDataset`, `Irrecoverable`.
+        was evicted is fetched if it fits. Raises `UnknownDatasetError`, `IrrecoverableError`.
         """
         while True:
             ref = self.catalog.resolve(path, origin).ref if generation is None else Ref(path, generation)
@@ -120,7 +120,7 @@ class Store:
                 if dataset.phase is not Phase.COMMITTED:
                     if generation is None:
                         continue  # it was retired just now: a newer one is there
-                    raise UnknownDataset(f"{ref} cannot be read: {_NOT_READABLE[dataset.phase]}")
+                    raise UnknownDatasetError(f"{ref} cannot be read: {_NOT_READABLE[dataset.phase]}")
                 if generation is None and dataset.superseded:
                     logger.info("%s is read, though a newer generation was committed: %s", ref, _why_older(origin))
                 dataset = self._at_hand(dataset)
@@ -156,7 +156,7 @@ class Store:
         """Write the next generation of `path` into `Writing.uri`, and say `Writing.done`.
 
         Leaving without an error commits it, after persisting it where the strategy asks for that;
-        an error abandons it. Raises `InvalidPath`, `StorageFull`, `StorageUnavailable`.
+        an error abandons it. Raises `InvalidPathError`, `StorageFullError`, `StorageUnavailableError`.
         """
         expected = self._expected_bytes(call, sources)
         dataset = self.catalog.begin(
@@ -181,7 +181,7 @@ class Store:
         except BaseException as error:
             self._abandon(writing, error)
             raise
-        with suppress(StorageUnavailable):  # it is committed: whoever writes next makes room
+        with suppress(StorageUnavailableError):  # it is committed: whoever writes next makes room
             self.replacement.make_room(0)
 
     # ---- reading
@@ -194,9 +194,9 @@ class Store:
             return dataset  # it does not fit: read where it is
         report = self.restorer.bring_back([dataset.ref])
         if why := report.irrecoverable.get(dataset.ref):
-            raise Irrecoverable(f"{dataset.ref} is lost, and nothing can bring it back: {'; '.join(why)}")
+            raise IrrecoverableError(f"{dataset.ref} is lost, and nothing can bring it back: {'; '.join(why)}")
         dataset = self.catalog.get(dataset.ref)
-        if dataset.persisted and isinstance(report.failed.get(dataset.ref), StorageFull):
+        if dataset.persisted and isinstance(report.failed.get(dataset.ref), StorageFullError):
             return dataset  # the cache took less than its capacity: read where it is
         report.require_all()
         return dataset
@@ -262,8 +262,8 @@ class Store:
                     if attempt is None:
                         raise PersistenceError(f"{dataset.ref} changed under its writer's hands")
                     return attempt.send_data(dataset)
-            except (StorageUnavailable, StorageFull, DamagedCopy, LeaseLost) as error:
-                if isinstance(error, CacheDamaged) or time.monotonic() + self.retry_seconds > until:
+            except (StorageUnavailableError, StorageFullError, CorruptCopyError, LeaseLostError) as error:
+                if isinstance(error, CorruptCacheError) or time.monotonic() + self.retry_seconds > until:
                     raise
             self.sleep(self.retry_seconds)
 
@@ -321,7 +321,7 @@ class Store:
     def _remove_failed_tries(self, path: str) -> None:
         """Remove the bytes of writes that failed, also of those whose writer died."""
         for dataset in self.catalog.find(path=path, phase=Phase.ABANDONED):
-            with suppress(StorageUnavailable):  # `sweep` takes it up again
+            with suppress(StorageUnavailableError):  # `sweep` takes it up again
                 self.restorer.forget(dataset)
 
 

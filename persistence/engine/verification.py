@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from springline.persistence.backends.spec import Backend
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.errors import (
-    DamagedCopy,
+    CorruptCopyError,
     PersistenceError,
-    RefusedTransition,
-    StorageUnavailable,
-    UnderStoreAway,
+    StorageUnavailableError,
+    TransitionError,
+    UnderStoreUnavailableError,
 )
 from springline.persistence.model import sidecar
 from springline.persistence.model.dataset import Dataset
@@ -48,15 +48,16 @@ class Verifier:
     def why_not_below(self, dataset: Dataset) -> str:
         """Why the copy that the catalog names may not be relied on; empty: it is there, with its size.
 
-        The under-store is asked, but reads no bytes. What it has lost is marked so. Raises `UnderStoreAway`.
+        The under-store is asked, but reads no bytes. What it has lost is marked so. Raises
+        `UnderStoreUnavailableError`.
         """
         try:
             files = self.under.files(dataset.under_location)
             there = bool(files) and sum(file.bytes for file in files) == self._bytes_below(dataset)
         except FileNotFoundError:
             there = False
-        except StorageUnavailable as error:
-            raise UnderStoreAway(f"{_AWAY} {error}") from error
+        except StorageUnavailableError as error:
+            raise UnderStoreUnavailableError(f"{_AWAY} {error}") from error
         except PersistenceError as error:
             return f"how large its copy in the under-store is cannot be told: {error}"
         if there:
@@ -69,7 +70,7 @@ class Verifier:
         column = "cache_location" if event is Event.LOST else "under_location"
         try:
             return self.catalog.change(dataset.ref, event, why=why, only_if={column: getattr(dataset, column)})
-        except RefusedTransition:
+        except TransitionError:
             return self.catalog.get(dataset.ref)
 
     def _bytes_below(self, dataset: Dataset) -> int:
@@ -122,7 +123,7 @@ def _whole(backend: Backend, location: str, checksum: str, dataset: Dataset, dee
         if deep:
             return backend.manifest(location).checksum == checksum
         files = backend.files(location)
-    except (FileNotFoundError, DamagedCopy):
+    except (FileNotFoundError, CorruptCopyError):
         return False
     # The bytes of a copy that an operation made beside the under-store may differ in number.
     return bool(files) and (checksum != dataset.checksum or sum(f.bytes for f in files) == dataset.bytes)

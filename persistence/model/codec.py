@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
-from springline.persistence.errors import UnknownForm, UnreadableValue
+from springline.persistence.errors import DecodeError, FormatVersionError
 from springline.persistence.text.redaction import redacted
 
 T = TypeVar("T")
@@ -71,20 +71,20 @@ class Codec(Generic[T]):
     def decode(self, content: bytes | memoryview, where: str) -> T:
         """The inverse of `encode`; `where` is a file, or a topic with the offset.
 
-        Raises `UnknownForm` where another version of Springline has written it, `UnreadableValue` where it is no such
-        value; both name the place.
+        Raises `FormatVersionError` where another version of Springline has written it, `DecodeError` where it is no
+        such value; both name the place.
         """
         try:
             found = self._decoder.decode(content)
         except (ValueError, RecursionError) as error:
             self._check(_form_of(content), where)
-            raise UnreadableValue(f"{where}: {self._what} cannot be read: {redacted(str(error))}") from error
+            raise DecodeError(f"{where}: {self._what} cannot be read: {redacted(str(error))}") from error
         self._check(found.form, where)
         return cast(T, found.value)
 
     def _check(self, form: int | None, where: str) -> None:
         if form is not None and form != self.form:
-            raise UnknownForm(
+            raise FormatVersionError(
                 f"{where}: {self._what} is of form {form}, and this version of Springline reads form {self.form}: "
                 f"{self._remedy}"
             )
@@ -106,11 +106,11 @@ def _listed(value: Any) -> Any:
 
 
 def from_plain(type_: type[T], value: Any, where: str) -> T:
-    """The inverse of `plain`; `where` says what holds it. Raises `UnreadableValue`, naming the place and the field."""
+    """The inverse of `plain`; `where` says what holds it. Raises `DecodeError`, naming the place and the field."""
     try:
         return msgspec.convert(value, type_, str_keys=True)
     except (ValueError, RecursionError) as error:
-        raise UnreadableValue(f"{where} cannot be read: {redacted(str(error))}") from error
+        raise DecodeError(f"{where} cannot be read: {redacted(str(error))}") from error
 
 
 def _form_of(content: bytes | memoryview) -> int | None:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from springline.persistence.errors import InvalidPath
+from springline.persistence.errors import InvalidPathError
 from springline.persistence.model.names import unseen_in
 
 
@@ -113,7 +113,7 @@ _LONGEST, _LONGEST_PART = 1000, 200  # bytes
 
 
 def checked_path(path: str) -> str:
-    """Return `path` as it stands if it names a place inside its root, else raise `InvalidPath`.
+    """Return `path` as it stands if it names a place inside its root, else raise `InvalidPathError`.
 
     Letters of any script and spaces are welcome. Refused are characters that nobody sees, `@` (it sets the generation
     apart), what Hadoop reads as a scheme or a pattern (`:*?[]{}` and backslashes), `..`, and parts that begin with `.`
@@ -121,18 +121,18 @@ def checked_path(path: str) -> str:
     """
     told = f"dataset path {path!r}" if len(path) <= _LONGEST_PART else f"dataset path {path[:_LONGEST_PART]!r}…"
     if unseen := unseen_in(path):
-        raise InvalidPath(f"{told}: the character {unseen!r}, which nobody sees, is not allowed")
+        raise InvalidPathError(f"{told}: the character {unseen!r}, which nobody sees, is not allowed")
     if found := _FORBIDDEN.search(path):
-        raise InvalidPath(f"{told}: the character {found.group()!r} is not allowed")
+        raise InvalidPathError(f"{told}: the character {found.group()!r} is not allowed")
     if not path or path.startswith("/") or str(PurePosixPath(path)) != path:
-        raise InvalidPath(f"{told}: give a relative path such as 'etl/2013-01-05/clean'")
+        raise InvalidPathError(f"{told}: give a relative path such as 'etl/2013-01-05/clean'")
     if len(path.encode()) > _LONGEST:
-        raise InvalidPath(f"{told} is longer than {_LONGEST:,} bytes")
+        raise InvalidPathError(f"{told} is longer than {_LONGEST:,} bytes")
     for part in path.split("/"):
         if part == ".." or part[0] in "._":
-            raise InvalidPath(f"{told}: the part {part[:_LONGEST_PART]!r} is not allowed")
+            raise InvalidPathError(f"{told}: the part {part[:_LONGEST_PART]!r} is not allowed")
         if len(part.encode()) > _LONGEST_PART:
-            raise InvalidPath(f"{told}: the part {part[:20]!r}… is longer than {_LONGEST_PART} bytes")
+            raise InvalidPathError(f"{told}: the part {part[:20]!r}… is longer than {_LONGEST_PART} bytes")
     return path
 
 
@@ -144,7 +144,7 @@ class Ref(NamedTuple):
         generation: the number; each write of the path makes the next one.
 
     Raises:
-        InvalidPath: from `Ref.parse`, for a text of another form.
+        InvalidPathError: from `Ref.parse`, for a text of another form.
 
     Example:
         >>> ref = Ref.parse("etl/2013-01-05/clean@3")
@@ -161,10 +161,10 @@ class Ref(NamedTuple):
 
     @staticmethod
     def parse(text: str) -> Ref:
-        """Read `path@generation`; raises `InvalidPath`."""
+        """Read `path@generation`; raises `InvalidPathError`."""
         path, at, generation = text.rpartition("@")
         if not at or not _NUMBER.fullmatch(generation):
-            raise InvalidPath(f"{text[:_LONGEST_PART]!r} is not of the form path@generation")
+            raise InvalidPathError(f"{text[:_LONGEST_PART]!r} is not of the form path@generation")
         return Ref(checked_path(path), int(generation))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
-from springline.persistence.errors import CyclicLineage
+from springline.persistence.errors import CyclicLineageError
 from springline.persistence.model.dataset import Cache, Dataset, Idempotence, Operation, Phase, Ref
 
 Node = TypeVar("Node", bound=Hashable)
@@ -229,7 +229,7 @@ class Lineage:
 
 
 def check_acyclic(edges: Mapping[str, Iterable[str]]) -> None:
-    """Raise `CyclicLineage`, naming the cycle, if following `edges` leads back to a start."""
+    """Raise `CyclicLineageError`, naming the cycle, if following `edges` leads back to a start."""
     for _ in postorder(edges, lambda name: edges.get(name, ())):
         pass
 
@@ -261,7 +261,7 @@ def postorder(starts: Iterable[Node], following: Callable[[Node], Iterable[Node]
             elif below in open_:
                 way = list(open_)
                 cycle = [*way[way.index(below) :], below]
-                raise CyclicLineage(f"lineage leads back to itself: {' -> '.join(map(str, cycle))}")
+                raise CyclicLineageError(f"lineage leads back to itself: {' -> '.join(map(str, cycle))}")
             else:
                 open_[below] = None
                 stack.append((below, iter(following(below))))

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from springline.persistence.errors import InvalidPath, UnreadableValue
+from springline.persistence.errors import DecodeError, InvalidPathError
 from springline.persistence.model.codec import Codec
 from springline.persistence.model.dataset import Call, Dataset, Origin, Ref, Strategy
 
@@ -64,12 +64,12 @@ def write(dataset: Dataset, *, under_checksum: str, under_bytes: int) -> bytes:
 
 
 def read(content: bytes, *, where: str) -> Dataset:
-    """The generation that a sidecar tells of; raises `UnreadableValue` naming `where` it is if it cannot be read."""
+    """The generation that a sidecar tells of; raises `DecodeError` naming `where` it is if it cannot be read."""
     found = _CODEC.decode(content, f"{where}/{NAME}")
     try:
         ref, sources = Ref.parse(f"{found.path}@{found.generation}"), tuple(map(Ref.parse, found.sources))
-    except (ValueError, InvalidPath) as error:
-        raise UnreadableValue(f"{where}/{NAME}: the sidecar of a copy cannot be read: {error}") from error
+    except (ValueError, InvalidPathError) as error:
+        raise DecodeError(f"{where}/{NAME}: the sidecar of a copy cannot be read: {error}") from error
     return Dataset(
         ref=ref,
         bytes=found.bytes,
@@ -89,5 +89,5 @@ def read(content: bytes, *, where: str) -> Dataset:
 
 
 def bytes_of_copy(content: bytes, *, where: str) -> int:
-    """How many bytes the copy beside a sidecar has; raises `UnreadableValue` as `read` does."""
+    """How many bytes the copy beside a sidecar has; raises `DecodeError` as `read` does."""
     return _CODEC.decode(content, f"{where}/{NAME}").bytes_of_copy

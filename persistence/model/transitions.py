@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
 
-from springline.persistence.errors import RefusedTransition
+from springline.persistence.errors import TransitionError
 from springline.persistence.model.dataset import Cache, Phase, Under
 
 
@@ -86,8 +86,8 @@ TRANSITIONS = _table()
 
 
 def after(event: Event, state: State) -> State:
-    """The state that follows; raises `RefusedTransition` where the table has none."""
+    """The state that follows; raises `TransitionError` where the table has none."""
     try:
         return TRANSITIONS[event, state]
     except KeyError:
-        raise RefusedTransition(f"{event.value!r} is not allowed in the state ({state})") from None
+        raise TransitionError(f"{event.value!r} is not allowed in the state ({state})") from None

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from springline.persistence.errors import UnreadableValue
+from springline.persistence.errors import DecodeError
 from springline.persistence.model.codec import Codec
 from springline.persistence.monitoring.metric import Meter, Reading
 from springline.persistence.monitoring.metrics import ALERT
@@ -77,7 +77,7 @@ def state_in(file: Path) -> AlertState:
         return _STATES.decode(file.read_bytes(), str(file))
     except FileNotFoundError:
         return AlertState()
-    except UnreadableValue as error:
+    except DecodeError as error:
         logger.warning("%s: what stands is told anew", error)
         return AlertState()
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from springline.persistence.errors import BadRules
+from springline.persistence.errors import AlertRulesError
 from springline.persistence.monitoring.layers import LAYERS
 from springline.persistence.monitoring.metric import Kind, Metric, Reading
 
@@ -113,21 +113,21 @@ def judge(rules: Iterable[Rule], readings: Iterable[Reading], before: Iterable[S
 def read_rules(path: Path, metrics: Mapping[str, Metric]) -> tuple[Rule, ...]:
     """The rules of a file that are about these metrics, by name; those about another layer's are left out.
 
-    Raises `BadRules`, naming the file, the rule, and what is wrong with it.
+    Raises `AlertRulesError`, naming the file, the rule, and what is wrong with it.
     """
     try:
         told = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise BadRules(f"{path}: there is no such file; SPRINGLINE_ALERTS names another") from None
+        raise AlertRulesError(f"{path}: there is no such file; SPRINGLINE_ALERTS names another") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadRules(f"{path}: it is not TOML: {error}") from None
+        raise AlertRulesError(f"{path}: it is not TOML: {error}") from None
     layers = {name.partition(".")[0] for name in metrics}
     found = []
     for name, table in told.items():
         try:
             rule = _rule(name, table, metrics, layers)
         except ValueError as error:
-            raise BadRules(f"{path}: rule {name!r}: {error}") from None
+            raise AlertRulesError(f"{path}: rule {name!r}: {error}") from None
         if rule is not None:
             found.append(rule)
     return tuple(found)

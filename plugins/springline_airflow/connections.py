@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import URL
 
-from springline.persistence.errors import Misuse
+from springline.persistence.errors import UsageError
 
 SPARK = "springline_spark"
 CATALOG = "springline_catalog"
@@ -84,7 +84,7 @@ def database_url(connection: Connection) -> str:
     if connection.conn_type == "sqlite":
         return f"sqlite:///{connection.host or connection.schema}"
     if connection.conn_type not in ("postgres", "postgresql"):
-        raise Misuse(f"connection {CATALOG}: type {connection.conn_type!r}; give postgres or sqlite")
+        raise UsageError(f"connection {CATALOG}: type {connection.conn_type!r}; give postgres or sqlite")
     url = URL.create(
         "postgresql+psycopg",
         username=connection.login,
@@ -104,7 +104,7 @@ def store_uri(name: str, connection: Connection) -> str:
     if connection.conn_type in ("fs", "file"):
         path = str(connection.extra_dejson.get("path") or host)
         if not path.startswith("/"):
-            raise Misuse(f"connection {name}: give an absolute path, as extra `path` or as host")
+            raise UsageError(f"connection {name}: give an absolute path, as extra `path` or as host")
         return Path(path).as_uri()
     port = f":{connection.port}" if connection.port else ""
     return f"{connection.conn_type}://{host}{port}/{connection.schema or ''}"

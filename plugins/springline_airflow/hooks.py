@@ -13,7 +13,7 @@ from springline.airflow.provider import STORE_TYPE
 from springline.persistence.backends.registry import open_backend
 from springline.persistence.backends.spec import Backend
 from springline.persistence.engine.verification import why_away
-from springline.persistence.errors import Misuse, PersistenceError
+from springline.persistence.errors import PersistenceError, UsageError
 from springline.persistence.settings import Settings
 
 
@@ -61,5 +61,5 @@ class StoreHook(BaseHook):
         settings = Settings(cache_options=options, under_options=options)  # type: ignore[call-arg]
         try:
             return open_backend(uri, "cache", settings, in_use=lambda: True)
-        except Misuse:
+        except UsageError:
             return open_backend(uri, "under", settings, in_use=lambda: True)

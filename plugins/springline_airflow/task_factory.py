@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import TaskGroup
 
 from springline.airflow.operators.dataset import DatasetOperator
-from springline.spark_jobs.errors import UnknownOperation
+from springline.spark_jobs.errors import UnknownOperationError
 from springline.spark_jobs.operations import RegisteredOperation, Registry, load_operations
 from springline.spark_jobs.settings import JobSettings
 
@@ -18,7 +18,7 @@ def dataset_tasks(registry: Registry | None = None, prefix: str = "", **common: 
 
     The operations are those of `registry`; without one, those that installed packages bring and that
     `SPRINGLINE_OPERATIONS` names. Tasks stand in one group a stage, which is the module of their operations. `common`
-    is given to each of them, such as `retries`. Call it within a DAG. Raises `UnknownOperation` if none begins so.
+    is given to each of them, such as `retries`. Call it within a DAG. Raises `UnknownOperationError` if none begins so.
 
     Example:
         >>> from airflow.sdk import DAG
@@ -30,7 +30,7 @@ def dataset_tasks(registry: Registry | None = None, prefix: str = "", **common: 
     chosen = [operation for operation in registry.in_order() if operation.name.startswith(prefix)]
     if not chosen:
         known = ", ".join(registry.names()) or "none"
-        raise UnknownOperation(
+        raise UnknownOperationError(
             f"no operation's name begins with {prefix!r}; registered: {known}. Name its module in SPRINGLINE_OPERATIONS"
             " where Airflow runs, or install the package that brings it"
         )

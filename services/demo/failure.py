@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from springline.services.airflow_api import TaskState
-from springline.services.errors import NotReady
+from springline.services.errors import NotReadyError
 from springline.services.log_files import one_line
 
 _MOST_TASKS = 3  # that are told one by one
@@ -24,7 +24,7 @@ def told_failure(dag_id: str, tasks: Iterable[TaskState], home: Path) -> str:
 
 def told_error(error: Exception) -> str:
     """An error of a server or of a DAG without the ends of logs: what failed, what each log says last, where it is."""
-    if isinstance(error, NotReady) and error.logs:
+    if isinstance(error, NotReadyError) and error.logs:
         return "\n".join((error.sentence, *(log_line(log, last) for log, last in error.logs.items())))
     return str(error)
 

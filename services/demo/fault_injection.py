@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from springline.persistence.backends.spec import Backend
-from springline.persistence.errors import StorageUnavailable
+from springline.persistence.errors import StorageUnavailableError
 from springline.services.errors import ServiceError
 from springline.spark_jobs.streaming.application.status import Seen
 
@@ -48,6 +48,6 @@ def wipe(cache: Backend) -> int:
         copies = list(cache.copies())
         for location in copies:
             cache.delete(location)
-    except StorageUnavailable as error:
+    except StorageUnavailableError as error:
         raise ServiceError(f"the cache cannot be wiped: {error}") from error
     return len(copies)

@@ -16,7 +16,7 @@ from springline.services.demo.failure import told_error
 from springline.services.errors import ServiceError
 from springline.services.log_files import fresh, one_line
 from springline.services.settings import ServiceSettings
-from springline.spark_jobs.errors import SparkJobsError
+from springline.spark_jobs.errors import JobError
 
 _AGAIN = "`make stop` ends all that was started; the same command again goes on from there."
 
@@ -29,7 +29,7 @@ def main(run: Callable[[Console], None]) -> None:
     console = Terminal(width=None if sys.stdout.isatty() else 140)
     try:
         run(console)
-    except (ServiceError, PersistenceError, SparkJobsError, SettingsError) as error:
+    except (ServiceError, PersistenceError, JobError, SettingsError) as error:
         _fail(console, told_error(error))
     except KeyboardInterrupt:
         console.print("\nStopped watching. The servers still run: `make stop` ends them.")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as xml
 
-from springline.services.errors import UnknownServer
+from springline.services.errors import UnknownServerError
 
 FILE = Path(__file__).parent / "jars.toml"
 # Takes a jar alone, without the file that describes it (and may ask for a parent that is nowhere).
@@ -43,10 +43,10 @@ def jar_sets(file: Path = FILE) -> Mapping[str, JarSet]:
 
 
 def jar_set(name: str) -> JarSet:
-    """The set of this name; raises `UnknownServer`."""
+    """The set of this name; raises `UnknownServerError`."""
     sets = jar_sets()
     if name not in sets:
-        raise UnknownServer(f"no set of jars is called {name!r}; there are {', '.join(sets)}")
+        raise UnknownServerError(f"no set of jars is called {name!r}; there are {', '.join(sets)}")
     return sets[name]
 
 

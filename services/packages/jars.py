@@ -14,7 +14,7 @@ from pathlib import Path
 from springline.persistence.private_files import write_private
 from springline.persistence.text.redaction import redacted
 from springline.persistence.text.terminal import print
-from springline.services.errors import NoJars
+from springline.services.errors import JarsNotFoundError
 from springline.services.packages.coordinates import JarSet, ivy_module, ivy_settings, jar_set, mirror
 from springline.services.packages.java import find_java, spark_home
 from springline.services.packages.truststore import java_options
@@ -33,7 +33,7 @@ class Jars:
         self._say = say
 
     def folder(self, name: str) -> Path:
-        """The folder of the set's jars, fetched first if any is missing; raises `NoJars`."""
+        """The folder of the set's jars, fetched first if any is missing; raises `JarsNotFoundError`."""
         wanted = jar_set(name)
         if not self.complete(wanted):
             with self._locked():
@@ -76,7 +76,7 @@ class Jars:
         if code or not found:
             told = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
             trouble = [line for line in told if "::" in line and "UNRESOLVED" not in line] or told
-            raise NoJars(
+            raise JarsNotFoundError(
                 f"the jars of {wanted.name} could not be fetched; the whole story is in {log}. If Maven Central "
                 f"cannot be reached from here, name another repository: SPRINGLINE_MAVEN=…\n" + "\n".join(trouble[-12:])
             )

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from springline.services.errors import NoJava
+from springline.services.errors import JavaNotFoundError
 from springline.spark_jobs import errors
 from springline.spark_jobs.jvm import java
 
@@ -35,14 +35,17 @@ class Java(java.Java):
 
 
 def find_java(environment: Mapping[str, str], home: Path) -> Java:
-    """The Java that was found; raises `NoJava`."""
+    """The Java that was found; raises `JavaNotFoundError`."""
     with _missing_java_told():
         found = java.find_java(environment, home)
     return Java(found.home, found.version, found.words)
 
 
 def spark_home() -> Path:
-    """The folder of PySpark: its jars, Apache Ivy and ZooKeeper among them, and its scripts; raises `NoJava`."""
+    """The folder of PySpark: its jars, Apache Ivy and ZooKeeper among them, and its scripts.
+
+    Raises `JavaNotFoundError`.
+    """
     with _missing_java_told():
         return java.spark_home()
 
@@ -52,5 +55,5 @@ def _missing_java_told() -> Iterator[None]:
     """What Spark jobs raise about Java is an error of the services here."""
     try:
         yield
-    except errors.NoJava as error:
-        raise NoJava(str(error)) from error
+    except errors.JavaUnavailableError as error:
+        raise JavaNotFoundError(str(error)) from error

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from springline.services.errors import DataThere, NotReady
+from springline.services.errors import DataExistsError, NotReadyError
 from springline.services.log_files import fresh
 from springline.services.process.groups import TOKEN, start_time
 from springline.services.process.run_state import Started
@@ -27,23 +27,26 @@ def spawn(server: Server, process: Process, token: str, log: Path) -> Started:
 
 
 def run_once(server: Server, once: Once, token: str, log: Path) -> None:
-    """Run a command to its end and remember that it ended well; raises `NotReady` if it did not, and `DataThere`."""
+    """Run a command to its end and remember that it ended well.
+
+    Raises `NotReadyError` if it did not, and `DataExistsError`.
+    """
     _make_room(server, once)
     once.marker.touch()
     with _launching(server, once, token, log) as how:
         code = subprocess.run(**how, check=False).returncode
     if code:
-        raise NotReady(f"{server.name}: {once.name} ended with {code}", [log])
+        raise NotReadyError(f"{server.name}: {once.name} ended with {code}", [log])
     once.marker.replace(once.stamp)
 
 
 def _make_room(server: Server, once: Once) -> None:
-    """Remove what a command that was cut short left behind; raises `DataThere` if it may be more than that."""
+    """Remove what a command that was cut short left behind; raises `DataExistsError` if it may be more than that."""
     folder = once.makes
     if folder is None or not folder.exists() or not any(folder.iterdir()):
         return
     if not once.marker.exists():
-        raise DataThere(
+        raise DataExistsError(
             f"{server.name}: {folder} holds data, and {once.stamp}, which tells that they are whole, is missing: "
             f"nothing was changed. If they are whole, make that file: touch {once.stamp}\n"
             f"Else move the folder away, and {server.name} begins with an empty one."
@@ -72,4 +75,4 @@ def _launching(server: Server, what: Process | Once, token: str, log: Path) -> I
         try:
             yield how
         except OSError as error:
-            raise NotReady(f"{server.name}: {what.command[0]} cannot be run: {error}") from error
+            raise NotReadyError(f"{server.name}: {what.command[0]} cannot be run: {error}") from error

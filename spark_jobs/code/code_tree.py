@@ -8,20 +8,22 @@ import linecache
 from collections.abc import Callable
 from types import CodeType
 
-from springline.spark_jobs.errors import Unversionable
+from springline.spark_jobs.errors import CodeVersionError
 
 
 def trees_of(code: CodeType) -> list[ast.AST]:
     """The definition that `code` was compiled from; several where lambdas share a line."""
     lines = linecache.getlines(code.co_filename)
     if not lines:
-        raise Unversionable(f"{code.co_filename}: the source of {code.co_name} cannot be read; put it into a file")
+        raise CodeVersionError(f"{code.co_filename}: the source of {code.co_name} cannot be read; put it into a file")
     if code.co_name == "<lambda>":
         found = [node for node in ast.walk(ast.parse("".join(lines))) if _is_lambda(node, code.co_firstlineno)]
     else:
         found = [node for node in _block(code, lines) if _is_function(node, code.co_name)]
     if not found:
-        raise Unversionable(f"{code.co_filename}:{code.co_firstlineno}: {code.co_name} is no longer there; start anew")
+        raise CodeVersionError(
+            f"{code.co_filename}:{code.co_firstlineno}: {code.co_name} is no longer there; start anew"
+        )
     return found
 
 
@@ -30,7 +32,7 @@ def tree_of_class(cls: type) -> ast.AST:
     try:
         return _parsed(inspect.getsource(cls))
     except (OSError, TypeError) as error:
-        raise Unversionable(f"{cls.__module__}:{cls.__qualname__}: its source cannot be read: {error}") from error
+        raise CodeVersionError(f"{cls.__module__}:{cls.__qualname__}: its source cannot be read: {error}") from error
 
 
 def binding(module: ast.Module, name: str) -> ast.expr | tuple[str, str] | None:

@@ -36,7 +36,7 @@ _OWN = "springline.spark_jobs"
 def code_version(function: Callable[..., Any], *, declared: object = ()) -> str:
     """The version of `function`, 16 hexadecimal digits; the repr of `declared` is hashed with it.
 
-    Raises `Unversionable` where a source that counts cannot be read.
+    Raises `CodeVersionError` where a source that counts cannot be read.
     """
     reader = _Reader(package=_package(function.__module__))
     reader.read_function(function)

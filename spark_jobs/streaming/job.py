@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
-from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.message_log import Log
@@ -101,7 +101,7 @@ class Job(Protocol):
         """Its stages, for a topic of so many units. The first one reads `topic`."""
 
     def prepare(self, folder: JobFolder) -> None:
-        """Make the files that the stages look at, where they are not there; raises `BadJob`."""
+        """Make the files that the stages look at, where they are not there; raises `InvalidJobError`."""
 
     def services(self, context: ServiceContext) -> Sequence[BackgroundService]:
         """What works beside its stages as long as its application runs; none of it has been started."""
@@ -205,12 +205,12 @@ def check_sizes(job: Job, units: int, log: Log) -> None:
     """Make sure that a job, whose own topic has so many units, has as many units behind it as when it first ran.
 
     What a unit holds was sent there by their number: with another one, the rest of it would go elsewhere. Raises
-    `BadJob`, which names the setting, and what `Log.extents` raises.
+    `InvalidJobError`, which names the setting, and what `Log.extents` raises.
     """
     declared = topics_of_stages(job, units)
     for topic, setting in job.sized.items():
         if (there := len(log.extents(topic))) != declared[topic]:
-            raise BadJob(
+            raise InvalidJobError(
                 f"job {job.name!r}: {setting} was {there} when it first ran, and is {declared[topic]} now; write "
                 f"{there} again, or let the job begin anew: `{COMMAND} reset {job.name}`"
             )

@@ -27,7 +27,7 @@ import psutil
 
 from springline.persistence.model.codec import Codec
 from springline.persistence.private_files import private_folder
-from springline.spark_jobs.streaming.errors import AlreadyRuns, NoSavepoint
+from springline.spark_jobs.streaming.errors import AlreadyRunningError, UnknownSavepointError
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 
 STOP: str = "stop"
@@ -116,7 +116,7 @@ class JobFolder:
         write_value(self.path / "heartbeat.json", _HEARTBEATS, told)
 
     def heartbeat(self) -> dict[str, Any] | None:
-        """The last heartbeat; None if there was none. Raises `UnreadableValue`."""
+        """The last heartbeat; None if there was none. Raises `DecodeError`."""
         return read_value(self.path / "heartbeat.json", _HEARTBEATS)
 
     def ask_to_stop(self) -> None:
@@ -131,9 +131,11 @@ class JobFolder:
             file.unlink(missing_ok=True)
 
     def ask_savepoint(self, name: str) -> None:
-        """Let the application make a savepoint; raises `NoSavepoint` while it makes another one."""
+        """Let the application make a savepoint; raises `UnknownSavepointError` while it makes another one."""
         if (other := self.asked_savepoint()) is not None:
-            raise NoSavepoint(f"{self.path.name}: savepoint {other!r} is being made; try again when it is there")
+            raise UnknownSavepointError(
+                f"{self.path.name}: savepoint {other!r} is being made; try again when it is there"
+            )
         write_value(self._savepoint_file, _SAVEPOINTS, _AskedSavepoint(name, asked=True))
 
     def asked_savepoint(self) -> str | None:
@@ -185,13 +187,13 @@ class JobFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Be the job's application while inside; raises `AlreadyRuns`."""
+        """Be the job's application while inside; raises `AlreadyRunningError`."""
         self.make()
         with (self.path / LOCK).open("a+") as lock:
             until = time.monotonic() + _LOOKERS_SECONDS
             while not _locked(lock):
                 if time.monotonic() > until:
-                    raise AlreadyRuns(f"the application of job {self.path.name!r} runs already: {self.path}")
+                    raise AlreadyRunningError(f"the application of job {self.path.name!r} runs already: {self.path}")
                 time.sleep(0.02)
             yield
 

@@ -10,10 +10,10 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Protocol, TypeGuard
 
-from springline.persistence.errors import BadExtension
+from springline.persistence.errors import ExtensionError
 from springline.persistence.text.formatting import say_known
 from springline.spark_jobs.streaming.config import Declared
-from springline.spark_jobs.streaming.errors import BadJob, UnknownJob
+from springline.spark_jobs.streaming.errors import InvalidJobError, UnknownJobError
 from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.kinds import kind_named
 from springline.spark_jobs.streaming.tracking.config import Tracked
@@ -29,31 +29,34 @@ class TrackedJob(Job, Protocol):
 
 
 def read_jobs(file: Path) -> dict[str, Job]:
-    """The jobs that a file declares, by name; none if there is no file. Raises `BadJob`, and what their kinds raise."""
+    """The jobs that a file declares, by name; none if there is no file.
+
+    Raises `InvalidJobError`, and what their kinds raise.
+    """
     if not file.exists():
         return {}
     try:
         tables = tomllib.loads(file.read_text())
     except tomllib.TOMLDecodeError as error:
-        raise BadJob(f"{file}: not TOML: {error}") from error
+        raise InvalidJobError(f"{file}: not TOML: {error}") from error
     return {name: _job(file, name, table) for name, table in tables.items()}
 
 
 def job_of(file: Path, name: str) -> Job:
-    """A declared job; raises `UnknownJob`."""
+    """A declared job; raises `UnknownJobError`."""
     jobs = read_jobs(file)
     if name not in jobs:
         raise unknown_job(file, name, jobs)
     return jobs[name]
 
 
-def unknown_job(file: Path, name: str, known: Collection[str]) -> UnknownJob:
+def unknown_job(file: Path, name: str, known: Collection[str]) -> UnknownJobError:
     """The error that no job of a name is declared, with what may have been meant of those `known` to who asks."""
-    return UnknownJob(f"no job {name!r} is declared in {file}; declared: {say_known(name, known)}")
+    return UnknownJobError(f"no job {name!r} is declared in {file}; declared: {say_known(name, known)}")
 
 
 def tracked_job_of(file: Path, name: str) -> TrackedJob:
-    """A declared job whose records are tracked; raises `UnknownJob`, also where they are not."""
+    """A declared job whose records are tracked; raises `UnknownJobError`, also where they are not."""
     return as_tracked(job_of(file, name))
 
 
@@ -63,9 +66,9 @@ def is_tracked(job: Job) -> TypeGuard[TrackedJob]:
 
 
 def as_tracked(job: Job) -> TrackedJob:
-    """A job whose records are tracked; raises `UnknownJob` where they are not."""
+    """A job whose records are tracked; raises `UnknownJobError` where they are not."""
     if not is_tracked(job):
-        raise UnknownJob(f"{job.name}: its records are not tracked")
+        raise UnknownJobError(f"{job.name}: its records are not tracked")
     return job
 
 
@@ -78,6 +81,6 @@ def _job(file: Path, name: str, table: Any) -> Job:
     declared = Declared.of(file, name, table)
     try:
         kind = kind_named(declared.kind or _USUAL_KIND)
-    except BadExtension as error:
-        raise BadJob(f"{declared.where}: {error}") from error
+    except ExtensionError as error:
+        raise InvalidJobError(f"{declared.where}: {error}") from error
     return kind.declare(declared)

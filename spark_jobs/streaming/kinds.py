@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from springline.persistence.errors import BadExtension
+from springline.persistence.errors import ExtensionError
 from springline.persistence.extensions import Extensions
 from springline.spark_jobs.streaming.config import Declared
 from springline.spark_jobs.streaming.job import Job
@@ -27,7 +27,7 @@ class Kind:
 
     Args:
         name: What `kind` says in the table of such a job; the same name as that of the entry point.
-        declare: Makes a job of its table; raises `BadJob` where the table says something impossible.
+        declare: Makes a job of its table; raises `InvalidJobError` where the table says something impossible.
 
     Example:
         >>> def declare(table: Declared) -> Job:
@@ -42,9 +42,9 @@ class Kind:
 
 
 def kind_named(name: str) -> Kind:
-    """The kind of a name; raises `BadExtension` where no package brings it, or it cannot be used."""
+    """The kind of a name; raises `ExtensionError` where no package brings it, or it cannot be used."""
     kind = KINDS.load(name)
     if not isinstance(kind, Kind) or kind.name != name:
         what = f"the kind {kind.name!r}" if isinstance(kind, Kind) else f"of type {type(kind).__name__}"
-        raise BadExtension(f"kind {name!r} is {what}; it has to be a springline.stream_kinds.Kind of that name")
+        raise ExtensionError(f"kind {name!r} is {what}; it has to be a springline.stream_kinds.Kind of that name")
     return kind

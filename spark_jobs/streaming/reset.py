@@ -88,8 +88,8 @@ def readers_of(topics: Collection[str], jobs: Iterator[Job]) -> list[str]:
 def forget(kept: Kept, platform: Platform, log: Kafka) -> None:
     """Delete all of it; no application of the job may run.
 
-    Raises `LogUnavailable`, and `RefusedTransition` where a dataset is needed. What is left then can be forgotten anew;
-    the rounds log goes last, so that the job does not take itself for one that never ran until all is gone.
+    Raises `LogUnavailableError`, and `TransitionError` where a dataset is needed. What is left then can be forgotten
+    anew; the rounds log goes last, so that the job does not take itself for one that never ran until all is gone.
     """
     for dataset in kept.datasets:
         platform.maintenance.discard(dataset.ref, f"the stream {kept.job} was forgotten")

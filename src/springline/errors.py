@@ -1,7 +1,7 @@
 """The errors that public names raise; each says what failed, where, and what to do next.
 
-Every one is below `PersistenceError` (datasets and stores) or `SparkJobsError` (operations and streams), some are below
-both, and `NotInstalled` is an `ImportError`. A setting that cannot be is a `SettingsError` of pydantic-settings.
+Every one is below `PersistenceError` (datasets and stores) or `JobError` (operations and streams), some are below
+both, and `MissingExtraError` is an `ImportError`. A setting that cannot be is a `SettingsError` of pydantic-settings.
 
 Example:
     >>> from springline.errors import PersistenceError
@@ -14,46 +14,71 @@ Example:
     words/load: nothing was ever written to this path
 """
 
-from springline.extras import NotInstalled
+from springline.extras import MissingExtraError
 from springline.persistence.errors import (
-    CatalogUnavailable,
-    CyclicLineage,
-    DamagedCopy,
-    InvalidPath,
-    Irrecoverable,
-    NeverWritten,
-    OperationFailed,
+    CatalogUnavailableError,
+    CorruptCopyError,
+    CyclicLineageError,
+    InvalidPathError,
+    IrrecoverableError,
+    NeverWrittenError,
+    OperationError,
     PersistenceError,
-    StorageFull,
-    StorageUnavailable,
-    UnknownDataset,
+    StorageFullError,
+    StorageUnavailableError,
+    UnknownDatasetError,
 )
 from springline.spark_jobs.errors import (
-    BadDeclaration,
-    BadLanding,
-    BadParameter,
-    NoSpark,
-    QualityStop,
-    SparkJobsError,
-    UnknownOperation,
+    DeclarationError,
+    JobError,
+    LandingError,
+    ParameterError,
+    QualityError,
+    SparkUnavailableError,
+    UnknownOperationError,
 )
 from springline.spark_jobs.streaming.errors import (
-    BadJob,
-    LogUnavailable,
-    MessagesGone,
-    NoTopic,
-    RoundFailed,
+    InvalidJobError,
+    LogUnavailableError,
+    MessagesLostError,
+    RoundError,
     StreamError,
-    UnknownJob,
-    UnknownStep,
+    UnknownJobError,
+    UnknownStepError,
+    UnknownTopicError,
 )
-from springline.spark_jobs.streaming.sources.errors import BadStream
-from springline.spark_jobs.streaming.tracking.errors import BadRoot, BadUpdate
+from springline.spark_jobs.streaming.sources.errors import InvalidStreamError
+from springline.spark_jobs.streaming.tracking.errors import InvalidRootError, InvalidUpdateError
 
 __all__ = [
-    "BadDeclaration", "BadJob", "BadLanding", "BadParameter", "BadRoot", "BadStream", "BadUpdate", "CatalogUnavailable",
-    "CyclicLineage", "DamagedCopy", "InvalidPath", "Irrecoverable", "LogUnavailable", "MessagesGone", "NeverWritten",
-    "NoSpark", "NoTopic", "NotInstalled", "OperationFailed", "PersistenceError", "QualityStop", "RoundFailed",
-    "SparkJobsError", "StorageFull", "StorageUnavailable", "StreamError", "UnknownDataset", "UnknownJob",
-    "UnknownOperation", "UnknownStep",
+    "CatalogUnavailableError",
+    "CorruptCopyError",
+    "CyclicLineageError",
+    "DeclarationError",
+    "InvalidJobError",
+    "InvalidPathError",
+    "InvalidRootError",
+    "InvalidStreamError",
+    "InvalidUpdateError",
+    "IrrecoverableError",
+    "JobError",
+    "LandingError",
+    "LogUnavailableError",
+    "MessagesLostError",
+    "MissingExtraError",
+    "NeverWrittenError",
+    "OperationError",
+    "ParameterError",
+    "PersistenceError",
+    "QualityError",
+    "RoundError",
+    "SparkUnavailableError",
+    "StorageFullError",
+    "StorageUnavailableError",
+    "StreamError",
+    "UnknownDatasetError",
+    "UnknownJobError",
+    "UnknownOperationError",
+    "UnknownStepError",
+    "UnknownTopicError",
 ]  # fmt: skip

@@ -26,21 +26,21 @@ _EXTRAS = {
 }
 
 
-class NotInstalled(ImportError):
+class MissingExtraError(ImportError):
     """Something needs a package that an extra brings; names both."""
 
     exit_status = 1
 
 
 def import_late(module: str, what: str) -> ModuleType:
-    """A module of ours, for `what`; raises `NotInstalled` if a package of others that it needs is not there."""
+    """A module of ours, for `what`; raises `MissingExtraError` if a package of others that it needs is not there."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
         if str(error.name).startswith("springline"):
             raise
         extra = next(extra for beginning, extra in _EXTRAS.items() if module.startswith(beginning))
-        raise NotInstalled(
+        raise MissingExtraError(
             f"{what} needs {error.name}, which is not installed: pip install 'springline[{extra}]'"
         ) from error
 

@@ -25,7 +25,7 @@ class Late:
     settings: Mapping[str, Any] = field(default_factory=dict)  # of its context
 
     def load(self, name: str) -> Any:
-        """The command, imported now; raises `NotInstalled`."""
+        """The command, imported now; raises `MissingExtraError`."""
         module, _, function = self.place.partition(":")
         app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
         command = getattr(import_late(module, name), function)

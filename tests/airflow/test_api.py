@@ -16,7 +16,7 @@ from springline.airflow.api import PREFIX, access, streams
 from springline.persistence.engine.runner import NoRunner
 from springline.persistence.model.dataset import Origin, Strategy
 from springline.persistence.platform import open_platform
-from springline.spark_jobs.streaming.errors import LogUnavailable
+from springline.spark_jobs.streaming.errors import LogUnavailableError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.runtime.message_log import Letter
@@ -335,23 +335,23 @@ def test_every_error_has_one_shape_and_says_what_is_wrong(ulla: TestClient, monk
 
     class Away:
         def extents(self, topic: str) -> None:
-            raise LogUnavailable(f"{topic}: away")
+            raise LogUnavailableError(f"{topic}: away")
 
         def close(self) -> None: ...
 
     monkeypatch.setattr(streams, "Kafka", lambda cluster, patience: Away())
     wrong = {"sql": "SELECT kind,\n nothing FROM ticks GROUP BY kind WINDOWING 60 s"}
     for method, path, sent, expected, place in (
-        ("GET", f"{ROOT}/streams/other", None, (404, "UnknownJob", "no job 'other'"), (None, None)),
-        ("GET", f"{TICKS}/queries/other", None, (404, "UnknownQuery", "is registered as 'other'"), (None, None)),
-        ("DELETE", f"{TICKS}/queries/other", None, (404, "UnknownQuery", "registered: all"), (None, None)),
-        ("PUT", f"{TICKS}/queries/all", wrong, (422, "BadQuery", "nothing"), (2, 2)),
-        ("PUT", f"{TICKS}/queries/a b", {"sql": SQL}, (422, "BadQuery", "a name is of letters"), (None, None)),
-        ("PUT", f"{TICKS}/queries/all", {"text": SQL}, (422, "BadRequest", "body.sql: Field required"), (None, None)),
-        ("POST", f"{TICKS}/ask", wrong, (422, "BadQuery", "nothing"), (2, 2)),
-        ("POST", f"{TICKS}/ask", {"sql": AD_HOC}, (409, "MissingVersion", "has not run a round"), (None, None)),
-        ("GET", f"{TICKS}/results?last=0", None, (422, "BadRequest", "query.last"), (None, None)),
-        ("GET", f"{TICKS}/results", None, (503, "LogUnavailable", "ticks.results: away"), (None, None)),
+        ("GET", f"{ROOT}/streams/other", None, (404, "UnknownJobError", "no job 'other'"), (None, None)),
+        ("GET", f"{TICKS}/queries/other", None, (404, "UnknownQueryError", "is registered as 'other'"), (None, None)),
+        ("DELETE", f"{TICKS}/queries/other", None, (404, "UnknownQueryError", "registered: all"), (None, None)),
+        ("PUT", f"{TICKS}/queries/all", wrong, (422, "InvalidQueryError", "nothing"), (2, 2)),
+        ("PUT", f"{TICKS}/queries/a b", {"sql": SQL}, (422, "InvalidQueryError", "a name is of letters"), (None, None)),
+        ("PUT", f"{TICKS}/queries/all", {"text": SQL}, (422, "BadRequestError", "body.sql: Field"), (None, None)),
+        ("POST", f"{TICKS}/ask", wrong, (422, "InvalidQueryError", "nothing"), (2, 2)),
+        ("POST", f"{TICKS}/ask", {"sql": AD_HOC}, (409, "MissingStateError", "has not run a round"), (None, None)),
+        ("GET", f"{TICKS}/results?last=0", None, (422, "BadRequestError", "query.last"), (None, None)),
+        ("GET", f"{TICKS}/results", None, (503, "LogUnavailableError", "ticks.results: away"), (None, None)),
         ("GET", f"{ROOT}/nothing", None, (404, "NotFound", "Not Found"), (None, None)),
         ("PATCH", TICKS, None, (405, "MethodNotAllowed", "Method Not Allowed"), (None, None)),
     ):  # fmt: skip

@@ -58,7 +58,7 @@ def test_a_mode_is_set_and_the_log_tells_by_whom(
 def test_a_channel_is_refused_where_signals_need_none(ulla: TestClient, words: JobFolder) -> None:
     """All stages run in one application."""
     answer = ulla.put(WORDS, json={"control": "zookeeper"})
-    assert (answer.status_code, answer.json()["error"]) == (422, "BadControl")
+    assert (answer.status_code, answer.json()["error"]) == (422, "InvalidChannelError")
     assert choice_of(words, USUAL) == USUAL
 
 
@@ -71,5 +71,5 @@ def test_who_may_only_read_sets_nothing(vera: TestClient, words: JobFolder) -> N
 def test_another_word_than_a_mode_is_refused(ulla: TestClient, words: JobFolder) -> None:
     """In the shape of all errors."""
     answer = ulla.put(WORDS, json={"mode": "sometimes"})
-    assert (answer.status_code, answer.json()["error"]) == (422, "BadExtension")
+    assert (answer.status_code, answer.json()["error"]) == (422, "ExtensionError")
     assert "known: off, predictive, stepwise; " in answer.json()["detail"]

@@ -204,7 +204,7 @@ def test_a_hostile_name_is_told_as_it_is(name: str, vera: TestClient, platform: 
 
 def test_what_is_not_there_is_not_found(vera: TestClient) -> None:
     """A path that can be none is told apart."""
-    for path, status, error in (("etl/none", 404, "NeverWritten"), ("a/../../b@", 422, "InvalidPath")):
+    for path, status, error in (("etl/none", 404, "NeverWrittenError"), ("a/../../b@", 422, "InvalidPathError")):
         answer = vera.get(f"{ROOT}/datasets/{path.replace('..', '%2E%2E')}")
         assert (answer.status_code, answer.json()["error"]) == (status, error), path
     assert vera.get(f"{ROOT}/lineage").json()["nodes"] == []

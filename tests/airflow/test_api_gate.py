@@ -16,7 +16,7 @@ from starlette.websockets import WebSocketDisconnect
 from springline.airflow.api import PREFIX, access, auth_middleware, datasets
 from springline.airflow.platform_context import Platforms
 from springline.persistence.engine.runner import NoRunner
-from springline.persistence.errors import CatalogUnavailable
+from springline.persistence.errors import CatalogUnavailableError
 from springline.persistence.model.dataset import Origin, Strategy
 from springline.persistence.platform import open_platform
 from springline.spark_jobs.streaming.job_folder import JobFolder
@@ -185,7 +185,7 @@ def test_a_generation_is_a_number_that_fits(vera: TestClient, ulla: TestClient, 
 def test_what_no_database_takes_is_refused_before_it_is_asked(vera: TestClient, key: str, value: str) -> None:
     """PostgreSQL would answer a zero with an error."""
     told = vera.get(f"{ROOT}/lineage?{key}={value}")
-    assert (told.status_code, told.json()["error"]) == (422, "BadRequest")
+    assert (told.status_code, told.json()["error"]) == (422, "BadRequestError")
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_an_answer_tells_no_secret_of_an_error(vera: TestClient, monkeypatch: py
     """Though the error holds one."""
 
     def away(self: Platforms) -> None:
-        raise CatalogUnavailable("postgresql://ann:hunter2@db does not answer: password=hunter2")
+        raise CatalogUnavailableError("postgresql://ann:hunter2@db does not answer: password=hunter2")
 
     monkeypatch.setattr(Platforms, "now", away)
     told = vera.get(f"{ROOT}/queue")

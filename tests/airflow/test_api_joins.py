@@ -57,9 +57,9 @@ def test_what_a_real_join_tells_fits(vera: TestClient, pairs: JobFolder, tmp_pat
 @pytest.mark.parametrize(
     ("path", "status", "error", "words_of_it"),
     [
-        ("words/join", 404, "UnknownJob", "words: it joins nothing"),
-        ("other/join", 404, "UnknownJob", "no job 'other'"),
-        ("pairs/join?most=-1", 422, "BadRequest", "query.most"),
+        ("words/join", 404, "UnknownJobError", "words: it joins nothing"),
+        ("other/join", 404, "UnknownJobError", "no job 'other'"),
+        ("pairs/join?most=-1", 422, "BadRequestError", "query.most"),
     ],
 )
 def test_an_error_says_what_is_wrong(
@@ -75,5 +75,5 @@ def test_a_join_that_nobody_started_says_so(vera: TestClient, pairs: JobFolder) 
     """It is there, and has told nothing."""
     (pairs.path / "explain.json").unlink()
     answer = vera.get(PAIRS)
-    assert (answer.status_code, answer.json()["error"]) == (409, "NeverSteered")
+    assert (answer.status_code, answer.json()["error"]) == (409, "NeverBalancedError")
     assert "pairs: nothing is known of it yet: start it first" in answer.json()["detail"]

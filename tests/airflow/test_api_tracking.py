@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from springline.airflow.api import PREFIX, streams, tracking
-from springline.spark_jobs.streaming.errors import LogUnavailable, NoTopic
+from springline.spark_jobs.streaming.errors import LogUnavailableError, UnknownTopicError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json
 from springline.spark_jobs.streaming.runtime.message_log import Letter
@@ -81,7 +81,7 @@ def test_a_record_that_failed_is_sent_again_once_and_the_log_tells_by_whom(
         f"words: ulla has had the letter {letter} sent again"
     ]
     again = ulla.post(place, json={})
-    assert (again.status_code, again.json()["error"]) == (409, "NotToBeSent")
+    assert (again.status_code, again.json()["error"]) == (409, "RetryRefusedError")
     assert len(log.topics["lines"][1]) == 1
 
 
@@ -95,7 +95,11 @@ def test_what_a_form_of_another_site_could_send_sends_nothing(ulla: TestClient, 
 
 def test_a_letter_that_is_not_there_is_not_sent(ulla: TestClient, log: MemoryLog) -> None:
     """Nor is what is no place."""
-    for letter, status, error in (("0:77", 404, "NoFailure"), ("5:0", 404, "NoFailure"), ("x", 422, "BadRequest")):
+    for letter, status, error in (
+        ("0:77", 404, "UnknownFailureError"),
+        ("5:0", 404, "UnknownFailureError"),
+        ("x", 422, "BadRequestError"),
+    ):
         answer = ulla.post(f"{WORDS}/failed/{letter}/again", json={})
         assert (answer.status_code, answer.json()["error"]) == (status, error)
     assert log.topics["lines"] == [[], []]
@@ -163,18 +167,18 @@ def test_who_may_only_read_does_not_change_the_ring(vera: TestClient, words: Job
 @pytest.mark.parametrize(
     ("method", "path", "status", "error", "words_of_it"),
     [
-        ("GET", "ticks/tracking", 404, "UnknownJob", "ticks: its records are not tracked"),
-        ("GET", "ticks/tracking/through?to=0:1", 404, "UnknownJob", "not tracked"),
-        ("PUT", "ticks/tracking/ackers/2", 404, "UnknownJob", "not tracked"),
-        ("GET", "other/tracking", 404, "UnknownJob", "no job 'other'"),
-        ("GET", "never/tracking", 409, "NeverTracked", "never: it has tracked nothing yet"),
-        ("GET", "never/tracking/through?to=0:1", 409, "NeverTracked", "start it first"),
-        ("PUT", "words/tracking/ackers/1", 409, "BadRing", "acker 1 is in the ring already"),
-        ("PUT", "words/tracking/ackers/4", 409, "BadRing", "has room for ackers 0 to 3"),
-        ("DELETE", "words/tracking/ackers/3", 409, "BadRing", "acker 3 is not in the ring"),
-        ("PUT", "words/tracking/ackers/-1", 422, "BadRequest", "path.acker"),
-        ("GET", "words/tracking/through?to=0", 422, "BadRequest", "query.to.0"),
-        ("GET", "words/tracking/failed?last=0", 422, "BadRequest", "query.last"),
+        ("GET", "ticks/tracking", 404, "UnknownJobError", "ticks: its records are not tracked"),
+        ("GET", "ticks/tracking/through?to=0:1", 404, "UnknownJobError", "not tracked"),
+        ("PUT", "ticks/tracking/ackers/2", 404, "UnknownJobError", "not tracked"),
+        ("GET", "other/tracking", 404, "UnknownJobError", "no job 'other'"),
+        ("GET", "never/tracking", 409, "NotTrackedError", "never: it has tracked nothing yet"),
+        ("GET", "never/tracking/through?to=0:1", 409, "NotTrackedError", "start it first"),
+        ("PUT", "words/tracking/ackers/1", 409, "InvalidRingError", "acker 1 is in the ring already"),
+        ("PUT", "words/tracking/ackers/4", 409, "InvalidRingError", "has room for ackers 0 to 3"),
+        ("DELETE", "words/tracking/ackers/3", 409, "InvalidRingError", "acker 3 is not in the ring"),
+        ("PUT", "words/tracking/ackers/-1", 422, "BadRequestError", "path.acker"),
+        ("GET", "words/tracking/through?to=0", 422, "BadRequestError", "query.to.0"),
+        ("GET", "words/tracking/failed?last=0", 422, "BadRequestError", "query.last"),
     ],
 )
 def test_an_error_says_what_is_wrong(
@@ -187,7 +191,7 @@ def test_an_error_says_what_is_wrong(
     assert not (words.path / RING).exists()
 
 
-@pytest.mark.parametrize(("error", "status"), [(NoTopic, 404), (LogUnavailable, 503)])
+@pytest.mark.parametrize(("error", "status"), [(UnknownTopicError, 404), (LogUnavailableError, 503)])
 def test_a_topic_that_is_not_there_and_a_kafka_that_is_away_are_told_apart(
     vera: TestClient, log: MemoryLog, monkeypatch: pytest.MonkeyPatch, error: type[Exception], status: int
 ) -> None:

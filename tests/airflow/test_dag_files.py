@@ -16,7 +16,7 @@ from springline.airflow.pools import POOLS
 from springline.airflow.task_factory import dataset_tasks
 from springline.persistence.model.dataset import Strategy
 from springline.services.servers.airflow import RESERVED_SLOTS
-from springline.spark_jobs.errors import UnknownOperation
+from springline.spark_jobs.errors import UnknownOperationError
 from springline.spark_jobs.operations import Registry, load_operations
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -174,7 +174,7 @@ def test_the_example_is_there_only_where_it_is_asked_for(monkeypatch):
 
 def test_a_dag_of_operations_that_nobody_has_tells_where_to_name_them():
     """An empty DAG would succeed at once and have done nothing."""
-    with pytest.raises(UnknownOperation, match=r"begins with 'shop\.'.*SPRINGLINE_OPERATIONS"):
+    with pytest.raises(UnknownOperationError, match=r"begins with 'shop\.'.*SPRINGLINE_OPERATIONS"):
         dataset_tasks(Registry(), prefix="shop.")
 
 

@@ -21,11 +21,11 @@ from springline.airflow.openlineage import open_task_lineage
 from springline.airflow.operators.dataset import DatasetOperator
 from springline.airflow.runs import names_of, origin_of
 from springline.persistence import monitoring
-from springline.persistence.errors import Irrecoverable, StorageUnavailable
+from springline.persistence.errors import IrrecoverableError, StorageUnavailableError
 from springline.persistence.model.dataset import Call, Dataset, Origin, Phase, Ref, Strategy
 from springline.persistence.model.transitions import Event
 from springline.persistence.monitoring.openlineage_events import SCHEMA, Events
-from springline.spark_jobs.errors import FaultyOperation, QualityStop
+from springline.spark_jobs.errors import FaultyOperationError, QualityError
 from springline.spark_jobs.operations import Registry
 
 FACET_FILE = f"{SCHEMA.split(':', 3)[3].replace(':', '-')}.json"
@@ -172,13 +172,16 @@ def test_a_quality_gate_that_stops_leaves_its_report():
     """The task fails at once, and the report can be read from the run."""
     given = context()
     with pytest.raises(AirflowFailException, match="3 rows"):
-        make_operator(Asked(QualityStop("3 rows are broken", {"broken": 3}))).execute(given)
+        make_operator(Asked(QualityError("3 rows are broken", {"broken": 3}))).execute(given)
     assert given["ti"].xcoms == {"quality_report": {"broken": 3}}
 
 
 @pytest.mark.parametrize(
     "error",
-    [Irrecoverable("etl/2013-01-05/load@1 is lost"), FaultyOperation("operation etl.clean: TypeError: no flight")],
+    [
+        IrrecoverableError("etl/2013-01-05/load@1 is lost"),
+        FaultyOperationError("operation etl.clean: TypeError: no flight"),
+    ],
 )
 def test_what_no_retry_can_mend_fails_at_once(error):
     """A lost source, or wrong code: the error is told, and the task is red."""
@@ -188,8 +191,8 @@ def test_what_no_retry_can_mend_fails_at_once(error):
 
 def test_an_error_that_may_pass_is_left_to_airflows_retries():
     """A store that does not answer is tried again."""
-    with pytest.raises(StorageUnavailable):
-        make_operator(Asked(StorageUnavailable("no answer"))).execute(context())
+    with pytest.raises(StorageUnavailableError):
+        make_operator(Asked(StorageUnavailableError("no answer"))).execute(context())
 
 
 def test_a_cleared_run_is_another_origin():
@@ -244,7 +247,7 @@ def test_the_provider_tells_the_generations_that_a_task_read_and_made(monkeypatc
 
 def test_the_provider_is_told_of_no_generation_by_a_task_that_made_none():
     """As one that failed."""
-    found = extracted(make_operator(Asked(QualityStop("too many broken rows", {}))))
+    found = extracted(make_operator(Asked(QualityError("too many broken rows", {}))))
     assert (found.inputs, found.outputs) == ([], [])
 
 

@@ -14,7 +14,7 @@ from airflow.sdk.observability import stats
 from springline.airflow.metrics import AirflowMeter, task_meter, trigger_meter
 from springline.airflow.operators.persister import MaintenanceOperator
 from springline.airflow.operators.stream import StreamOperator
-from springline.persistence.errors import BadRules
+from springline.persistence.errors import AlertRulesError
 from springline.persistence.monitoring.alerts import standing_in_all, states_in
 from springline.persistence.monitoring.metric import NoMeter
 from springline.persistence.monitoring.metrics import RISK_BYTES, TRANSFER_BYTES, TRANSFER_SECONDS
@@ -106,7 +106,7 @@ def test_wrong_rules_fail_the_task_with_file_and_rule(platform, tmp_path, monkey
     """Nobody would be warned of anything."""
     (tmp_path / "rules.toml").write_text(RULES.replace("above", "over"))
     monkeypatch.setenv("SPRINGLINE_ALERTS", str(tmp_path / "rules.toml"))
-    with pytest.raises(BadRules, match=r"rules.toml: rule 'risk': 'over' means nothing"):
+    with pytest.raises(AlertRulesError, match=r"rules.toml: rule 'risk': 'over' means nothing"):
         alert(platform)
 
 

@@ -17,7 +17,7 @@ from springline.airflow.platform_context import Queue
 from springline.airflow.triggers.queue import QueueTrigger
 from springline.persistence.decisions.proof import Bounds
 from springline.persistence.engine.attempt import Attempt
-from springline.persistence.errors import Irrecoverable, StorageUnavailable
+from springline.persistence.errors import IrrecoverableError, StorageUnavailableError
 from springline.persistence.model.dataset import Cache, Idempotence, Method, Strategy
 from springline.testing.lines import make_dataset as make
 
@@ -69,7 +69,7 @@ def test_a_transfer_that_fails_does_not_end_the_task(platform, monkeypatch):
     make(platform, "a", "load")
 
     def refuse(*_):
-        raise StorageUnavailable("the under-store is away")
+        raise StorageUnavailableError("the under-store is away")
 
     monkeypatch.setattr(Attempt, "send_data", refuse)
     with pytest.raises(TaskDeferred):
@@ -134,7 +134,7 @@ def test_recover_fails_naming_what_stays_lost(platform):
     """A load that was not persisted is gone for good."""
     make(platform, "a", "load")
     wipe(platform)
-    with pytest.raises(Irrecoverable, match="a@1"):
+    with pytest.raises(IrrecoverableError, match="a@1"):
         maintain(platform, "recover")
 
 

@@ -98,12 +98,12 @@ def test_what_no_retry_can_mend_fails_at_once(platform: Platform, changes: dict[
 
 def test_the_results_of_ranges_are_not_those_that_the_stream_keeps(platform: Platform) -> None:
     """Otherwise a window would be in both."""
-    from springline.spark_jobs.streaming.errors import NothingKept
+    from springline.spark_jobs.streaming.errors import NoSinkError
     from springline.spark_jobs.streaming.jobs import job_of
     from springline.spark_jobs.streaming.settings import StreamSettings
 
     operator(platform).execute(context(**DAY))
-    with pytest.raises(NothingKept):
+    with pytest.raises(NoSinkError):
         ask_kept(platform, job_of(StreamSettings().declarations, "ticks"), "SELECT * FROM all")
 
 

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowException, TaskDeferred
 from springline.airflow.operators.stream import HeartbeatTrigger, StreamOperator
 from springline.spark_jobs.streaming.application.supervision import Limits, starts_of
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.windows.registry_file import read_registry
 
 DECLARED = """
@@ -107,7 +107,7 @@ def test_queries_of_the_run_are_registered_before_the_job_starts(folder):
 def test_a_wrong_query_fails_the_task_and_starts_nothing(folder):
     """The error names the query."""
     started: list[str] = []
-    with pytest.raises(BadQuery, match="worse"):
+    with pytest.raises(InvalidQueryError, match="worse"):
         operator(started, queries={"worse": "SELECT nothing FROM ticks"}).execute(CONTEXT)
     assert started == []
 

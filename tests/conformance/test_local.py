@@ -13,7 +13,7 @@ from springline.persistence.backends.bandwidth_limit import Link
 from springline.persistence.backends.local import LocalBackend
 from springline.persistence.backends.root_mark import NAME
 from springline.persistence.backends.spec import Backend
-from springline.persistence.errors import InvalidPath, StorageUnavailable
+from springline.persistence.errors import InvalidPathError, StorageUnavailableError
 from springline.testing.store_suite import content_of, send
 from springline.testing.under_store_suite import UnderStoreSuite
 
@@ -76,9 +76,9 @@ def test_a_cache_whose_folder_is_gone_is_empty(cache: LocalBackend) -> None:
 def test_an_under_store_whose_folder_is_gone_is_out_of_reach(tmp_path: Path) -> None:
     """A disk that is not mounted has lost nothing, and nothing is written in its place."""
     backend = LocalBackend(tmp_path / "not mounted", durable=True)
-    with pytest.raises(StorageUnavailable, match="not mounted"):
+    with pytest.raises(StorageUnavailableError, match="not mounted"):
         backend.files("a/@1")
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailableError):
         send(backend, "a/@1", "part.txt", b"x")
     assert not (tmp_path / "not mounted").exists()
 
@@ -91,7 +91,7 @@ def test_a_location_that_leads_out_by_a_link_is_refused(cache: LocalBackend, tmp
     cache.root.mkdir()
     (cache.root / "a").symlink_to(outside)
     for ask in (lambda: cache.files("a"), lambda: cache.delete("a"), lambda: send(cache, "a/@1", "x", b"")):
-        with pytest.raises(InvalidPath):
+        with pytest.raises(InvalidPathError):
             ask()
     assert (outside / "secret.txt").exists()
 
@@ -103,9 +103,9 @@ def test_a_link_is_not_taken_for_a_file_of_a_generation(cache: LocalBackend, tmp
     link = cache.root / "a/@1/linked.txt"
     for target in (tmp_path / "secret.txt", tmp_path, tmp_path / "nowhere"):
         link.symlink_to(target)
-        with pytest.raises(InvalidPath, match=r"linked\.txt"):
+        with pytest.raises(InvalidPathError, match=r"linked\.txt"):
             cache.files("a/@1")
-        with pytest.raises(InvalidPath):
+        with pytest.raises(InvalidPathError):
             list(cache.chunks("a/@1", "linked.txt"))
         link.unlink()
 
@@ -141,7 +141,7 @@ def test_a_disk_that_takes_only_a_part_of_a_write_is_noticed(cache: LocalBackend
     with cache.create("a/@1", "part.txt", 5000) as out:
         resource.setrlimit(resource.RLIMIT_FSIZE, (3000, hard))
         try:
-            with pytest.raises(StorageUnavailable):
+            with pytest.raises(StorageUnavailableError):
                 out.write(b"x" * 5000)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -143,7 +143,7 @@ def test_a_question_is_answered_and_a_wrong_one_says_where(page, live, complaint
 
 def test_a_kafka_that_is_away_is_told_where_it_is_missed(page, live, complaints):
     """The rest of the page goes on."""
-    away = {"error": "LogUnavailable", "detail": "words.dead: Kafka does not answer", "line": None, "column": None}
+    away = {"error": "LogUnavailableError", "detail": "words.dead: Kafka does not answer", "line": None, "column": None}
     page.route("**/tracking/failed*", lambda route: route.fulfill(status=503, json=away))
     frame = of(page, live, "words")
     part = frame.get_by_role("region", name="Failed records", exact=True)

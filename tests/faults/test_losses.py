@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.persistence.errors import Irrecoverable, PersistenceError
+from springline.persistence.errors import IrrecoverableError, PersistenceError
 from springline.persistence.model.dataset import Cache, Origin, Phase, Ref, Strategy
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, lines_of
@@ -98,7 +98,7 @@ def test_under_async_store_what_goes_with_the_cache_is_named(open_at: Callable[.
     report = platform.restorer.bring_back([d.ref for d in platform.maintenance.lost()])
     assert {ref.path for ref in report.irrecoverable} == set(WRITES)
     for path in WRITES:
-        with pytest.raises(Irrecoverable, match=rf"{path}@1.*landing.*not idempotent"):
+        with pytest.raises(IrrecoverableError, match=rf"{path}@1.*landing.*not idempotent"):
             lines_of(platform, path)
     again = run_workflow(platform, landing, strategy=Strategy.ASYNC_STORE, origin=Origin("etl", "run 2"))
     assert {dataset.ref.generation for dataset in again.values()} == {2}

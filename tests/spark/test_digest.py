@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from springline.spark_jobs.digest import digest_of, metrics, schema_hash
-from springline.spark_jobs.errors import NoDigest
+from springline.spark_jobs.errors import DigestError
 from springline.spark_jobs.parquet_io import digest_of_table, read_table, write_table
 
 SCHEMA = (
@@ -217,7 +217,7 @@ def test_types_without_a_digest_are_refused_by_name(
     spark: SparkSession, tmp_path: Path, schema: str, column: str
 ) -> None:
     """Before anything is written."""
-    with pytest.raises(NoDigest, match=rf"column '{re.escape(column)}' is of type"):
+    with pytest.raises(DigestError, match=rf"column '{re.escape(column)}' is of type"):
         write_table(spark.createDataFrame([], schema), f"file://{tmp_path}/t", digits=9)
     assert not (tmp_path / "t").exists()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from springline.spark_jobs.errors import BadColumns, BadParameter, QualityStop
+from springline.spark_jobs.errors import ColumnsError, ParameterError, QualityError
 from springline.spark_jobs.etl.gate import FLIGHT_RULES
 from springline.spark_jobs.etl.load import load_flights, load_weather
 from springline.spark_jobs.etl.transforms import clean, derive, enrich, parse
@@ -69,7 +69,7 @@ def test_quarantine_sets_aside_what_breaks_a_rule(people: DataFrame) -> None:
 
 def test_stop_raises_after_the_report_was_made(people: DataFrame) -> None:
     """The error says which rules are broken, how often, and what can be done; the report is with it."""
-    with pytest.raises(QualityStop, match=r"people: .*grown up \(2 of 5 rows do not\).*SPRINGLINE_QUALITY") as stopped:
+    with pytest.raises(QualityError, match=r"people: .*grown up \(2 of 5 rows do not\).*SPRINGLINE_QUALITY") as stopped:
         gate(people, RULES, Mode.STOP, subject="people")
     assert stopped.value.report["broken_rows"] == 4
 
@@ -84,7 +84,7 @@ def test_stop_lets_a_good_table_through(people: DataFrame) -> None:
 def test_a_broken_rule_about_the_table_stops_quarantine_too(people: DataFrame) -> None:
     """No row can be set aside for it."""
     many = people.union(people.where("name = 'Ann'"))
-    with pytest.raises(QualityStop, match="has no more than 5 rows"):
+    with pytest.raises(QualityError, match="has no more than 5 rows"):
         gate(many, RULES, Mode.QUARANTINE, subject="people")
     assert gate(many, RULES, Mode.PASS, subject="people")[1]["held"] is False
 
@@ -97,13 +97,13 @@ def test_a_table_without_rows_breaks_no_rule(people: DataFrame) -> None:
 
 def test_a_missing_column_is_named(people: DataFrame) -> None:
     """Before Spark stumbles over a condition."""
-    with pytest.raises(BadColumns, match="no column age"):
+    with pytest.raises(ColumnsError, match="no column age"):
         judge(people.drop("age"), RULES)
 
 
 def test_an_unknown_mode_is_named() -> None:
     """With those that there are."""
-    with pytest.raises(BadParameter, match="'maybe': it is one of pass, quarantine, stop"):
+    with pytest.raises(ParameterError, match="'maybe': it is one of pass, quarantine, stop"):
         Mode.parse("maybe")
 
 

@@ -17,10 +17,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from springline.cli import main
-from springline.persistence.errors import OperationFailed
+from springline.persistence.errors import OperationError
 from springline.persistence.model.dataset import Call, Origin, Phase, Strategy
 from springline.persistence.platform import Platform
-from springline.spark_jobs.errors import BadLanding, FaultyOperation, NoSpark, QualityStop, SparkJobsError
+from springline.spark_jobs.errors import (
+    FaultyOperationError,
+    JobError,
+    LandingError,
+    QualityError,
+    SparkUnavailableError,
+)
 from springline.spark_jobs.landing import land, write_manifest
 from springline.spark_jobs.materialize import produce
 from springline.spark_jobs.operations import Context, Registry
@@ -68,13 +74,13 @@ def test_a_run_says_rows_digest_and_seconds(make_runner: MakeRunner, numbers: Re
 
 def test_another_version_is_not_run(make_runner: MakeRunner, numbers: Registry, tmp_path: Path) -> None:
     """The recorded call asks for code that is no longer here."""
-    with pytest.raises(OperationFailed, match=r"operation make: its code is at version .* asked for is old"):
+    with pytest.raises(OperationError, match=r"operation make: its code is at version .* asked for is old"):
         make_runner(numbers).run(Call("make", "old", {"ds": "7"}), [], f"{tmp_path}/out")
 
 
 def test_an_operation_that_is_not_registered_here_is_told(make_runner: MakeRunner, tmp_path: Path) -> None:
     """With the setting that names its module."""
-    with pytest.raises(OperationFailed, match=r"mine\.own is not registered here.*SPRINGLINE_OPERATIONS"):
+    with pytest.raises(OperationError, match=r"mine\.own is not registered here.*SPRINGLINE_OPERATIONS"):
         make_runner().run(Call("mine.own", "1", {}), [], f"{tmp_path}/out")
 
 
@@ -87,7 +93,7 @@ def test_a_failure_inside_names_operation_and_parameters(make_runner: MakeRunner
         return context.spark.range(3).select(F.col("nothing"))
 
     runner = make_runner(registry)
-    with pytest.raises(OperationFailed, match=r"(?s)operation broken \(ds=1\): AnalysisException.*nothing"):
+    with pytest.raises(OperationError, match=r"(?s)operation broken \(ds=1\): AnalysisException.*nothing"):
         runner.run(runner.call("broken", {"ds": "1"}), [], f"{tmp_path}/out")
 
 
@@ -113,9 +119,9 @@ def test_wrong_code_is_told_from_what_may_pass(
         return body(context.spark)
 
     runner = make_runner(registry)
-    with pytest.raises(OperationFailed) as caught:
+    with pytest.raises(OperationError) as caught:
         runner.run(runner.call("broken", {"ds": "1"}), [], f"file://{tmp_path}/out")
-    assert isinstance(caught.value, FaultyOperation) is faulty
+    assert isinstance(caught.value, FaultyOperationError) is faulty
 
 
 def test_a_truncated_landing_file_ends_the_load(make_runner: MakeRunner, landing: Path, tmp_path: Path) -> None:
@@ -124,7 +130,7 @@ def test_a_truncated_landing_file_ends_the_load(make_runner: MakeRunner, landing
     flights = tmp_path / "landing" / SNOW / "flights.csv"
     flights.write_bytes(b"".join(flights.read_bytes().splitlines(keepends=True)[:-10]))
     runner = make_runner(landing=tmp_path / "landing")
-    with pytest.raises(BadLanding, match=r"flights\.csv: is cut short"):
+    with pytest.raises(LandingError, match=r"flights\.csv: is cut short"):
         runner.run(runner.call("etl.load_flights", {"ds": SNOW}), [], f"{tmp_path}/out")
     assert not (tmp_path / "out").exists()
 
@@ -137,7 +143,7 @@ def test_a_row_of_too_few_fields_ends_the_load(make_runner: MakeRunner, landing:
     flights.write_text("".join([*lines[:5], "2013,2,8,short\n", *lines[5:]]))
     write_manifest(flights)
     runner = make_runner(landing=tmp_path / "landing")
-    with pytest.raises(OperationFailed, match=r"(?s)operation etl\.load_flights \(ds=2013-02-08\).*flights\.csv"):
+    with pytest.raises(OperationError, match=r"(?s)operation etl\.load_flights \(ds=2013-02-08\).*flights\.csv"):
         runner.run(runner.call("etl.load_flights", {"ds": SNOW}), [], f"{tmp_path}/out")
 
 
@@ -145,7 +151,7 @@ def test_a_server_that_does_not_come_back_is_named(job_settings: JobSettings, tm
     """When the patience has run out."""
     server = SparkServer(tmp_path / "server")
     settings = job_settings.model_copy(update={"spark_remote": server.remote, "spark_patience": 0})
-    with pytest.raises(NoSpark, match=rf"no Spark Connect server answers at 127\.0\.0\.1:{server.port}"):
+    with pytest.raises(SparkUnavailableError, match=rf"no Spark Connect server answers at 127\.0\.0\.1:{server.port}"):
         SparkSessions(settings).get()
 
 
@@ -213,7 +219,7 @@ def test_a_run_that_the_gate_stops_commits_nothing(
     """Its mode is a parameter, so it is recorded with what it made."""
     assert workflow.made[SNOW]["accepted"].call is not None
     assert workflow.made[SNOW]["accepted"].call.params == {"ds": SNOW, "quality": "quarantine"}
-    with pytest.raises(QualityStop, match=f"the flights of {SNOW}: the quality gate stops the run"):
+    with pytest.raises(QualityError, match=f"the flights of {SNOW}: the quality gate stops the run"):
         produce(workflow.platform, "etl.accepted", {"ds": SNOW, "quality": "stop"})
     newest = workflow.platform.catalog.find(path=f"etl/{SNOW}/accepted", limit=1)[0]
     assert newest.phase is Phase.ABANDONED
@@ -223,7 +229,7 @@ def test_a_run_that_the_gate_stops_commits_nothing(
 
 def test_a_platform_without_spark_says_so(platform: Platform) -> None:
     """With the setting that gives it one."""
-    with pytest.raises(SparkJobsError, match=r"SPRINGLINE_RUNNER=springline\.spark_jobs\.runner:make_runner"):
+    with pytest.raises(JobError, match=r"SPRINGLINE_RUNNER=springline\.spark_jobs\.runner:make_runner"):
         produce(platform, "make", {"ds": "4"})
 
 
@@ -378,7 +384,7 @@ def test_a_run_that_another_thread_interrupts_fails_and_the_next_one_goes_well(
         watch.start()
         try:
             runner.run(runner.call("endless", {"ds": "1"}), [], out.as_uri())
-        except OperationFailed:
+        except OperationError:
             return True
         finally:
             over.set()

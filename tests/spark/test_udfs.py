@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import builtin
 from pyspark.sql.types import LongType
 
-from springline.persistence.errors import OperationFailed
+from springline.persistence.errors import OperationError
 from springline.spark_jobs.code.code_version import code_version
-from springline.spark_jobs.errors import FaultyOperation
+from springline.spark_jobs.errors import FaultyOperationError
 from springline.spark_jobs.operations import Context, Registry, load_operations
 from springline.spark_jobs.runner import SparkRunner
 
@@ -156,9 +156,9 @@ def test_wrong_code_in_a_udf_or_of_another_spark_fails_at_once(
     make_runner: MakeRunner, tmp_path: Path, body: Callable[[DataFrame], DataFrame], faulty: bool, words: str
 ) -> None:
     """It would fail again; what a worker could not read may be there at the next try."""
-    with pytest.raises(OperationFailed, match=words) as caught:
+    with pytest.raises(OperationError, match=words) as caught:
         run(make_runner, tmp_path, lambda context: body(context.spark.range(3)))
-    assert isinstance(caught.value, FaultyOperation) is faulty
+    assert isinstance(caught.value, FaultyOperationError) is faulty
 
 
 def test_a_udf_that_was_made_for_another_spark_is_wrong_code_and_says_the_remedy(
@@ -168,7 +168,7 @@ def test_a_udf_that_was_made_for_another_spark_is_wrong_code_and_says_the_remedy
     monkeypatch.delenv("SPARK_CONNECT_MODE_ENABLED")
     early = F.udf(lambda x: x, LongType())
     monkeypatch.undo()
-    with pytest.raises(FaultyOperation, match=r"SESSION_OR_CONTEXT_NOT_EXISTS.*SPRINGLINE_OPERATIONS alone"):
+    with pytest.raises(FaultyOperationError, match=r"SESSION_OR_CONTEXT_NOT_EXISTS.*SPRINGLINE_OPERATIONS alone"):
         run(make_runner, tmp_path, lambda context: context.spark.range(3).select(early("id")))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from docs.__main__ import WITH_EXAMPLES, generated
-from docs.console import BrokenExample, corrected, examples_in, files_in, outputs_of, same
+from docs.console import BrokenExampleError, corrected, examples_in, files_in, outputs_of, same
 from docs.figures import figures
 from docs.marked import filled
 from springline.cli import every_command
@@ -151,7 +151,7 @@ def test_only_what_differs_is_corrected():
 
 def test_a_command_that_breaks_is_no_example():
     """A document is left as it is when a command of it ends in a traceback."""
-    with pytest.raises(BrokenExample, match="b is broken"):
+    with pytest.raises(BrokenExampleError, match="b is broken"):
         corrected("```console\n$ a\nold\n```\n", ["Traceback (most recent call last):\nNameError: b is broken\n"])
 
 

@@ -19,23 +19,23 @@ from springline.persistence.backends.hdfs_bytes import HdfsBytes
 from springline.persistence.backends.local import LocalBackend
 from springline.persistence.backends.spec import Backend
 from springline.persistence.backends.webhdfs import WebHdfs
-from springline.persistence.errors import InvalidPath, PersistenceError, UnknownDataset
+from springline.persistence.errors import InvalidPathError, PersistenceError, UnknownDatasetError
 from springline.persistence.explain import find
 from springline.persistence.model import sidecar
 from springline.persistence.model.dataset import Origin, Ref, Strategy, checked_path
 from springline.persistence.model.names import unseen_in
 from springline.persistence.model.sidecar import read
 from springline.persistence.platform import Platform
-from springline.spark_jobs.errors import BadParameter
+from springline.spark_jobs.errors import ParameterError
 from springline.spark_jobs.operations import load_operations
 from springline.spark_jobs.path_templates import fill
-from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
-from springline.spark_jobs.streaming.join.errors import BadRelation
-from springline.spark_jobs.streaming.sources.errors import BadStream
+from springline.spark_jobs.streaming.join.errors import InvalidRelationError
+from springline.spark_jobs.streaming.sources.errors import InvalidStreamError
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
-from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.windows.registry import Registry
 from springline.testing.lines import make_dataset as make
 from tests.support.commands import invoke
@@ -70,7 +70,7 @@ def test_a_path_that_leads_out_is_no_dataset(path: str, platform: Platform) -> N
         lambda: platform.maintenance.adopt(path, "a"),
     ]
     for ask in asked:
-        with pytest.raises(InvalidPath) as refused:
+        with pytest.raises(InvalidPathError) as refused:
             ask()
         assert len(str(refused.value)) < 700 and "\n" not in str(refused.value)
     assert platform.catalog.find() == []
@@ -93,24 +93,24 @@ def test_names_in_streams_follow_the_rule_of_paths(letter: str) -> None:
     name = f"a{letter}b"
     fields = (Field("time", "float"), Field("n", "int"))
     known = Registry.of([Stream("s", fields, "time")])
-    with pytest.raises(BadStream):
+    with pytest.raises(InvalidStreamError):
         Stream("s", (*fields, Field(name, "int")), "time")
-    with pytest.raises(BadStream):
+    with pytest.raises(InvalidStreamError):
         Stream(name, fields, "time")
-    with pytest.raises(BadQuery):
+    with pytest.raises(InvalidQueryError):
         known.put(name, "SELECT count(*) AS n FROM s WINDOWING 5 s")
-    with pytest.raises(BadQuery):
+    with pytest.raises(InvalidQueryError):
         known.put("q", f'SELECT count(*) AS "{name}" FROM s WINDOWING 5 s')
-    with pytest.raises(BadRelation):
+    with pytest.raises(InvalidRelationError):
         Relation(name, {"n": "int"})
-    with pytest.raises(BadRelation):
+    with pytest.raises(InvalidRelationError):
         Relation("l", {name: "int"})
 
 
 @pytest.mark.parametrize("text", ["a", "a@", "a@x", "a@-1", "a@1e3", "a@٣", "a@" + "9" * 30, "@1", "a@1@2"])
 def test_a_generation_is_written_in_plain_digits(text: str) -> None:
     """So many as the catalog can count."""
-    with pytest.raises(InvalidPath):
+    with pytest.raises(InvalidPathError):
         Ref.parse(text)
 
 
@@ -131,7 +131,7 @@ def test_a_command_names_what_is_wrong_with_a_path(
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
     done = invoke("dataset", command, "--", path)
-    assert isinstance(done.exception, InvalidPath | UnknownDataset), done.output
+    assert isinstance(done.exception, InvalidPathError | UnknownDatasetError), done.output
 
 
 @pytest.mark.parametrize("path", WELL)
@@ -157,15 +157,15 @@ def test_an_odd_name_is_itself_in_every_query(path: str, platform: Platform) -> 
 )
 def test_a_parameter_is_one_part_of_a_path(value: str) -> None:
     """A day, say; also where an operation is called by hand, with what it reads from outside below it."""
-    with pytest.raises((BadParameter, InvalidPath)):
+    with pytest.raises((ParameterError, InvalidPathError)):
         fill("etl/{ds}/clean", {"ds": value})
-    with pytest.raises((BadParameter, InvalidPath)):
+    with pytest.raises((ParameterError, InvalidPathError)):
         load_operations(["springline.spark_jobs.etl"]).get("etl.load_flights").paths({"ds": value})
 
 
 def test_a_parameter_is_no_template() -> None:
     """Nothing of Python is reached through it."""
-    with pytest.raises(InvalidPath):
+    with pytest.raises(InvalidPathError):
         fill("etl/{ds}/clean", {"ds": "{ds.__class__}"})
 
 
@@ -182,14 +182,14 @@ def test_a_job_is_called_by_a_plain_name(name: str, tmp_path: Path) -> None:
         if "'" not in name
         else f'["{name}"]\n'
     )
-    with pytest.raises(BadJob):
+    with pytest.raises(InvalidJobError):
         read_jobs(file)
 
 
 # ---- stores
 
 
-class Asked(Exception):
+class AskedError(Exception):
     """A request would be sent."""
 
 
@@ -200,7 +200,7 @@ def urls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def send(self: requests.Session, request: requests.PreparedRequest, **_: Any) -> None:
         found.append(str(request.url))
-        raise Asked
+        raise AskedError
 
     monkeypatch.setattr(requests.Session, "send", send)
     return found
@@ -224,7 +224,7 @@ def alluxio() -> AlluxioBackend:
 @pytest.mark.parametrize("name", WELL)
 def test_webhdfs_is_asked_for_the_name_as_it_stands(name: str, urls: list[str]) -> None:
     """Not for another path, another host or another operation."""
-    with pytest.raises(Asked):
+    with pytest.raises(AskedError):
         hdfs().exists(name)
     (asked,) = (urlsplit(url) for url in urls)
     assert (asked.scheme, asked.netloc, asked.fragment) == ("http", "host:9870", "")
@@ -235,7 +235,7 @@ def test_webhdfs_is_asked_for_the_name_as_it_stands(name: str, urls: list[str]) 
 @pytest.mark.parametrize("name", WELL)
 def test_alluxio_is_asked_for_the_name_as_it_stands(name: str, urls: list[str]) -> None:
     """Not for another path, another host or another action."""
-    with pytest.raises(Asked):
+    with pytest.raises(AskedError):
         alluxio().exists(name)
     (asked,) = (urlsplit(url) for url in urls)
     assert (asked.scheme, asked.netloc, asked.query, asked.fragment) == ("http", "host:39999", "", "")
@@ -270,7 +270,7 @@ def test_no_store_goes_out_of_its_root(store: str, name: str, tmp_path: Path, ur
         lambda: backend.write_small("d", name, b""),
     ]
     for number, call in enumerate(calls):
-        with pytest.raises(InvalidPath):
+        with pytest.raises(InvalidPathError):
             call()
             pytest.fail(f"call {number} went through")
     assert urls == [] and sorted(path.name for path in tmp_path.rglob("*")) == ["a"]
@@ -279,7 +279,7 @@ def test_no_store_goes_out_of_its_root(store: str, name: str, tmp_path: Path, ur
 @pytest.mark.parametrize("location", ["/etc", "..", "a/../..", "a\0"])
 def test_files_outside_the_under_store_are_not_taken_in(location: str, platform: Platform) -> None:
     """By `adopt`."""
-    with pytest.raises(InvalidPath):
+    with pytest.raises(InvalidPathError):
         platform.maintenance.adopt("a", location)
     assert platform.catalog.find() == []
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from springline.persistence.engine.runner import NoRunner
-from springline.persistence.errors import StorageUnavailable
+from springline.persistence.errors import StorageUnavailableError
 from springline.persistence.model.dataset import Strategy
 from springline.persistence.monitoring.alerts import Alerts
 from springline.persistence.monitoring.metric import NoMeter
@@ -201,7 +201,7 @@ def test_a_cache_that_somebody_else_made_is_not_used(
         shared.mkdir()
         monkeypatch.setattr("springline.persistence.platform.os.geteuid", lambda: 12345)
         monkeypatch.setattr("springline.persistence.platform._owner", lambda path: 0 if path == shared else 12345)
-    with pytest.raises(StorageUnavailable, match=r"somebody else's.*SPRINGLINE_CACHE_URI"):
+    with pytest.raises(StorageUnavailableError, match=r"somebody else's.*SPRINGLINE_CACHE_URI"):
         open_platform(Settings(home=tmp_path / "home", cache_uri="", under_uri=""), runner=NoRunner())
 
 

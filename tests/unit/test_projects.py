@@ -10,7 +10,7 @@ import pytest
 from pydantic_settings import SettingsError
 
 from springline.persistence.profile import project_folder
-from springline.persistence.project import NoProject, project_file
+from springline.persistence.project import ProjectError, project_file
 from springline.persistence.settings import Settings
 from springline.project.commands import template
 from springline.spark_jobs.settings import JobSettings
@@ -51,7 +51,7 @@ def test_a_process_elsewhere_is_told_its_project(project: Path, monkeypatch: pyt
     monkeypatch.setenv("SPRINGLINE_PROJECT", str(project))
     assert project_folder() == project
     monkeypatch.setenv("SPRINGLINE_PROJECT", str(project / "a"))
-    with pytest.raises(NoProject, match=r"no file .*a/springline\.toml"):
+    with pytest.raises(ProjectError, match=r"no file .*a/springline\.toml"):
         project_file()
 
 

@@ -18,7 +18,7 @@ import urllib3
 from springline import cli
 from springline.persistence.backends.webhdfs import WebHdfs
 from springline.persistence.catalog.database import open_database
-from springline.persistence.errors import PersistenceError, StorageUnavailable
+from springline.persistence.errors import PersistenceError, StorageUnavailableError
 from springline.persistence.model.dataset import Strategy
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.platform import Platform
@@ -31,11 +31,11 @@ from springline.services.packages.java import Java
 from springline.services.process.ports import free_ports, holder, told
 from springline.services.registry import SERVERS, make_servers
 from springline.services.settings import ServiceSettings
-from springline.spark_jobs.errors import NoSpark, SparkJobsError
+from springline.spark_jobs.errors import JobError, SparkUnavailableError
 from springline.spark_jobs.session import Address
 from springline.spark_jobs.settings import JobSettings
 from springline.spark_jobs.streaming.application.application import Beats
-from springline.spark_jobs.streaming.errors import LogUnavailable
+from springline.spark_jobs.streaming.errors import LogUnavailableError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
@@ -127,7 +127,7 @@ def test_a_catalog_that_cannot_be_opened_does_not_tell_its_password(url: str) ->
 )
 def test_an_address_of_spark_that_is_wrong_does_not_tell_its_token(remote: str) -> None:
     """The error says how an address is written."""
-    with pytest.raises(NoSpark, match="give the address as sc://host:port") as refused:
+    with pytest.raises(SparkUnavailableError, match="give the address as sc://host:port") as refused:
         Address.parse(remote)
     assert SECRET not in str(refused.value)
 
@@ -138,7 +138,7 @@ def test_the_token_of_webhdfs_is_in_no_log_and_no_error(
     """It is part of every address that is asked, and libraries log those."""
     monkeypatch.setattr(urllib3.Retry, "sleep", lambda *_: None)
     web = WebHdfs(f"http://127.0.0.1:{free_ports()}", server="hdfs://host:8020", token=SECRET)
-    with caplog.at_level(logging.DEBUG), pytest.raises(StorageUnavailable, match="does not answer") as refused:
+    with caplog.at_level(logging.DEBUG), pytest.raises(StorageUnavailableError, match="does not answer") as refused:
         web.is_there("/a")
     assert SECRET not in str(refused.value)
     assert any(record.name.startswith("urllib3") for record in caplog.records), "nothing was logged that could tell it"
@@ -156,7 +156,7 @@ def test_the_token_of_webhdfs_stays_in_its_address(monkeypatch: pytest.MonkeyPat
     told = io.StringIO()
     try:
         web.is_there("/a")
-    except StorageUnavailable as error:
+    except StorageUnavailableError as error:
         told.write(str(error))
     assert "hdfs://host:8020/a" in told.getvalue() and SECRET not in told.getvalue()
 
@@ -166,7 +166,7 @@ def test_kafkas_password_is_in_no_error_and_no_name() -> None:
     options = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "ann"}
     cluster = Cluster(f"127.0.0.1:{free_ports()}", {**options, "sasl.password": SECRET})
     log = Kafka(cluster, patience=0.2)
-    with pytest.raises(LogUnavailable) as refused:
+    with pytest.raises(LogUnavailableError) as refused:
         log.extents("topic")
     log.close()
     assert SECRET not in str(refused.value) + repr(cluster)
@@ -212,7 +212,7 @@ def test_the_tokens_among_the_settings_are_not_shown() -> None:
 # ---- what ends a command
 
 
-@pytest.mark.parametrize("foreseen", [PersistenceError, SparkJobsError, ServiceError, ValueError])
+@pytest.mark.parametrize("foreseen", [PersistenceError, JobError, ServiceError, ValueError])
 @pytest.mark.parametrize("unforeseen", [False, True])
 def test_what_ends_a_command_is_told_without_secrets(
     foreseen: type[Exception], unforeseen: bool, monkeypatch: pytest.MonkeyPatch,

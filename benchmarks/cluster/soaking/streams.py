@@ -14,7 +14,7 @@ import duckdb
 import pandas as pd
 
 from benchmarks.cluster.soaking.world import World
-from springline.services.airflow_api import AirflowRefused
+from springline.services.airflow_api import AirflowApiError
 from springline.services.demo.streams import caught_up, dag_of
 from springline.spark_jobs.streaming.application.status import Seen, look
 from springline.spark_jobs.streaming.errors import StreamError
@@ -115,7 +115,7 @@ def _keep(world: World) -> None:
                 if not world.api.living(dag_of(job)):
                     world.diary.note(f"the run of {dag_of(job)} has ended: triggered again by hand", "by hand")
                     world.api.trigger(dag_of(job), {})
-            except AirflowRefused:
+            except AirflowApiError:
                 continue  # it is away at the moment
 
 

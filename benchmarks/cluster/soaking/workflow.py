@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from benchmarks.cluster.soaking.world import World
-from springline.services.airflow_api import AirflowRefused
+from springline.services.airflow_api import AirflowApiError
 from springline.services.demo.workflow import DAG_ID, DAYS, FILES, MAINTENANCE, PERSISTER, standing
 from springline.services.errors import ServiceError
 from springline.spark_jobs.landing import land
@@ -102,7 +102,7 @@ class Workflow:
         while True:
             try:
                 return call()
-            except AirflowRefused:
+            except AirflowApiError:
                 if time.monotonic() > until:
                     raise
                 time.sleep(_LOOK_SECONDS)

@@ -15,7 +15,7 @@ from springline.airflow.api.problems import PROBLEMS, tell_problems
 from springline.airflow.api.request_fields import no_unknown_fields
 from springline.airflow.pages import static_files
 from springline.airflow.platform_context import Platforms
-from springline.extras import NotInstalled, import_late
+from springline.extras import MissingExtraError, import_late
 
 VERSIONED = "/api/v1"
 
@@ -68,7 +68,7 @@ def _add_streams(app: FastAPI) -> None:
     try:
         app.state.planners = import_late(_PLANNERS, "the API of streams").Planners()
         found = [import_late(f"springline.airflow.api.{name}", "the API of streams") for name in _OF_STREAMS]
-    except NotInstalled as missing:
+    except MissingExtraError as missing:
         routers = [_without_streams(str(missing))]
     else:
         routers = [module.router for module in found]

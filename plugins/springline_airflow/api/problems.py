@@ -12,56 +12,56 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from springline.persistence.errors import (
-    BadExtension,
-    CatalogUnavailable,
-    InvalidPath,
+    CatalogUnavailableError,
+    ExtensionError,
+    InvalidPathError,
     PersistenceError,
-    RefusedTransition,
-    StorageUnavailable,
-    UnknownDataset,
+    StorageUnavailableError,
+    TransitionError,
+    UnknownDatasetError,
 )
 from springline.persistence.text.redaction import redacted
 from springline.spark_jobs.streaming.errors import (
-    BadControl,
-    LogUnavailable,
-    MissingVersion,
-    NoTopic,
+    InvalidChannelError,
+    LogUnavailableError,
+    MissingStateError,
     StreamError,
-    UnknownJob,
+    UnknownJobError,
+    UnknownTopicError,
 )
-from springline.spark_jobs.streaming.join.errors import NeverSteered
-from springline.spark_jobs.streaming.sql.errors import BadQuery
-from springline.spark_jobs.streaming.tracking.completeness import NeverTracked
-from springline.spark_jobs.streaming.tracking.errors import BadRing, NoFailure, NotToBeSent
-from springline.spark_jobs.streaming.windows.errors import UnknownQuery
+from springline.spark_jobs.streaming.join.errors import NeverBalancedError
+from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
+from springline.spark_jobs.streaming.tracking.completeness import NotTrackedError
+from springline.spark_jobs.streaming.tracking.errors import InvalidRingError, RetryRefusedError, UnknownFailureError
+from springline.spark_jobs.streaming.windows.errors import UnknownQueryError
 
 _Known = StreamError | PersistenceError
 _STATUS: dict[type[_Known], HTTPStatus] = {
-    UnknownJob: HTTPStatus.NOT_FOUND,
-    UnknownQuery: HTTPStatus.NOT_FOUND,
-    NoTopic: HTTPStatus.NOT_FOUND,  # of results, of dead letters: the job never ran
-    MissingVersion: HTTPStatus.CONFLICT,  # the job has not run a round
-    NeverTracked: HTTPStatus.CONFLICT,  # nor this one
-    NeverSteered: HTTPStatus.CONFLICT,
-    BadRing: HTTPStatus.CONFLICT,
-    NoFailure: HTTPStatus.NOT_FOUND,
-    NotToBeSent: HTTPStatus.CONFLICT,
-    BadQuery: HTTPStatus.UNPROCESSABLE_ENTITY,
-    BadExtension: HTTPStatus.UNPROCESSABLE_ENTITY,
-    BadControl: HTTPStatus.UNPROCESSABLE_ENTITY,
-    LogUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
-    UnknownDataset: HTTPStatus.NOT_FOUND,
-    RefusedTransition: HTTPStatus.CONFLICT,
-    InvalidPath: HTTPStatus.UNPROCESSABLE_ENTITY,
-    CatalogUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
-    StorageUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    UnknownJobError: HTTPStatus.NOT_FOUND,
+    UnknownQueryError: HTTPStatus.NOT_FOUND,
+    UnknownTopicError: HTTPStatus.NOT_FOUND,  # of results, of dead letters: the job never ran
+    MissingStateError: HTTPStatus.CONFLICT,  # the job has not run a round
+    NotTrackedError: HTTPStatus.CONFLICT,  # nor this one
+    NeverBalancedError: HTTPStatus.CONFLICT,
+    InvalidRingError: HTTPStatus.CONFLICT,
+    UnknownFailureError: HTTPStatus.NOT_FOUND,
+    RetryRefusedError: HTTPStatus.CONFLICT,
+    InvalidQueryError: HTTPStatus.UNPROCESSABLE_ENTITY,
+    ExtensionError: HTTPStatus.UNPROCESSABLE_ENTITY,
+    InvalidChannelError: HTTPStatus.UNPROCESSABLE_ENTITY,
+    LogUnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
+    UnknownDatasetError: HTTPStatus.NOT_FOUND,
+    TransitionError: HTTPStatus.CONFLICT,
+    InvalidPathError: HTTPStatus.UNPROCESSABLE_ENTITY,
+    CatalogUnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
+    StorageUnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
 
 class Problem(BaseModel):
     """What is wrong: the name of the error, its words, and for SQL its place, counted from 1, if that can be told."""
 
-    error: str = Field(examples=["BadQuery"])
+    error: str = Field(examples=["InvalidQueryError"])
     detail: str
     line: int | None = None
     column: int | None = None
@@ -80,15 +80,15 @@ def status_of(error: _Known) -> HTTPStatus:
 
 def problem_of(error: Exception) -> Problem:
     """What is told of an error: of one that nobody foresaw, no more than that."""
-    if isinstance(error, BadQuery):
-        return Problem(error="BadQuery", detail=redacted(str(error)), line=error.line, column=error.column)
+    if isinstance(error, InvalidQueryError):
+        return Problem(error="InvalidQueryError", detail=redacted(str(error)), line=error.line, column=error.column)
     if isinstance(error, _Known):
         return Problem(error=type(error).__name__, detail=redacted(str(error)))
     if isinstance(error, HTTPException):
         return Problem(error=HTTPStatus(error.status_code).phrase.replace(" ", ""), detail=str(error.detail))
     if isinstance(error, RequestValidationError):
         wrong = (f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors())
-        return Problem(error="BadRequest", detail="; ".join(wrong))
+        return Problem(error="BadRequestError", detail="; ".join(wrong))
     return Problem(error="InternalServerError", detail="something went wrong; the log of the API server tells what")
 
 

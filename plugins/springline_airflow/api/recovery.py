@@ -14,7 +14,7 @@ from springline.airflow.api.datasets import Asked, PlatformDep
 from springline.airflow.lineage.access_filter import veiled
 from springline.airflow.operators.recover import DAG_ID
 from springline.persistence.actions import decide_return
-from springline.persistence.errors import RefusedTransition
+from springline.persistence.errors import TransitionError
 from springline.persistence.explain import find
 
 router = APIRouter(tags=["datasets"])
@@ -52,7 +52,7 @@ def recover(
     if asked.dry_run:
         return Recovering(path, number, "recover", not against, False, against or decision.words)
     if against:
-        raise RefusedTransition(against)
+        raise TransitionError(against)
     who = reading.user.get_name()
     conf = {"path": path, "generation": number, "asked_by": who}
     run_id = dag_runs.start(DAG_ID, conf, who, session, by_page="referer" in request.headers)

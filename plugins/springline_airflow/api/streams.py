@@ -54,17 +54,20 @@ class Found:
 
     @property
     def queryable(self) -> Queryable:
-        """The job, where it has queries; raises `UnknownJob`."""
+        """The job, where it has queries; raises `UnknownJobError`."""
         return as_queryable(self.job)
 
     @property
     def tracked(self) -> TrackedJob:
-        """The job, where its records are tracked; raises `UnknownJob`."""
+        """The job, where its records are tracked; raises `UnknownJobError`."""
         return as_tracked(self.job)
 
     @property
     def explanation(self) -> Mapping[str, Any]:
-        """What the last look at a join told; raises `UnknownJob` where the job is none, and `NeverSteered`."""
+        """What the last look at a join told.
+
+        Raises `UnknownJobError` where the job is none, and `NeverBalancedError`.
+        """
         as_rebalanced(self.job)
         return explanation_of(self.folder)
 
@@ -99,7 +102,7 @@ class Found:
 
 
 def found(job: access.JobName, user: GetUserDep) -> Found:
-    """The job that a path names; raises `UnknownJob`, which names others only to those who may read them."""
+    """The job that a path names; raises `UnknownJobError`, which names others only to those who may read them."""
     settings = StreamSettings()
     jobs = read_jobs(settings.declarations)
     if job not in jobs:
@@ -199,7 +202,7 @@ def stop(job: FoundDep, user: GetUserDep) -> schemas.Stream:
 
 
 def _one(registry: Registry, name: str) -> schemas.OneQuery:
-    """A query of a registry; raises `UnknownQuery`."""
+    """A query of a registry; raises `UnknownQueryError`."""
     registry.text(name)
     (chosen,) = (query for query in registry.registered if query.name == name)
     return schemas.OneQuery(version=registry.version, query=schemas.Query.of(chosen))

@@ -14,7 +14,7 @@ from pydantic import StringConstraints
 from springline.airflow.api import access, schemas
 from springline.airflow.api.streams import Found, FoundDep
 from springline.spark_jobs.streaming.jobs import TrackedJob
-from springline.spark_jobs.streaming.tracking.completeness import NeverTracked, completeness_of
+from springline.spark_jobs.streaming.tracking.completeness import NotTrackedError, completeness_of
 from springline.spark_jobs.streaming.tracking.replay.failures import Failure, newest_failures
 from springline.spark_jobs.streaming.tracking.replay.manual_replay import resent, send_again, trouble_with
 from springline.spark_jobs.streaming.tracking.ring import Epochs
@@ -34,7 +34,7 @@ def tracking(job: FoundDep) -> schemas.Tracking:
     name = job.tracked.name
     seen = job.look()
     if not seen.tracking:
-        raise NeverTracked(f"{name}: it has tracked nothing yet; start it first")
+        raise NotTrackedError(f"{name}: it has tracked nothing yet; start it first")
     return schemas.Tracking(**{**seen.tracking, "state": seen.state})
 
 

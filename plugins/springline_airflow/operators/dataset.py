@@ -12,9 +12,9 @@ from airflow.sdk.exceptions import AirflowFailException
 from springline.airflow.openlineage import operator_lineage
 from springline.airflow.platform_context import opened
 from springline.airflow.runs import origin_of
-from springline.persistence.errors import Irrecoverable
+from springline.persistence.errors import IrrecoverableError
 from springline.persistence.model.dataset import Dataset, Strategy
-from springline.spark_jobs.errors import BadParameter, FaultyOperation, QualityStop
+from springline.spark_jobs.errors import FaultyOperationError, ParameterError, QualityError
 from springline.spark_jobs.operations import RegisteredOperation
 
 Produce = Callable[..., Dataset]
@@ -93,10 +93,10 @@ class DatasetOperator(BaseOperator):
         with self._open_platform(f"task {origin.dag_id}.{self.task_id}") as platform:
             try:
                 dataset = self._produce(platform, self.operation, given, origin=origin, strategy=strategy)
-            except QualityStop as stop:
+            except QualityError as stop:
                 context["ti"].xcom_push("quality_report", dict(stop.report))
                 raise AirflowFailException(str(stop)) from stop
-            except (BadParameter, FaultyOperation, Irrecoverable) as hopeless:
+            except (ParameterError, FaultyOperationError, IrrecoverableError) as hopeless:
                 raise AirflowFailException(str(hopeless)) from hopeless
         self._made = dataset
         told = describe(dataset)

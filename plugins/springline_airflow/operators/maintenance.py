@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from springline.persistence.errors import StorageUnavailable, UnderStoreAway
+from springline.persistence.errors import StorageUnavailableError, UnderStoreUnavailableError
 from springline.persistence.metrics_collector import readings
 from springline.persistence.monitoring.alerts import Alerts
 from springline.persistence.monitoring.metric import by_name
@@ -22,8 +22,8 @@ Report = dict[str, Any]
 def recover(platform: Platform) -> Report:
     """Find what a fault took and bring it back.
 
-    Once all is done that can be, raises `Irrecoverable`, naming what stays lost, else what failed first, else
-    `StorageUnavailable` if something could not even be looked at, or the under-store does not answer.
+    Once all is done that can be, raises `IrrecoverableError`, naming what stays lost, else what failed first, else
+    `StorageUnavailableError` if something could not even be looked at, or the under-store does not answer.
     """
     scan = platform.maintenance.scan()
     lost = [dataset.ref for dataset in platform.maintenance.lost()]
@@ -32,9 +32,9 @@ def recover(platform: Platform) -> Report:
         done.require_all()
     if scan.unreached:
         told = "; ".join(f"{ref} ({why})" for ref, why in sorted(scan.unreached.items()))
-        raise StorageUnavailable(f"all else is there or back; these could not be looked at: {told}")
+        raise StorageUnavailableError(f"all else is there or back; these could not be looked at: {told}")
     if scan.away:
-        raise UnderStoreAway(say_away(platform, scan.away))
+        raise UnderStoreUnavailableError(say_away(platform, scan.away))
     return {
         "looked_at": scan.looked_at,
         "lost": [str(ref) for ref in lost],
@@ -61,7 +61,7 @@ def retire(platform: Platform) -> Report:
 
 
 def alert(platform: Platform) -> Report:
-    """Read the gauges, and judge the rules of alerts over them; raises `BadRules`."""
+    """Read the gauges, and judge the rules of alerts over them; raises `AlertRulesError`."""
     settings = MonitoringSettings(home=platform.settings.home)
     rules = read_rules(settings.rules, by_name(METRICS))
     found = readings(platform)

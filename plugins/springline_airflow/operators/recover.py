@@ -10,7 +10,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from springline.airflow.platform_context import opened
-from springline.persistence.errors import InvalidPath, Irrecoverable, UnknownDataset
+from springline.persistence.errors import InvalidPathError, IrrecoverableError, UnknownDatasetError
 from springline.persistence.explain import find
 from springline.persistence.model.dataset import Phase
 from springline.persistence.platform import Platform
@@ -37,7 +37,7 @@ class RecoverOperator(BaseOperator):
         with self._open_platform(f"recover task, asked for by {who}") as platform:
             try:
                 told = bring_back(platform, params["path"], params["generation"])
-            except (UnknownDataset, InvalidPath, Irrecoverable) as hopeless:
+            except (UnknownDatasetError, InvalidPathError, IrrecoverableError) as hopeless:
                 raise AirflowFailException(str(hopeless)) from hopeless
         self.log.info("%(dataset)s is in the cache: %(words)s.", told)
         return told
@@ -46,11 +46,11 @@ class RecoverOperator(BaseOperator):
 def bring_back(platform: Platform, path: str, generation: int | None) -> dict[str, Any]:
     """Have a generation whole in the cache, whatever the catalog knew, and tell what was done for it.
 
-    Raises `UnknownDataset`, and `Irrecoverable`, naming what is gone for good and why.
+    Raises `UnknownDatasetError`, and `IrrecoverableError`, naming what is gone for good and why.
     """
     dataset = find(platform, path, generation)
     if dataset.phase is not Phase.COMMITTED:
-        raise Irrecoverable(f"{dataset.ref} is {dataset.phase.value}, not committed")
+        raise IrrecoverableError(f"{dataset.ref} is {dataset.phase.value}, not committed")
     if dataset.in_cache:
         dataset = platform.restorer.verifier.verify(dataset, deep=True)
     done = platform.restorer.demand([dataset.ref])

@@ -13,10 +13,10 @@ from springline.airflow.platform_context import opened_log, without_runner
 from springline.airflow.runs import origin_of
 from springline.persistence.model.dataset import Dataset, Strategy
 from springline.persistence.platform import Platform
-from springline.spark_jobs.streaming.errors import BadRange, MessagesGone
+from springline.spark_jobs.streaming.errors import InvalidRangeError, MessagesLostError
 from springline.spark_jobs.streaming.runtime.message_log import Log
 from springline.spark_jobs.streaming.settings import StreamSettings
-from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.windows.queryable import queryable_job_of
 from springline.spark_jobs.streaming.windows.registry_file import read_registry
 
@@ -82,7 +82,7 @@ class StreamRangeOperator(BaseOperator):
                     origin=origin,
                     strategy=Strategy(self.strategy),
                 )
-            except (BadQuery, BadRange, MessagesGone) as hopeless:
+            except (InvalidQueryError, InvalidRangeError, MessagesLostError) as hopeless:
                 raise AirflowFailException(str(hopeless)) from hopeless
         told = _described(made)
         self.log.info("Made %(dataset)s: %(rows)s rows, %(bytes)s bytes, %(status)s.", told)

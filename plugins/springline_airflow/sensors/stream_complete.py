@@ -17,13 +17,13 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from springline.airflow.platform_context import opened_log
 from springline.spark_jobs.streaming.application.status import look
-from springline.spark_jobs.streaming.errors import BadRange, UnknownJob
+from springline.spark_jobs.streaming.errors import InvalidRangeError, UnknownJobError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import tracked_job_of
 from springline.spark_jobs.streaming.runtime.message_log import Log
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.sql.windowing import instant
-from springline.spark_jobs.streaming.tracking.completeness import NeverTracked, completeness_of
+from springline.spark_jobs.streaming.tracking.completeness import NotTrackedError, completeness_of
 from springline.spark_jobs.streaming.tracking.replay.failures import failures_within
 
 _SHOWN = 5  # records that were given up, in words
@@ -46,7 +46,7 @@ class Awaited:
         """What is still waited for, in words; empty when all is through."""
         try:
             found = completeness_of(folder, _numbers(self.end))
-        except NeverTracked:
+        except NotTrackedError:
             return "it has tracked nothing yet"
         return "" if found.through else found.say()
 
@@ -125,7 +125,7 @@ class CompletenessOperator(BaseOperator):
         try:
             topic = tracked_job_of(StreamSettings().declarations, self.job).topic
             begin, end = self._range(topic, now)
-        except (UnknownJob, BadRange) as hopeless:
+        except (UnknownJobError, InvalidRangeError) as hopeless:
             raise AirflowFailException(str(hopeless)) from hopeless
         awaited = Awaited(self.job, begin, end, self.fail_on_lost)
         if not (missing := awaited.missing(_folder(self.job))):
@@ -149,14 +149,16 @@ class CompletenessOperator(BaseOperator):
         return self._done(Awaited(**awaited))
 
     def _range(self, topic: str, now: float) -> tuple[Offsets, Offsets]:
-        """The offsets that the range begins and ends at; raises `BadRange`."""
+        """The offsets that the range begins and ends at; raises `InvalidRangeError`."""
         to, first, last = _offsets(self.to), _seconds("begin", self.begin), _seconds("end", self.end)
         if to is not None and last is not None:
-            raise BadRange(f"{self.job}: the range ends at offsets or at a time: give `to` or `end`, not both")
+            raise InvalidRangeError(f"{self.job}: the range ends at offsets or at a time: give `to` or `end`, not both")
         if last is not None and last > now:
-            raise BadRange(f"{self.job}: end={self.end} is ahead: what is appended until then is not known yet")
+            raise InvalidRangeError(
+                f"{self.job}: end={self.end} is ahead: what is appended until then is not known yet"
+            )
         if last is not None and first is not None and first >= last:
-            raise BadRange(
+            raise InvalidRangeError(
                 f"{self.job}: from {self.begin} to {self.end} there is no time: give an end after the beginning"
             )
         begin: Offsets = {}
@@ -198,7 +200,10 @@ def _folder(job: str) -> JobFolder:
 
 
 def _offsets(told: Mapping[Any, Any] | str | None) -> Offsets | None:
-    """Offsets by partition, as a person or a template gives them; None where they are not given; raises `BadRange`."""
+    """Offsets by partition, as a person or a template gives them; None where they are not given.
+
+    Raises `InvalidRangeError`.
+    """
     if told is None or (isinstance(told, str) and told.strip() in _NOT_GIVEN):
         return None
     wrong = f'to={told!r}: give offsets by partition, as {{"0": 700, "1": 10}}'
@@ -206,20 +211,20 @@ def _offsets(told: Mapping[Any, Any] | str | None) -> Offsets | None:
         given = json.loads(told) if isinstance(told, str) else told
         found = {int(partition): int(str(offset)) for partition, offset in given.items()}
     except (ValueError, TypeError, AttributeError) as error:
-        raise BadRange(wrong) from error
+        raise InvalidRangeError(wrong) from error
     if not found or any(number < 0 for pair in found.items() for number in pair):
-        raise BadRange(wrong)
+        raise InvalidRangeError(wrong)
     return _texts(found)
 
 
 def _seconds(name: str, told: object) -> float | None:
-    """A moment, in seconds since 1970; None where it is not given; raises `BadRange`."""
+    """A moment, in seconds since 1970; None where it is not given; raises `InvalidRangeError`."""
     if (text := str(told).strip()) in _NOT_GIVEN:
         return None
     try:
         return instant(text) / _MICROS
     except ValueError as error:
-        raise BadRange(f"{name}={text!r}: give a date and time such as 2013-01-31 12:00") from error
+        raise InvalidRangeError(f"{name}={text!r}: give a date and time such as 2013-01-31 12:00") from error
 
 
 def _texts(numbers: Mapping[int, int]) -> Offsets:

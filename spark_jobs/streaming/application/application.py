@@ -29,7 +29,7 @@ from springline.spark_jobs.streaming.backpressure.control_topic import ControlTo
 from springline.spark_jobs.streaming.backpressure.regulator import Regulation, Regulator
 from springline.spark_jobs.streaming.checkpoints.checkpointer import Upkeep
 from springline.spark_jobs.streaming.checkpoints.store import SavedStates
-from springline.spark_jobs.streaming.errors import StreamError, TopicGrown
+from springline.spark_jobs.streaming.errors import StreamError, TopicGrownError
 from springline.spark_jobs.streaming.job import Job, ServiceContext, check_sizes, running_stages, topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.log import Kafka
@@ -109,7 +109,7 @@ def _told(stage: Stage, folder: JobFolder) -> dict[str, Any]:
 
 
 def run_job(job: Job, settings: StreamSettings) -> None:
-    """Run a job until it is asked to stop; raises what stops it otherwise, and `AlreadyRuns`."""
+    """Run a job until it is asked to stop; raises what stops it otherwise, and `AlreadyRunningError`."""
     folder = settings.folder(job.name)
     with folder.held():
         folder.begin()
@@ -129,7 +129,7 @@ def _runs_to_its_end(job: Job, settings: StreamSettings, folder: JobFolder, beat
     """Run a job as long as its topic has as many partitions as it began with; False if there are more by now."""
     try:
         _run(job, settings, folder, beats)
-    except TopicGrown as grown:
+    except TopicGrownError as grown:
         logger.info("%s: %s: it goes on with all of them", job.name, grown)
         return False
     return True

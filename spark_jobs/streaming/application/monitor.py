@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from springline.persistence.errors import BadRules
+from springline.persistence.errors import AlertRulesError
 from springline.persistence.monitoring.alerts import Alerts
 from springline.persistence.monitoring.metric import Meter, Reading, by_name
 from springline.persistence.monitoring.rules import read_rules
@@ -58,7 +58,7 @@ class Monitor:
         trouble = ""
         try:
             yield
-        except (BadRules, OSError) as error:
+        except (AlertRulesError, OSError) as error:
             trouble = str(error)
         except Exception as error:
             trouble = f"{type(error).__name__}: {error}"

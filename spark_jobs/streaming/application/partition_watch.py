@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from springline.spark_jobs.streaming.errors import TopicGrown
+from springline.spark_jobs.streaming.errors import TopicGrownError
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
@@ -13,7 +13,7 @@ _LOOK_SECONDS = 1.0
 
 
 class PartitionWatch(BackgroundService):
-    """Looks while its context is open; `check` raises `TopicGrown` when there are more than so many `units`."""
+    """Looks while its context is open; `check` raises `TopicGrownError` when there are more than so many `units`."""
 
     def __init__(self, topic: str, units: int, cluster: Cluster) -> None:
         super().__init__("partition watch")
@@ -23,10 +23,10 @@ class PartitionWatch(BackgroundService):
         self._now = units
 
     def check(self) -> None:
-        """Raises `TopicGrown` too."""
+        """Raises `TopicGrownError` too."""
         super().check()
         if self._now > self._units:
-            raise TopicGrown(f"{self._topic} has {self._now} units and had {self._units}")
+            raise TopicGrownError(f"{self._topic} has {self._now} units and had {self._units}")
 
     def _work(self) -> None:
         with closing(Kafka(self._cluster)) as log:

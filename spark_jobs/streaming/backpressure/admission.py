@@ -96,7 +96,7 @@ class Off:
 
 
 def make_admission(mode: str, stage: str, state: Mapping[str, Any] | None = None) -> Admission:
-    """The admission of a stage; `state` is what one of the same mode told before it ended. Raises `BadExtension`."""
+    """The admission of a stage; `state` is what one of the same mode told before it ended. Raises `ExtensionError`."""
     admission: Admission = MODES.load(mode)(stage, state)
     return admission
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.backpressure.admission import MODES, USUAL_MODE
 from springline.spark_jobs.streaming.config import Declared
-from springline.spark_jobs.streaming.errors import BadControl, BadJob
+from springline.spark_jobs.streaming.errors import InvalidChannelError, InvalidJobError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import replace_file
 
@@ -46,9 +46,9 @@ class Choice:
 
     @staticmethod
     def declared(told: Declared, *, apart: bool = False) -> Choice:
-        """What a job's table says, of which stages are `apart` or not; raises `BadJob`."""
+        """What a job's table says, of which stages are `apart` or not; raises `InvalidJobError`."""
         if "control" in told.table and not apart:
-            raise BadJob(
+            raise InvalidJobError(
                 f"{told.where}: control is how signals travel to and from stages that are apart, and none of this job "
                 "is: leave it out; of a word count, apart = true puts stages apart"
             )
@@ -69,7 +69,7 @@ _CHOICES: Codec[Choice] = Codec(
 
 
 def choice_of(folder: JobFolder, declared: Choice) -> Choice:
-    """What holds for a job now; raises `UnreadableValue`."""
+    """What holds for a job now; raises `DecodeError`."""
     path = folder.path / _FILE
     try:
         return _CHOICES.decode(path.read_bytes(), str(path))
@@ -82,10 +82,10 @@ def choose(
 ) -> Choice:
     """Let another mode or channel hold from now on, or both; the job goes on.
 
-    Raises `BadExtension`, and `BadControl` where a channel is chosen and no stage of the job is `apart`.
+    Raises `ExtensionError`, and `InvalidChannelError` where a channel is chosen and no stage of the job is `apart`.
     """
     if control is not None and not apart:
-        raise BadControl(
+        raise InvalidChannelError(
             f"{folder.path.name}: all its stages run in one application, where signals need no channel; leave control "
             "out: it is for jobs with stages apart"
         )

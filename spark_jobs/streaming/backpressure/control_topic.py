@@ -14,8 +14,8 @@ from contextlib import closing, suppress
 from functools import partial
 
 from springline.spark_jobs.streaming.backpressure.channel import Threaded
-from springline.spark_jobs.streaming.backpressure.signals import LONGEST_LEASE, BadSignal, Signal
-from springline.spark_jobs.streaming.errors import MessagesGone, StreamError
+from springline.spark_jobs.streaming.backpressure.signals import LONGEST_LEASE, InvalidSignalError, Signal
+from springline.spark_jobs.streaming.errors import MessagesLostError, StreamError
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import Letter
@@ -74,12 +74,12 @@ class ControlTopic(Threaded):
         while not self._over.is_set():
             try:
                 messages = log.follow(self._topic, 0, at, _FOLLOW)
-            except MessagesGone:
+            except MessagesLostError:
                 at = log.extents(self._topic)[0].low
                 continue
             for message in messages:
                 at = message.offset + 1
-                with suppress(BadSignal):  # somebody else's message binds nobody
+                with suppress(InvalidSignalError):  # somebody else's message binds nobody
                     signal = Signal.decode(bytes(message.value))
                     if signal.upstream in self._stages:
                         self._in.put([signal])

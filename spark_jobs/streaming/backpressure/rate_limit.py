@@ -96,7 +96,7 @@ class Planned:
 
     @staticmethod
     def read(stage: Stage) -> Planned | None:
-        """None before the first one; raises `UnreadableValue`."""
+        """None before the first one; raises `DecodeError`."""
         path = _planned_file(stage)
         try:
             return _PLANNED.decode(path.read_bytes(), str(path))

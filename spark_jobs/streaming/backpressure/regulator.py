@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from springline.persistence.errors import UnreadableValue
+from springline.persistence.errors import DecodeError
 from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.backpressure.accounting import Counting
 from springline.spark_jobs.streaming.backpressure.admission import OFF, Admission, Admitted, Seen, make_admission
@@ -143,7 +143,7 @@ class Regulator:
             self._channel.close()
 
     def _choose(self) -> Choice:
-        """Go on with what is chosen now; another mode begins anew. Raises `BadExtension`."""
+        """Go on with what is chosen now; another mode begins anew. Raises `ExtensionError`."""
         chosen, before = choice_of(self._folder, self._declared), self.choice
         if chosen == before:
             return chosen
@@ -161,7 +161,7 @@ class Regulator:
         """What the other application has told, while it tells anything; what cannot be read of it is its trouble."""
         try:
             told = _read(self._other) if self._other is not None else None
-        except UnreadableValue as error:  # it runs another version
+        except DecodeError as error:  # it runs another version
             return _Known(trouble=str(error))
         return told if told is not None and self._at - told.at < _SILENT_SECONDS else _Known()
 

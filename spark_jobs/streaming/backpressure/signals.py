@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from springline.persistence.errors import UnreadableValue
+from springline.persistence.errors import DecodeError
 from springline.persistence.model.codec import Codec, from_plain, plain
 from springline.spark_jobs.streaming.errors import StreamError
 
@@ -21,7 +21,7 @@ RECOVERY_SECONDS = 1.0  # in which a rate doubles once its lease has ended
 LONGEST_LEASE = 10.0  # seconds: clocks may differ, and a signal of a fast one must not bind for ever
 
 
-class BadSignal(StreamError):
+class InvalidSignalError(StreamError):
     """Something else than a signal came through a channel of signals."""
 
 
@@ -57,13 +57,13 @@ class Signal:
 
     @staticmethod
     def decode(content: bytes) -> Signal:
-        """The inverse of `encode`; raises `BadSignal`."""
+        """The inverse of `encode`; raises `InvalidSignalError`."""
         try:
             signal = _SIGNALS.decode(content, "a channel of signals")
-        except UnreadableValue as error:
-            raise BadSignal(f"not a signal: {content[:80]!r}: {error}") from error
+        except DecodeError as error:
+            raise InvalidSignalError(f"not a signal: {content[:80]!r}: {error}") from error
         if not all(math.isfinite(number) for number in (signal.rate or 0.0, signal.until or 0.0)):
-            raise BadSignal(f"not a signal: {content[:80]!r}: its numbers have no bound")
+            raise InvalidSignalError(f"not a signal: {content[:80]!r}: its numbers have no bound")
         return signal
 
 

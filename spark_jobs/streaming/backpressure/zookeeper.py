@@ -24,7 +24,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 
 from springline.spark_jobs.streaming.backpressure.channel import Threaded
-from springline.spark_jobs.streaming.backpressure.signals import BadSignal, Signal, newer
+from springline.spark_jobs.streaming.backpressure.signals import InvalidSignalError, Signal, newer
 
 MESSAGES, STATES = "taskmessage", "taskstate"
 _SESSION_SECONDS = 4.0
@@ -111,7 +111,7 @@ class ZooKeeper(Threaded):
             content, _ = self._client.get(path)
         except NoNodeError:  # another process has the same stage
             return
-        with suppress(BadSignal):  # somebody else's node binds nobody, and must not stay
+        with suppress(InvalidSignalError):  # somebody else's node binds nobody, and must not stay
             self._trigger_queue.put(Signal.decode(content))
         self._client.delete(path)
 

@@ -17,7 +17,7 @@ from springline.persistence.model.dataset import Dataset, Origin, Phase, Strateg
 from springline.persistence.platform import Platform
 from springline.persistence.text.formatting import say_known
 from springline.spark_jobs.streaming.checkpoints.files import read_files, write_files
-from springline.spark_jobs.streaming.errors import MissingVersion, NoSavepoint
+from springline.spark_jobs.streaming.errors import MissingStateError, UnknownSavepointError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.driver.savepoints import Part, Savepoint, pack
 from springline.spark_jobs.streaming.runtime.message_log import Log, Order
@@ -59,10 +59,10 @@ class Savepoints:
         )
 
     def load(self, name: str) -> Savepoint:
-        """A savepoint; raises `NoSavepoint`, which names those that are there, and `PersistenceError`."""
+        """A savepoint; raises `UnknownSavepointError`, which names those that are there, and `PersistenceError`."""
         there = self.all()
         if name not in there:
-            raise NoSavepoint(f"{self._job}: no savepoint {name!r}; there are: {say_known(name, there)}")
+            raise UnknownSavepointError(f"{self._job}: no savepoint {name!r}; there are: {say_known(name, there)}")
         files: dict[tuple[str, int], dict[str, bytes]] = defaultdict(dict)
         for file, content in read_files(self._platform, there[name]).items():
             stage, unit, rest = file.split(".", 2)
@@ -99,7 +99,7 @@ def make_asked(folder: JobFolder, stages: Sequence[Stage], log: Log, savepoints:
 def _level(stages: Sequence[Stage], log: Log) -> Savepoint | None:
     until = time.monotonic() + _PATIENCE
     while time.monotonic() < until:
-        with suppress(MissingVersion, FileNotFoundError):  # the stages have gone on while they were packed
+        with suppress(MissingStateError, FileNotFoundError):  # the stages have gone on while they were packed
             if (found := pack(stages, log)) is not None:
                 return found
         time.sleep(_LOOK_SECONDS)

@@ -15,7 +15,7 @@ from springline.persistence.errors import PersistenceError
 from springline.persistence.model.dataset import Dataset, Origin, Phase, Strategy, Written
 from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.checkpoints.files import read_files, write_files
-from springline.spark_jobs.streaming.errors import MissingVersion
+from springline.spark_jobs.streaming.errors import MissingStateError
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.state_store import Packed
 
@@ -47,7 +47,7 @@ class SavedStates:
             newest = stage.versions(unit).newest()
             if newest is None or any(saved.order >= newest for saved, _ in self._saved(stage, unit)):
                 return None
-            with suppress(MissingVersion, FileNotFoundError):
+            with suppress(MissingStateError, FileNotFoundError):
                 return self._save(stage, unit, newest)
         return None
 

@@ -25,7 +25,7 @@ JobName = Annotated[str, typer.Argument(help="A job of streams.toml")]
 
 @contextmanager
 def opened_log() -> Iterator[Kafka]:
-    """The Kafka that the settings name; raises `LogUnavailable` within seconds where it does not answer."""
+    """The Kafka that the settings name; raises `LogUnavailableError` within seconds where it does not answer."""
     cluster = StreamSettings().cluster
     require_answer(cluster)
     with closing(Kafka(cluster)) as log:
@@ -33,12 +33,12 @@ def opened_log() -> Iterator[Kafka]:
 
 
 def job_named(name: str) -> tuple[Job, JobFolder]:
-    """A declared job and its folder; raises `UnknownJob`."""
+    """A declared job and its folder; raises `UnknownJobError`."""
     settings = StreamSettings()
     return job_of(settings.declarations, name), settings.folder(name)
 
 
 def queryable_job_named(name: str) -> tuple[Queryable, JobFolder]:
-    """A job that has queries, and its folder; raises `UnknownJob`."""
+    """A job that has queries, and its folder; raises `UnknownJobError`."""
     job, folder = job_named(name)
     return as_queryable(job), folder

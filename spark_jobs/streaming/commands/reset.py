@@ -13,7 +13,7 @@ from springline.persistence.platform import open_platform
 from springline.persistence.settings import Settings
 from springline.persistence.text.terminal import print, print_result, progress
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named, opened_log
-from springline.spark_jobs.streaming.errors import AlreadyRuns, StreamError
+from springline.spark_jobs.streaming.errors import AlreadyRunningError, StreamError
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.reset import forget, kept_by, readers_of
 from springline.spark_jobs.streaming.settings import StreamSettings
@@ -31,7 +31,7 @@ def reset(
     settings = StreamSettings()
     declared, folder = job_named(job)
     if folder.runs() or folder.coming() is not None:
-        raise AlreadyRuns(f"{job}: it runs; stop it first: springline stream stop {job}")
+        raise AlreadyRunningError(f"{job}: it runs; stop it first: springline stream stop {job}")
     with (
         closing(open_platform(Settings(), runner=NoRunner(), who="command line")) as platform,
         opened_log() as log,

@@ -18,7 +18,7 @@ from springline.spark_jobs.streaming.checkpoints.savepoints import Savepoints, o
 from springline.spark_jobs.streaming.checkpoints.store import SavedStates
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named, opened_log
 from springline.spark_jobs.streaming.commands.tables import print_rows
-from springline.spark_jobs.streaming.errors import NoSavepoint
+from springline.spark_jobs.streaming.errors import UnknownSavepointError
 from springline.spark_jobs.streaming.job import Job, running_stages
 from springline.spark_jobs.streaming.runtime.driver.savepoints import BEGINNING
 from springline.spark_jobs.streaming.runtime.driver.savepoints import rewind as go_back
@@ -37,16 +37,18 @@ def savepoint(
     declared, folder = job_named(job)
     _check(declared)
     if not folder.runs():
-        raise NoSavepoint(f"{job}: it does not run; a savepoint is made while it does")
+        raise UnknownSavepointError(f"{job}: it does not run; a savepoint is made while it does")
     folder.ask_savepoint(name)
     until = time.monotonic() + timeout
     with progress(f"making the savepoint {name} of {job}", quiet=as_json):
         while folder.asked_savepoint() is not None:
             if time.monotonic() > until or not folder.runs():
-                raise NoSavepoint(f"{job}: {name!r} was not made within {timeout:g} s; its log: {folder.log_file}")
+                raise UnknownSavepointError(
+                    f"{job}: {name!r} was not made within {timeout:g} s; its log: {folder.log_file}"
+                )
             time.sleep(_LOOK_SECONDS)
     if why := folder.savepoint_trouble():
-        raise NoSavepoint(f"{job}: {name!r} was not made: {why}")
+        raise UnknownSavepointError(f"{job}: {name!r} was not made: {why}")
     print_result(as_json, {"job": job, "savepoint": name}, f"{job}: savepoint {name} is made")
 
 
@@ -101,7 +103,7 @@ def rewind(
 
 def _check(job: Job) -> None:
     if job.only_from_the_beginning:
-        raise NoSavepoint(f"{job.name}: {job.only_from_the_beginning}")
+        raise UnknownSavepointError(f"{job.name}: {job.only_from_the_beginning}")
 
 
 def _rounds(savepoint: Dataset) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from springline.spark_jobs.errors import Misuse
+from springline.spark_jobs.errors import JobUsageError
 from springline.spark_jobs.streaming.errors import StreamError
 
 
@@ -10,11 +10,11 @@ class JoinError(StreamError):
     """The root of this folder's errors."""
 
 
-class BadRelation(Misuse, JoinError):
+class InvalidRelationError(JobUsageError, JoinError):
     """A side of a join whose declaration contradicts itself."""
 
 
-class BadCondition(Misuse, JoinError):
+class InvalidConditionError(JobUsageError, JoinError):
     """A predicate, or what is selected, that cannot be answered: `line` and `column` (from 1) where that is known."""
 
     def __init__(self, text: str, message: str, *, line: int | None = None, column: int | None = None) -> None:
@@ -24,25 +24,25 @@ class BadCondition(Misuse, JoinError):
         self.column = column
 
 
-class BadSent(JoinError):
+class InvalidBatchError(JoinError):
     """A message that no router sent, or one of a round that is over."""
 
 
-class BadOrders(JoinError):
+class InvalidCommandsError(JoinError):
     """Orders of an epoch that contradict each other, or what a unit holds."""
 
 
-class NeverSteered(JoinError):
+class NeverBalancedError(JoinError):
     """A join whose loads nobody has looked at yet."""
 
 
-class BadCopy(JoinError):
+class MigrationCopyError(JoinError):
     """A copy of a piece that is not whole where its switch says that it lies."""
 
 
-class TooLong(JoinError):
+class ValueTooLongError(JoinError):
     """More text in a round of a router unit than a column can hold."""
 
 
-class BadRouting(JoinError):
+class InvalidRoutingError(JoinError):
     """A routing table, a strategy or a number of units that cannot be."""

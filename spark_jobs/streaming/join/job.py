@@ -35,12 +35,12 @@ from typing import Any
 from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
 from springline.spark_jobs.streaming.config import Declared
-from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job import BaseJob, ServiceContext
 from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
 from springline.spark_jobs.streaming.join.condition.condition import Condition, ConditionTold
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
-from springline.spark_jobs.streaming.join.errors import BadCondition, BadRelation
+from springline.spark_jobs.streaming.join.errors import InvalidConditionError, InvalidRelationError
 from springline.spark_jobs.streaming.join.rebalance import ROUTING, Steering, begin_routing_anew, prepare_routing
 from springline.spark_jobs.streaming.join.router import TABLE, Source
 from springline.spark_jobs.streaming.join.routing.controller import Control
@@ -141,7 +141,7 @@ class JoinJob(BaseJob):
     def prepare(self, folder: JobFolder) -> None:
         """Make the routing that it begins with, where there is none.
 
-        Raises `BadJob` where units hold other tuples, and `UnreadableValue`.
+        Raises `InvalidJobError` where units hold other tuples, and `DecodeError`.
         """
         condition, file = self.condition.told, folder.path / _CONDITION
         try:
@@ -151,7 +151,7 @@ class JoinJob(BaseJob):
             replace_file(file, _CONDITIONS.encode(condition))
             before = condition
         if odd := [said for name, said in _SETTINGS.items() if getattr(condition, name) != getattr(before, name)]:
-            raise BadJob(
+            raise InvalidJobError(
                 f"job {self.name!r}: {', '.join(odd)} cannot be changed, since its units hold tuples that were stored "
                 "for what it was when it first ran: write that again, or let the job begin anew: "
                 f"`{COMMAND} reset {self.name}`"
@@ -169,15 +169,17 @@ class JoinJob(BaseJob):
 
 
 def declared_join(told: Declared) -> JoinJob:
-    """A job from its table; raises `BadJob`."""
+    """A job from its table; raises `InvalidJobError`."""
     told.check(_KEYS, topic=False)
     left, right = _side(told, "left", "l"), _side(told, "right", "r")
     if left.topic == right.topic and not _same(left, right):
-        raise BadJob(f"{told.where}: left and right read the same topic, and declare it in different ways")
+        raise InvalidJobError(f"{told.where}: left and right read the same topic, and declare it in different ways")
     units = told.number("units", 4, most=_MOST_UNITS)
     room = told.number("room", max(units, 8), most=_MOST_UNITS)
     if room < units:
-        raise BadJob(f"{told.where}: room = {room}, and there are {units} units; room is how many there can be")
+        raise InvalidJobError(
+            f"{told.where}: room = {room}, and there are {units} units; room is how many there can be"
+        )
     keep = _keep(told)
     rows = told.number("keep_rows", 1) if "keep_rows" in told.table else None
     try:
@@ -186,8 +188,8 @@ def declared_join(told: Declared) -> JoinJob:
             units, told.extension("strategy", STRATEGIES, USUAL_STRATEGY), _theta(told), _weights(told),
             expiring=keep is not None or rows is not None, keep_rows=rows,
         )  # fmt: skip
-    except (BadCondition, BadRelation) as error:
-        raise BadJob(f"{told.where}: {error}") from error
+    except (InvalidConditionError, InvalidRelationError) as error:
+        raise InvalidJobError(f"{told.where}: {error}") from error
     return JoinJob(
         told.name, left, right, condition, control, room, told.seconds("every", 5.0), told.number("admitted", 200),
         told.latest, keep=keep, backpressure=Choice.declared(told),
@@ -206,49 +208,51 @@ def _same(left: Source, right: Source) -> bool:
 def _side(told: Declared, name: str, alias: str) -> Source:
     table = told.table.get(name)
     if not isinstance(table, dict):
-        raise BadJob(f"{told.where}: it needs a table [{told.name}.{name}]")
+        raise InvalidJobError(f"{told.where}: it needs a table [{told.name}.{name}]")
     own = Declared(f"{told.where}, [{told.name}.{name}]", told.name, table)
     own.check(_SIDE_KEYS)
     fields: Any = table.get("fields")
     pairs = isinstance(fields, list) and all(isinstance(one, list) and len(one) == 2 for one in fields)
     if not pairs or not all(isinstance(text, str) for one in fields for text in one):
-        raise BadJob(f'{own.where}: fields must be a list such as [["orderkey", "int"], ["price", "float"]]')
+        raise InvalidJobError(f'{own.where}: fields must be a list such as [["orderkey", "int"], ["price", "float"]]')
     if not isinstance(table.get("alias", alias), str):
-        raise BadJob(f"{own.where}: {table['alias']!r} cannot be the alias of a side: write a name such as {alias}")
+        raise InvalidJobError(
+            f"{own.where}: {table['alias']!r} cannot be the alias of a side: write a name such as {alias}"
+        )
     delimiter = table.get("delimiter", ",")
     if fault := fault_of_delimiter(delimiter):
-        raise BadJob(f"{own.where}: {fault}")
+        raise InvalidJobError(f"{own.where}: {fault}")
     try:
         relation = Relation.of(table.get("alias", alias), fields)
-    except BadRelation as error:
-        raise BadJob(f"{own.where}: {error}") from error
+    except InvalidRelationError as error:
+        raise InvalidJobError(f"{own.where}: {error}") from error
     return Source(own.topic, relation, own.choice("form", FORMS), delimiter)
 
 
 def _text(told: Declared, key: str) -> str:
     if not isinstance(value := told.table.get(key), str) or not value.strip():
-        raise BadJob(f'{told.where}: it needs {key} = "…", a predicate over both sides')
+        raise InvalidJobError(f'{told.where}: it needs {key} = "…", a predicate over both sides')
     return value
 
 
 def _texts(told: Declared, key: str) -> list[str]:
     value = told.table.get(key, [])
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise BadJob(f"{told.where}: {key} must be a list of columns")
+        raise InvalidJobError(f"{told.where}: {key} must be a list of columns")
     return value
 
 
 def _theta(told: Declared) -> float:
     value = told.table.get("theta", 0.05)
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
-        raise BadJob(f"{told.where}: theta must be a number from 0 to below 1")
+        raise InvalidJobError(f"{told.where}: theta must be a number from 0 to below 1")
     return float(value)
 
 
 def _keep(told: Declared) -> float | None:
     value = told.seconds("keep", 1.0) if "keep" in told.table else None
     if value is not None and not math.isfinite(value):
-        raise BadJob(f"{told.where}: keep = inf; leave it out, and stored tuples are kept for ever")
+        raise InvalidJobError(f"{told.where}: keep = inf; leave it out, and stored tuples are kept for ever")
     return value
 
 
@@ -256,5 +260,5 @@ def _weights(told: Declared) -> Costs:
     value = told.table.get("weights", [0.2, 0.3, 0.5])
     numbers = isinstance(value, list) and all(isinstance(one, int | float) and one >= 0 for one in value)
     if not numbers or len(value) != 3 or abs(sum(value) - 1) > 1e-9:
-        raise BadJob(f"{told.where}: weights must be three numbers that add up to 1")
+        raise InvalidJobError(f"{told.where}: weights must be three numbers that add up to 1")
     return Costs(*map(float, value))

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from springline.persistence.model.codec import Codec
-from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.join.errors import NeverSteered
+from springline.spark_jobs.streaming.join.errors import NeverBalancedError
 from springline.spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
 from springline.spark_jobs.streaming.join.routing.explain import explain
 from springline.spark_jobs.streaming.join.routing.table import block_for
@@ -50,11 +50,11 @@ _WANTS: Codec[_Wanted] = Codec(
 
 
 def prepare_routing(folder: JobFolder, control: Control, room: int, reach: Reach) -> None:
-    """Make the first epoch, where there is none; what rounds name is what the course says. Raises `BadJob`."""
+    """Make the first epoch, where there is none; what rounds name is what the course says. Raises `InvalidJobError`."""
     with folder.locked(_LOCK):
         course = course_of(folder)
         if course is not None and course.table.room != room:
-            raise BadJob(
+            raise InvalidJobError(
                 f"{folder.path.name}: room = {room}, and it began with room for {course.table.room} units, which "
                 f"cannot be changed: write room = {course.table.room}, or give a new job another name"
             )
@@ -76,7 +76,7 @@ def begin_routing_anew(folder: JobFolder, control: Control, room: int, reach: Re
 
 
 def course_of(folder: JobFolder) -> Course | None:
-    """What is under way, and the table; None before the job first started. Raises `UnreadableValue`."""
+    """What is under way, and the table; None before the job first started. Raises `DecodeError`."""
     path = folder.path / _COURSE
     try:
         return Course.decode(path.read_bytes(), str(path))
@@ -91,23 +91,23 @@ def explained(folder: JobFolder) -> dict[str, Any] | None:
 
 
 def explanation_of(folder: JobFolder) -> dict[str, Any]:
-    """The same; raises `NeverSteered` before the first look."""
+    """The same; raises `NeverBalancedError` before the first look."""
     told = explained(folder)
     if told is None:
-        raise NeverSteered(f"{folder.path.name}: nothing is known of it yet: start it first")
+        raise NeverBalancedError(f"{folder.path.name}: nothing is known of it yet: start it first")
     return told
 
 
 def want_units(folder: JobFolder, units: int, room: int) -> None:
-    """Ask for another number of units, while the job runs or not; raises `BadJob`."""
+    """Ask for another number of units, while the job runs or not; raises `InvalidJobError`."""
     if not 1 <= units <= room:
-        raise BadJob(f"{folder.path.name}: {units} units; there is room for 1 to {room}")
+        raise InvalidJobError(f"{folder.path.name}: {units} units; there is room for 1 to {room}")
     folder.make()
     replace_file(folder.path / _WANTED, _WANTS.encode(_Wanted(units)))
 
 
 def wanted_units(folder: JobFolder, declared: int) -> int:
-    """How many units are wanted; raises `UnreadableValue`."""
+    """How many units are wanted; raises `DecodeError`."""
     path = folder.path / _WANTED
     try:
         return _WANTS.decode(path.read_bytes(), str(path)).units
@@ -171,7 +171,7 @@ class Helm:
         self._out = 0  # the epoch that routing.json is known to have
 
     def look(self) -> bool:
-        """Decide once; whether pieces are under way. Raises `BadRouting`, OSError, and what the log raises."""
+        """Decide once; whether pieces are under way. Raises `InvalidRoutingError`, OSError, and what the log raises."""
         routers, units = self._route.reports(), self._join.reports()
         if len(routers) < self._route.units or len(units) < self._join.units:
             return True  # the first rounds are not through

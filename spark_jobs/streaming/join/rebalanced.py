@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, TypeGuard, runtime_checkable
 
-from springline.spark_jobs.streaming.errors import UnknownJob
+from springline.spark_jobs.streaming.errors import UnknownJobError
 from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.join.routing.controller import Control
 
@@ -26,7 +26,7 @@ def is_rebalanced(job: Job) -> TypeGuard[Rebalanced]:
 
 
 def as_rebalanced(job: Job) -> Rebalanced:
-    """A job that joins two streams; raises `UnknownJob` where it joins nothing."""
+    """A job that joins two streams; raises `UnknownJobError` where it joins nothing."""
     if not is_rebalanced(job):
-        raise UnknownJob(f"{job.name}: it joins nothing")
+        raise UnknownJobError(f"{job.name}: it joins nothing")
     return job

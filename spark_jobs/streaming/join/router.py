@@ -18,7 +18,7 @@ import pyarrow as pa
 from springline.persistence.model.codec import from_plain, plain
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation, RelationTold
-from springline.spark_jobs.streaming.join.errors import TooLong
+from springline.spark_jobs.streaming.join.errors import ValueTooLongError
 from springline.spark_jobs.streaming.join.routing.routes import ACTS, Grouped, Routes
 from springline.spark_jobs.streaming.join.routing.sketch import Sketch
 from springline.spark_jobs.streaming.join.routing.table import SIDES, Table
@@ -58,7 +58,7 @@ class Source:
 
     @staticmethod
     def from_json(told: Mapping[str, Any]) -> Source:
-        """The inverse of `as_json`; raises `BadRelation` and `UnreadableValue`."""
+        """The inverse of `as_json`; raises `InvalidRelationError` and `DecodeError`."""
         found = from_plain(_SourceTold, told, "a side of a join")
         return Source(found.topic, found.relation.relation, found.form, found.delimiter)
 
@@ -211,7 +211,7 @@ def _whole(table: pa.Table) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist([], schema=table.schema)
     whole, *more = table.combine_chunks().to_batches()
     if more:
-        raise TooLong(
+        raise ValueTooLongError(
             f"{table.num_rows:,} rows of {table.nbytes:,} bytes in a round, and a column of texts holds 2 GB: "
             "declare a smaller `admitted`, and let the job begin anew"
         )

@@ -156,7 +156,7 @@ class Sent:
 
     @staticmethod
     def read(value: bytes | memoryview) -> Sent:
-        """From the bytes of a message, which it may lie in; raises `UnreadableValue`."""
+        """From the bytes of a message, which it may lie in; raises `DecodeError`."""
         batch = pa.ipc.open_stream(value).read_next_batch()
         head = _HEADS.decode(batch.schema.metadata[_HEAD], "a message to a unit of a join")
         return Sent(head.round, batch, head.side, head.act, head.orders)

@@ -37,7 +37,7 @@ class Cluster:
 
     @staticmethod
     def decode(text: str) -> Cluster:
-        """The inverse of `encode`; raises `UnreadableValue`."""
+        """The inverse of `encode`; raises `DecodeError`."""
         return _CLUSTERS.decode(text.encode(), "the option of a Spark query")
 
 

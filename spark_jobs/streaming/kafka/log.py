@@ -20,7 +20,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from springline.spark_jobs.streaming.errors import LogUnavailable, NoTopic
+from springline.spark_jobs.streaming.errors import LogUnavailableError, UnknownTopicError
 from springline.spark_jobs.streaming.kafka.cluster import MAX_BYTES, Cluster
 from springline.spark_jobs.streaming.kafka.reading import NOT_THERE, Readers
 from springline.spark_jobs.streaming.kafka.topic_union import place_of, together, topics_of, units_in
@@ -88,7 +88,7 @@ class Kafka:
         """Create those topics that are missing, each with so many units; their messages stay until they are deleted.
 
         When it returns, a broker knows them. With `kept_seconds`, messages are let go after about twice that. With
-        `dated_here`, a message has the broker's time, whatever clock its writer has. Raises `LogUnavailable`.
+        `dated_here`, a message has the broker's time, whatever clock its writer has. Raises `LogUnavailableError`.
         """
         if not topics:
             return
@@ -106,11 +106,13 @@ class Kafka:
                 made.result()
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise LogUnavailable(f"{name}: could not be created at {self._cluster.servers}: {error}") from error
+                    raise LogUnavailableError(
+                        f"{name}: could not be created at {self._cluster.servers}: {error}"
+                    ) from error
         self._await_topics(topics, there=True)
 
     def grow(self, topic: str, units: int) -> None:
-        """Let a topic have so many units, where it has fewer; raises `NoTopic`, `LogUnavailable`."""
+        """Let a topic have so many units, where it has fewer; raises `UnknownTopicError`, `LogUnavailableError`."""
         if len(self._topic(topic).units) >= units:
             return
         self._topics.pop(topic)
@@ -124,14 +126,14 @@ class Kafka:
                     raise self._unavailable(topic, error) from error
 
     def all_topics(self) -> frozenset[str]:
-        """The names of all topics; raises `LogUnavailable`."""
+        """The names of all topics; raises `LogUnavailableError`."""
         try:
             return frozenset(retried(lambda: self._admin.list_topics(timeout=10).topics, self._patience))
         except KafkaException as error:
             raise self._unavailable("its topics", error) from error
 
     def remove(self, topics: Iterable[str]) -> None:
-        """Delete topics with all that is in them; does nothing where one is not there. Raises `LogUnavailable`."""
+        """Delete topics with all that is in them; does nothing where one is not there. Raises `LogUnavailableError`."""
         if not (names := sorted(topics)):
             return
         for name, done in self._admin.delete_topics(
@@ -151,7 +153,7 @@ class Kafka:
         left, until = set(topics), time.monotonic() + self._patience
         while left := left - self._known_to_be(there, left):
             if time.monotonic() > until:
-                raise LogUnavailable(
+                raise LogUnavailableError(
                     f"{', '.join(sorted(left))}: after {self._patience:g} s, Kafka at {self._cluster.servers} "
                     f"{'does not know of it' if there else 'still knows of it'}"
                 )
@@ -335,7 +337,9 @@ class Kafka:
             found: _Topic = retried(partial(self._described, name), self._patience)
         except KafkaException as error:
             if error.args[0].code() in NOT_THERE:
-                raise NoTopic(f"{name} is not there at {self._cluster.servers}: {error.args[0].str()}") from error
+                raise UnknownTopicError(
+                    f"{name} is not there at {self._cluster.servers}: {error.args[0].str()}"
+                ) from error
             raise self._unavailable(name, error) from error
         self._topics[name] = found
         return found
@@ -345,8 +349,8 @@ class Kafka:
         told = asked[name].result()
         return _Topic(time.monotonic(), str(told.topic_id), sorted(each.id for each in told.partitions))
 
-    def _unavailable(self, what: str, error: KafkaException) -> LogUnavailable:
-        return LogUnavailable(f"{what}, Kafka at {self._cluster.servers}: {error.args[0]}")
+    def _unavailable(self, what: str, error: KafkaException) -> LogUnavailableError:
+        return LogUnavailableError(f"{what}, Kafka at {self._cluster.servers}: {error.args[0]}")
 
 
 def _order_of(message: Message, sender: int) -> Order | None:

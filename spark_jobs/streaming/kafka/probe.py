@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from springline.spark_jobs.streaming.errors import LogUnavailable
+from springline.spark_jobs.streaming.errors import LogUnavailableError
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 
 _REFUSED_SECONDS = 2.0  # in which somebody has to listen: a broker may be about to
@@ -19,7 +19,7 @@ _LAST_PORT = 65535
 
 
 def require_answer(cluster: Cluster) -> None:
-    """Raise `LogUnavailable`, with what to do, where Kafka does not answer within some seconds."""
+    """Raise `LogUnavailableError`, with what to do, where Kafka does not answer within some seconds."""
     until = time.monotonic() + _REFUSED_SECONDS
     while why := refused(str(cluster.config()["bootstrap.servers"])):
         if time.monotonic() > until:
@@ -34,8 +34,8 @@ def require_answer(cluster: Cluster) -> None:
         raise _unanswered(cluster, told[0] if told else error.args[0].str()) from None
 
 
-def _unanswered(cluster: Cluster, why: str) -> LogUnavailable:
-    return LogUnavailable(
+def _unanswered(cluster: Cluster, why: str) -> LogUnavailableError:
+    return LogUnavailableError(
         f"Kafka at {cluster.servers} does not answer; {why}. "
         "Start it (springline up kafka starts one here), or name another one: "
         "SPRINGLINE_KAFKA=HOST:PORT"

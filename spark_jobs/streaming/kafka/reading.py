@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from springline.spark_jobs.streaming.errors import LogUnavailable, MessagesGone, NoTopic
+from springline.spark_jobs.streaming.errors import LogUnavailableError, MessagesLostError, UnknownTopicError
 from springline.spark_jobs.streaming.kafka.cluster import MAX_BYTES, Cluster
 from springline.spark_jobs.streaming.runtime.rounds import Extent
 from springline.spark_jobs.streaming.runtime.step import Message
@@ -51,7 +51,7 @@ class Readers:
     def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
         """The messages of a unit at the offsets [start, to), as they come.
 
-        Raises `MessagesGone`, `NoTopic`, `LogUnavailable`.
+        Raises `MessagesLostError`, `UnknownTopicError`, `LogUnavailableError`.
         """
         reader = self._reading(topic, unit, start)
         reader.at = None
@@ -128,26 +128,26 @@ class Readers:
                 self._looking = consumer
         reader.at = to
 
-    def _missing(self, place: TopicPartition, at: int, to: int) -> LogUnavailable | MessagesGone:
+    def _missing(self, place: TopicPartition, at: int, to: int) -> LogUnavailableError | MessagesLostError:
         """Why no messages come, though there were some up to `to` once."""
         where, extent = f"{place.topic}[{place.partition}]", self._extents(place.topic)[place.partition]
         if extent.high < to:
-            return MessagesGone(
+            return MessagesLostError(
                 f"{where}: the messages at offsets {at} to {to - 1} are not there any more, and the log holds "
                 f"{extent.low} to {extent.high}"
             )
-        return LogUnavailable(f"{where}: no message at offset {at} (of {to}) within {self._patience:g} s")
+        return LogUnavailableError(f"{where}: no message at offset {at} (of {to}) within {self._patience:g} s")
 
     def _end_told(self, error: KafkaError, offset: int, where: str, at: int) -> int:
         """How far the log is known to have no more messages; 0 where the error tells nothing of that."""
         if error.code() == KafkaError._PARTITION_EOF:
             return offset
         if error.code() in _GONE:
-            raise MessagesGone(f"{where}: the messages from offset {at} on are not there any more ({error.str()})")
+            raise MessagesLostError(f"{where}: the messages from offset {at} on are not there any more ({error.str()})")
         if error.code() in NOT_THERE:
-            raise NoTopic(f"{where} is not there at {self._cluster.servers}")
+            raise UnknownTopicError(f"{where} is not there at {self._cluster.servers}")
         if error.fatal():
-            raise LogUnavailable(f"{where}, offset {at}: {error.str()}")
+            raise LogUnavailableError(f"{where}, offset {at}: {error.str()}")
         return 0  # the client tries again
 
     def _consumer(self, waits: int) -> Consumer:

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from springline.spark_jobs.streaming.errors import Fenced, LogUnavailable
+from springline.spark_jobs.streaming.errors import FencedError, LogUnavailableError
 from springline.spark_jobs.streaming.runtime.message_log import Letter
 
 FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
@@ -77,11 +77,11 @@ class Sending:
         self._batches.add(letter)
 
     def finish(self) -> None:
-        """Raises `LogUnavailable`."""
+        """Raises `LogUnavailableError`."""
         left = self._batches.flush()
         if left or self._failed:
             why = self._failed[0].str() if self._failed else f"{left} messages on their way for {self._patience:g} s"
-            raise LogUnavailable(f"messages could not be sent: {why}")
+            raise LogUnavailableError(f"messages could not be sent: {why}")
 
     def _told(self, error: KafkaError | None, message: object) -> None:
         if error is not None:
@@ -100,7 +100,7 @@ class KafkaAppender:
     def append(self, values: Sequence[bytes]) -> int:
         """Append all or none; the offset of the last.
 
-        Raises `Fenced` where somebody else has opened the log since, `LogUnavailable`.
+        Raises `FencedError` where somebody else has opened the log since, `LogUnavailableError`.
         """
         try:
             return write_transaction(
@@ -108,8 +108,8 @@ class KafkaAppender:
             )
         except KafkaException as error:
             if error.args[0].code() in FENCED:
-                raise Fenced(f"{self._writer}: another driver of this job has taken over") from error
-            raise LogUnavailable(f"{self._topic}: {error.args[0]}") from error
+                raise FencedError(f"{self._writer}: another driver of this job has taken over") from error
+            raise LogUnavailableError(f"{self._topic}: {error.args[0]}") from error
 
 
 def write_transaction(producer: Producer, letters: Iterable[Letter], patience: float) -> int:

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import msgspec
 import xxhash
 
-from springline.persistence.errors import UnknownForm, UnreadableValue
+from springline.persistence.errors import DecodeError, FormatVersionError
 from springline.persistence.model.codec import Codec
-from springline.spark_jobs.streaming.errors import MissingVersion
+from springline.spark_jobs.streaming.errors import MissingStateError
 from springline.spark_jobs.streaming.runtime.message_log import Log
 from springline.spark_jobs.streaming.runtime.rounds import Aside, Plan
 from springline.spark_jobs.streaming.runtime.stage import Stage
@@ -81,13 +81,13 @@ def write_line(line: Line) -> bytes:
 def read_line(message: Message) -> Line | None:
     """The inverse of `write_line`; None of a message that no driver of ours has written.
 
-    Raises `UnknownForm` of one that another version of ours has written.
+    Raises `FormatVersionError` of one that another version of ours has written.
     """
     try:
         line = _LINES.decode(message.value, f"the rounds log at offset {message.offset}")
-    except UnknownForm:
+    except FormatVersionError:
         raise
-    except UnreadableValue:
+    except DecodeError:
         return None
     if isinstance(line, _Round):
         return line.plan
@@ -135,11 +135,13 @@ class History:
         return self.plans[max(following)] if following else None
 
     def contents_of(self, plan: Plan) -> dict[str, Any]:
-        """What the versions that a round names stand for; raises `MissingVersion`."""
+        """What the versions that a round names stand for; raises `MissingStateError`."""
         try:
             return {name: self.contents[digest] for name, digest in plan.versions.items()}
         except KeyError as missing:
-            raise MissingVersion(f"round {plan.number} names {missing}, and the rounds log does not hold it") from None
+            raise MissingStateError(
+                f"round {plan.number} names {missing}, and the rounds log does not hold it"
+            ) from None
 
 
 def read_history(stage: Stage, log: Log) -> History:

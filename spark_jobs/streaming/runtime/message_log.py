@@ -28,7 +28,10 @@ class Appender(Protocol):
     """The one writer of a log of one unit; whoever opens it later fences this one off."""
 
     def append(self, values: Sequence[bytes]) -> int:
-        """Append all or none; the offset of the last. Raises `Fenced` where somebody else has opened the log since."""
+        """Append all or none; the offset of the last.
+
+        Raises `FencedError` where somebody else has opened the log since.
+        """
 
 
 class Sending(Protocol):
@@ -42,7 +45,7 @@ class Log(Protocol):
     """Topics of units; offsets ascend and may have gaps."""
 
     def extents(self, topic: str) -> Mapping[int, Extent]:
-        """What each unit of a topic holds; raises `NoTopic`, `LogUnavailable`."""
+        """What each unit of a topic holds; raises `UnknownTopicError`, `LogUnavailableError`."""
 
     def ids(self, *topics: str) -> Mapping[str, str]:
         """The ids of topics by their names, of a sum those of all of its topics: one that is made anew has another.
@@ -57,7 +60,7 @@ class Log(Protocol):
         """
 
     def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
-        """The messages at offsets [start, to); raises `MessagesGone`, `LogUnavailable`."""
+        """The messages at offsets [start, to); raises `MessagesLostError`, `LogUnavailableError`."""
 
     def follow(self, topic: str, unit: int, start: int, seconds: float) -> Sequence[Message]:
         """The messages from offset `start` on that are there, or the first that come within so many seconds.
@@ -66,7 +69,7 @@ class Log(Protocol):
         """
 
     def sending(self) -> AbstractContextManager[Sending]:
-        """Send messages in order; its end returns when all have arrived, or raises `LogUnavailable`."""
+        """Send messages in order; its end returns when all have arrived, or raises `LogUnavailableError`."""
 
     def publish(self, writer: str, order: Order, letters: Iterable[Letter], places: Sequence[Place]) -> None:
         """Write what others read: all of a round or nothing, once, by whichever attempt comes first.

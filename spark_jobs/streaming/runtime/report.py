@@ -57,7 +57,7 @@ class Report:
 
     @staticmethod
     def read(folder: Path) -> Report | None:
-        """The newest one in a unit's folder; None before its first round here. Raises `UnreadableValue`."""
+        """The newest one in a unit's folder; None before its first round here. Raises `DecodeError`."""
         path = folder / _FILE
         try:
             return _REPORTS.decode(path.read_bytes(), str(path))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from springline.spark_jobs.streaming.errors import MessagesGone, TopicReplaced
+from springline.spark_jobs.streaming.errors import MessagesLostError, TopicReplacedError
 
 TICK_SECONDS = 1.0  # between two rounds of a stage that gets no messages: time passes all the same
 
@@ -84,13 +84,13 @@ def beginning(
 
 
 def check_topics(last: Plan, topics: Mapping[str, str]) -> None:
-    """Make sure that the offsets of `last` are of these topics, as they are now; raises `TopicReplaced`."""
+    """Make sure that the offsets of `last` are of these topics, as they are now; raises `TopicReplacedError`."""
     if last.topics and sorted(last.topics) != sorted(topics):
         before, now = (" and ".join(sorted(names)) for names in (last.topics, topics))
-        raise TopicReplaced(f"round {last.number} read the topic {before}, and {now} is to be read now")
+        raise TopicReplacedError(f"round {last.number} read the topic {before}, and {now} is to be read now")
     for name, known in last.topics.items():
         if topics[name] != known:
-            raise TopicReplaced(
+            raise TopicReplacedError(
                 f"{name} was deleted and made anew after round {last.number}: the offsets of before are not offsets of "
                 "this topic"
             )
@@ -122,8 +122,8 @@ def next_round(
     """The round after `last`, or None while there is nothing to do and the clock has not moved on by a tick.
 
     `admitted` bounds the messages of each unit; one that is not in it takes all. A unit that is new begins with the
-    first message that it has. Raises `MessagesGone`, naming `log`, where a unit would have to read what has been
-    deleted, or was truncated; `TopicReplaced` where `topics` tells of another one than the last round read.
+    first message that it has. Raises `MessagesLostError`, naming `log`, where a unit would have to read what has been
+    deleted, or was truncated; `TopicReplacedError` where `topics` tells of another one than the last round read.
     """
     check_topics(last, topics or {})
     ranges: dict[int, tuple[int, int]] = {}
@@ -131,13 +131,13 @@ def next_round(
         extent = extents[unit]
         start = last.ranges[unit][1] if unit in last.ranges else extent.low
         if not extent.low <= start <= extent.high:
-            raise MessagesGone(
+            raise MessagesLostError(
                 f"{log}[{unit}]: round {last.number + 1} goes on at offset {start}, and the log holds "
                 f"{extent.low} to {extent.high}"
             )
         ranges[unit] = (start, min(extent.high, start + max(admitted.get(unit, extent.high), 0)))
     if gone := sorted(set(last.ranges) - set(extents)):
-        raise MessagesGone(f"{log}: the units {gone} are not there any more")
+        raise MessagesLostError(f"{log}: the units {gone} are not there any more")
     clock = max(last.clock, now)
     left = {unit: extent.high - ranges[unit][1] for unit, extent in sorted(extents.items())}
     behind = sum(left.values())

@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import xxhash
 
-from springline.spark_jobs.streaming.errors import Damaged, MissingVersion, NoRoom
+from springline.spark_jobs.streaming.errors import CorruptStateError, DiskFullError, MissingStateError
 from springline.spark_jobs.streaming.runtime.atomic_files import half_in, remove_halves
 
 _SPARE = 1 / 16  # of the file system that memory is: left for small files, which have no other place
@@ -49,17 +49,17 @@ class RunFiles:
         self._spill = spill
 
     def open(self, run: Run) -> pa.RecordBatch:
-        """A run, mapped and not read; raises `MissingVersion`, or `Damaged` where it is not whole."""
+        """A run, mapped and not read; raises `MissingStateError`, or `CorruptStateError` where it is not whole."""
         path = self.folder / run.file
         try:
             if path.stat().st_size != run.bytes:
-                raise Damaged(f"{path}: {path.stat().st_size:,} bytes, and {run.bytes:,} were written")
+                raise CorruptStateError(f"{path}: {path.stat().st_size:,} bytes, and {run.bytes:,} were written")
             with pa.memory_map(str(path)) as source:
                 return pa.ipc.open_file(source).get_batch(0)
         except FileNotFoundError:
-            raise MissingVersion(f"{path}: a run of the state is not there") from None
+            raise MissingStateError(f"{path}: a run of the state is not there") from None
         except pa.ArrowInvalid as error:
-            raise Damaged(f"{path}: not an Arrow file: {error}") from error
+            raise CorruptStateError(f"{path}: not an Arrow file: {error}") from error
 
     def has(self, run: Run) -> bool:
         """Whether it is there in its whole length."""
@@ -73,7 +73,10 @@ class RunFiles:
         return (self.folder / file).read_bytes()
 
     def write(self, number: int, name: str, batch: pa.RecordBatch) -> tuple[Run, pa.RecordBatch]:
-        """Write a run of round `number`: it, and the batch to go on with. Raises `NoRoom` where no place has any."""
+        """Write a run of round `number`: it, and the batch to go on with.
+
+        Raises `DiskFullError` where no place has any.
+        """
 
         def write(half: Path) -> str:
             with pa.OSFile(str(half), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
@@ -126,9 +129,9 @@ class RunFiles:
                         half.replace(folder / file)
                         self._link(folder / file)
                     return file
-            except NoRoom as error:
+            except DiskFullError as error:
                 full.append(str(error))
-        raise NoRoom(f"no room for a run of {size:,} bytes of a unit's state: {'; '.join(full)}")
+        raise DiskFullError(f"no room for a run of {size:,} bytes of a unit's state: {'; '.join(full)}")
 
     def _places(self, size: int) -> tuple[Path, ...]:
         """Where to try, the better place first."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from springline.persistence.model.codec import Codec
-from springline.spark_jobs.streaming.errors import BadJob, MessagesGone, UnknownStep
+from springline.spark_jobs.streaming.errors import InvalidJobError, MessagesLostError, UnknownStepError
 from springline.spark_jobs.streaming.runtime.report import Report
 from springline.spark_jobs.streaming.runtime.segment_files import Spill
 from springline.spark_jobs.streaming.runtime.stamps import PLACE
@@ -141,27 +141,29 @@ class Stage(StageSpec):
         """While inside, an error of messages that are gone tells also what can be done about it."""
         try:
             yield
-        except MessagesGone as gone:
+        except MessagesLostError as gone:
             raise type(gone)(
                 f"{gone}; `{COMMAND} rewind {self.job}` lets the job go on with what is there, "
                 f"`{COMMAND} reset {self.job}` lets it begin anew without what it has told"
             ) from gone
 
     def make_step(self) -> Step:
-        """The step, ready to run; raises `UnknownStep` where its import path leads nowhere."""
+        """The step, ready to run; raises `UnknownStepError` where its import path leads nowhere."""
         module, separator, factory = self.step.partition(":")
         if not (module and separator and factory):
-            raise UnknownStep(f"{self.id}: its step is {self.step!r}; write package.module:factory")
+            raise UnknownStepError(f"{self.id}: its step is {self.step!r}; write package.module:factory")
         try:
             found = importlib.import_module(module)
         except ImportError as error:
-            raise UnknownStep(
+            raise UnknownStepError(
                 f"{self.id}: its step {self.step!r} cannot be imported: {error}; install what brings it where Spark's "
                 "executors run"
             ) from error
         make = getattr(found, factory, None)
         if not callable(make):
-            raise UnknownStep(f"{self.id}: its step is {self.step!r}, and the module {module} has no {factory} to call")
+            raise UnknownStepError(
+                f"{self.id}: its step is {self.step!r}, and the module {module} has no {factory} to call"
+            )
         step: Step = make(**self.arguments)
         return step
 
@@ -176,7 +178,7 @@ class Stage(StageSpec):
 
     @staticmethod
     def decode(text: str) -> Stage:
-        """The inverse of `encode`; raises `UnreadableValue`."""
+        """The inverse of `encode`; raises `DecodeError`."""
         return _STAGES.decode(text.encode(), "the option of a Spark query")
 
 
@@ -202,15 +204,17 @@ def place_stages(
 ) -> tuple[Stage, ...]:
     """The stages of a job where they run, from what it declares; states lie below `state`.
 
-    Between two rounds of any stage are at least `pace` seconds; for the others see `Stage`. Raises `BadJob` where a
-    stage sends to a topic that none of them reads.
+    Between two rounds of any stage are at least `pace` seconds; for the others see `Stage`. Raises `InvalidJobError`
+    where a stage sends to a topic that none of them reads.
     """
     units = {spec.topic: spec.units for spec in specs}
     placed = []
     for spec in specs:
         sends_to = [topic for topic in (spec.downstream, spec.acks) if topic]
         if odd := [topic for topic in sends_to if topic not in units]:
-            raise BadJob(f"job {job!r}: its stage {spec.name!r} sends to {odd[0]!r}, which none of its stages reads")
+            raise InvalidJobError(
+                f"job {job!r}: its stage {spec.name!r} sends to {odd[0]!r}, which none of its stages reads"
+            )
         declared = {each.name: getattr(spec, each.name) for each in fields(StageSpec)}
         placed.append(Stage(
             **{**declared, "pace": max(spec.pace, pace)}, job=job, state=str(state / job),

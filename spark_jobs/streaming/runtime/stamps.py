@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from springline.persistence.model.codec import from_plain
-from springline.spark_jobs.streaming.errors import Gap, NoStamp
+from springline.spark_jobs.streaming.errors import MissingStampError, StampGapError
 from springline.spark_jobs.streaming.runtime.step import Ended, Message
 
 HEADER = "springline-stamp"
@@ -74,9 +74,9 @@ class Stamp:
 
     @staticmethod
     def decode(content: bytes) -> Stamp:
-        """Read a header; raises `NoStamp`."""
+        """Read a header; raises `MissingStampError`."""
         if len(content) != _FORM.size or content[0] != _VERSION:
-            raise NoStamp(f"not a stamp: {len(content)} bytes that begin with {content[:4]!r}")
+            raise MissingStampError(f"not a stamp: {len(content)} bytes that begin with {content[:4]!r}")
         _, incarnation, unit, number, sequence, kind, count, watermark, sent, *more = _FORM.unpack(content)
         end = None
         if kind & _END:
@@ -88,7 +88,7 @@ def stamp_of(message: Message) -> Stamp | None:
     """The stamp of a message; None if it has none of ours."""
     try:
         return Stamp.decode(message.headers[HEADER])
-    except (KeyError, NoStamp):
+    except (KeyError, MissingStampError):
         return None
 
 
@@ -143,7 +143,7 @@ class Taken(msgspec.Struct, frozen=True, array_like=True):
 
 
 def taken_in(notes: Mapping[str, Any], where: str) -> dict[int, Taken]:
-    """What was taken of each unit upstream, as a version's notes tell it; raises `UnreadableValue`."""
+    """What was taken of each unit upstream, as a version's notes tell it; raises `DecodeError`."""
     return from_plain(dict[int, Taken], notes.get("taken", {}), f"{where}: what was taken")
 
 
@@ -190,7 +190,8 @@ def accept(messages: Iterable[Message], taken: Mapping[int, Taken], incarnation:
     What an earlier incarnation sent is dropped: it was taken before the savepoint that this one went back to, or is
     undone. So is what an attempt has sent after something that was lost on the way: it has failed then, and another one
     sends all of the round again. So is what has no stamp of ours. A unit upstream that is not in `taken` begins with
-    its round 1, or with one that says so. Raises `Gap`, naming `log`, where a later round comes and a message is
+    its round 1, or with one that says so. Raises `StampGapError`, naming `log`, where a later round comes and a message
+    is
     missing: it will not come any more, since a round begins when all that the one before sent has arrived.
     """
     now = dict(taken)
@@ -209,13 +210,13 @@ def accept(messages: Iterable[Message], taken: Mapping[int, Taken], incarnation:
             dropped += 1
             continue
         if stamp.incarnation > incarnation or not last.follows(stamp):
-            raise Gap(
+            raise StampGapError(
                 f"{log}, offset {message.offset}: unit {stamp.unit} upstream goes on with round {stamp.round}, message"
                 f" {stamp.sequence} (incarnation {stamp.incarnation}); taken so far: round {last.round}, "
                 f"{last.next} messages{'' if last.ended else ' and no end'} (incarnation {incarnation})"
             )
         if stamp.end is not None and stamp.end.count != stamp.sequence:
-            raise Gap(
+            raise StampGapError(
                 f"{log}, offset {message.offset}: round {stamp.round} of unit {stamp.unit} upstream ends after "
                 f"{stamp.sequence} messages and should have {stamp.end.count}"
             )

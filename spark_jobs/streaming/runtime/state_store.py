@@ -18,9 +18,9 @@ from typing import Any
 
 import xxhash
 
-from springline.persistence.errors import UnreadableValue
+from springline.persistence.errors import DecodeError
 from springline.persistence.model.codec import Codec
-from springline.spark_jobs.streaming.errors import Damaged, MissingVersion, NotDeterministic
+from springline.spark_jobs.streaming.errors import CorruptStateError, MissingStateError, NondeterminismError
 from springline.spark_jobs.streaming.runtime.atomic_files import half_in, remove_halves
 from springline.spark_jobs.streaming.runtime.segment_files import Run, RunFiles, Spill
 from springline.spark_jobs.streaming.runtime.step import State
@@ -44,11 +44,11 @@ class _Manifest:
 
     @staticmethod
     def read(content: bytes, where: str) -> _Manifest:
-        """What a file says; raises `Damaged`, naming `where` it is."""
+        """What a file says; raises `CorruptStateError`, naming `where` it is."""
         try:
             return _MANIFESTS.decode(content, where)
-        except UnreadableValue as error:
-            raise Damaged(str(error)) from error
+        except DecodeError as error:
+            raise CorruptStateError(str(error)) from error
 
 
 _MANIFESTS: Codec[_Manifest] = Codec(  # sorted: a round that is run again writes the same bytes
@@ -97,7 +97,7 @@ class Packed:
 
     @staticmethod
     def of(files: Mapping[str, bytes]) -> Packed:
-        """The inverse of `files`; raises `Damaged`."""
+        """The inverse of `files`; raises `CorruptStateError`."""
         told = _Manifest.read(files[MANIFEST], MANIFEST)
         rows = sum(run.rows for run in told.listed)
         return Packed(files[MANIFEST], {n: c for n, c in files.items() if n != MANIFEST}, told.notes, rows)
@@ -121,7 +121,10 @@ class Versions:
         self._runs = RunFiles(folder / _RUNS, spill)
 
     def load(self, incarnation: int, number: int) -> Version:
-        """The version after round `number`; raises `MissingVersion`, or `Damaged` where a file is not whole."""
+        """The version after round `number`.
+
+        Raises `MissingStateError`, or `CorruptStateError` where a file is not whole.
+        """
         if number == 0:
             return Version(incarnation, 0)
         told = self._manifest(incarnation, number)
@@ -132,7 +135,7 @@ class Versions:
         """The notes of the version after a round; None if there is no such version."""
         try:
             return self._manifest(incarnation, number).notes
-        except MissingVersion:
+        except MissingStateError:
             return None
 
     def whole(self, incarnation: int, number: int) -> bool:
@@ -141,7 +144,7 @@ class Versions:
             return True
         try:
             told = self._manifest(incarnation, number)
-        except MissingVersion:
+        except MissingStateError:
             return False
         return all(self._runs.has(run) for run in told.listed)
 
@@ -154,8 +157,8 @@ class Versions:
     ) -> Version:
         """Write the version after the round `order`, which follows `before`; runs that are kept are not written again.
 
-        The state of what it returns has large runs as they lie in their files. Raises `NotDeterministic` if this round
-        was written already and came out otherwise, `NoRoom` where there is none.
+        The state of what it returns has large runs as they lie in their files. Raises `NondeterminismError` if this
+        round was written already and came out otherwise, `DiskFullError` where there is none.
         """
         incarnation, number = order
         kept = {
@@ -188,14 +191,14 @@ class Versions:
         return None
 
     def packed(self, incarnation: int, number: int) -> Packed:
-        """A version as bytes; raises `MissingVersion`, or FileNotFoundError where it is pruned meanwhile."""
+        """A version as bytes; raises `MissingStateError`, or FileNotFoundError where it is pruned meanwhile."""
         told = self._manifest(incarnation, number)
         runs = {run.file: self._runs.read(run.file) for run in told.listed}
         content = self._path(incarnation, number).read_bytes()
         return Packed(content, runs, told.notes, sum(run.rows for run in told.listed))
 
     def unpack(self, incarnation: int, number: int, packed: Packed) -> None:
-        """Put a packed version back; raises `NotDeterministic` if another one is there, and `NoRoom`."""
+        """Put a packed version back; raises `NondeterminismError` if another one is there, and `DiskFullError`."""
         for name, content in packed.runs.items():
             self._runs.put(name, content)
         self._publish(incarnation, number, packed.manifest)
@@ -238,7 +241,7 @@ class Versions:
         try:
             return _Manifest.read(path.read_bytes(), str(path))
         except FileNotFoundError:
-            raise MissingVersion(f"{path}: the state after round {number} is not there") from None
+            raise MissingStateError(f"{path}: the state after round {number} is not there") from None
 
     def _publish(self, incarnation: int, number: int, content: bytes) -> None:
         target = self._path(incarnation, number)
@@ -249,7 +252,7 @@ class Versions:
                 os.link(half, target)  # unlike a rename, this fails where somebody was first
             except FileExistsError:
                 if target.read_bytes() != content:
-                    raise NotDeterministic(
+                    raise NondeterminismError(
                         f"{target}: round {number} was run before, on the same messages, and came out otherwise: "
                         "its step looks at something that is not in its input"
                     ) from None

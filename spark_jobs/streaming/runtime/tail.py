@@ -39,8 +39,8 @@ class Told:
 def newest(log: Log, topic: str, last: int, query: str = "") -> list[dict[str, Any]]:
     """The newest `last` rows of a query, or of all, over all units; the newest is the last one.
 
-    What lies more than `REACH` offsets before the end of a unit is not looked for. Raises `NoTopic` before the job
-    first started, and `LogUnavailable`.
+    What lies more than `REACH` offsets before the end of a unit is not looked for. Raises `UnknownTopicError` before
+    the job first started, and `LogUnavailableError`.
     """
     found = [
         told for unit, extent in log.extents(topic).items() for told in _tail(log, topic, unit, extent, last, query)

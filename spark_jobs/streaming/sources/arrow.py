@@ -44,7 +44,7 @@ def _kept(message: Message, dead: list[DeadLetter], what: str, make: Callable[[]
     """A table that can be made; else the message is a dead letter, whatever Arrow has raised."""
     try:
         return make()
-    except _Misfit as error:
+    except _TypeMismatchError as error:
         reason = str(error)
     except Exception as error:
         reason = f"{what}: {error}"
@@ -52,7 +52,7 @@ def _kept(message: Message, dead: list[DeadLetter], what: str, make: Callable[[]
     return None
 
 
-class _Misfit(Exception):
+class _TypeMismatchError(Exception):
     """A message whose columns are not what was declared."""
 
 
@@ -61,13 +61,15 @@ def _table(message: Message, wanted: Sequence[str]) -> pa.Table:
     table = pa.ipc.open_stream(pa.py_buffer(message.value)).read_all()
     for name in wanted:
         if table.schema.get_field_index(name) < 0:
-            raise _Misfit(f"column {name} is missing, or there twice; there are {', '.join(table.column_names)}")
+            raise _TypeMismatchError(
+                f"column {name} is missing, or there twice; there are {', '.join(table.column_names)}"
+            )
         try:
             for array in table.column(name).chunks:
                 if not _is_plain(array):
                     array.validate(full=True)
         except pa.ArrowException as error:
-            raise _Misfit(f"column {name}: {error}") from error
+            raise _TypeMismatchError(f"column {name}: {error}") from error
     return table.select(list(wanted))
 
 
@@ -103,7 +105,7 @@ def _cast(layout: Layout, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray
     numbers = pa.types.is_integer(given) or (kind == "float" and pa.types.is_floating(given))
     if kind != "text" and numbers:
         return column.cast(ARROW_TYPES[kind])
-    raise _Misfit(f"column {name} is {given}, and {kind} was declared")
+    raise _TypeMismatchError(f"column {name} is {given}, and {kind} was declared")
 
 
 def _is_text(given: pa.DataType) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import msgspec
 
 from springline.persistence.model.names import unseen_in
-from springline.spark_jobs.streaming.sources.errors import BadStream
+from springline.spark_jobs.streaming.sources.errors import InvalidStreamError
 from springline.spark_jobs.streaming.sources.layout import (
     FieldType,
     Form,
@@ -58,22 +58,30 @@ class Stream:
     retain: float = 0.0
 
     def __post_init__(self) -> None:
-        """Raises `BadStream`."""
+        """Raises `InvalidStreamError`."""
         names = [field.name for field in self.fields]
         if unseen_in(self.name):
-            raise BadStream(f"stream {self.name!r}: the name {self.name!r} has a character that nobody sees")
+            raise InvalidStreamError(f"stream {self.name!r}: the name {self.name!r} has a character that nobody sees")
         if fault := fault_of_fields((field.name, field.type) for field in self.fields):
-            raise BadStream(f"stream {self.name!r}: {fault}")
+            raise InvalidStreamError(f"stream {self.name!r}: {fault}")
         if self.time not in names:
-            raise BadStream(f"stream {self.name!r}: its time, {self.time!r}, is none of its fields {', '.join(names)}")
+            raise InvalidStreamError(
+                f"stream {self.name!r}: its time, {self.time!r}, is none of its fields {', '.join(names)}"
+            )
         if self.unit not in get_args(TimeUnit) or self.form not in get_args(Form):
-            raise BadStream(f"stream {self.name!r}: a unit is one of {get_args(TimeUnit)}, a form of {get_args(Form)}")
+            raise InvalidStreamError(
+                f"stream {self.name!r}: a unit is one of {get_args(TimeUnit)}, a form of {get_args(Form)}"
+            )
         if (self.unit == "iso") != (self.types[self.time] == "text"):
-            raise BadStream(f"stream {self.name!r}: {self.time} is {self.types[self.time]}, with the unit {self.unit}")
+            raise InvalidStreamError(
+                f"stream {self.name!r}: {self.time} is {self.types[self.time]}, with the unit {self.unit}"
+            )
         if fault := fault_of_delimiter(self.delimiter):
-            raise BadStream(f"stream {self.name!r}: {fault}")
+            raise InvalidStreamError(f"stream {self.name!r}: {fault}")
         if min(self.lateness, self.retain) < 0 or self.latest <= self.earliest:
-            raise BadStream(f"stream {self.name!r}: lateness and retain are not negative, and latest is after earliest")
+            raise InvalidStreamError(
+                f"stream {self.name!r}: lateness and retain are not negative, and latest is after earliest"
+            )
 
     @property
     def types(self) -> dict[str, FieldType]:
@@ -92,12 +100,14 @@ class Stream:
 
     @staticmethod
     def from_table(told: Mapping[str, Any]) -> Stream:
-        """From a table of a declaration; what is not told has its default. Raises `BadStream`."""
+        """From a table of a declaration; what is not told has its default. Raises `InvalidStreamError`."""
         known = {field.name for field in fields(Stream)}
         if odd := sorted(set(told) - known):
-            raise BadStream(f"stream {told.get('name')!r}: {', '.join(odd)} means nothing here; known: {sorted(known)}")
+            raise InvalidStreamError(
+                f"stream {told.get('name')!r}: {', '.join(odd)} means nothing here; known: {sorted(known)}"
+            )
         if missing := [name for name in ("name", "fields", "time") if name not in told]:
-            raise BadStream(f"stream {told.get('name')!r}: {', '.join(missing)} must be declared")
+            raise InvalidStreamError(f"stream {told.get('name')!r}: {', '.join(missing)} must be declared")
         return Stream(**{**told, "fields": tuple(Field(name, kind) for name, kind in told["fields"])})
 
 

@@ -36,7 +36,7 @@ class Watched:
 
     @staticmethod
     def decode(text: str) -> Watched:
-        """The inverse of `encode`; raises `UnreadableValue`."""
+        """The inverse of `encode`; raises `DecodeError`."""
         return _WATCHED.decode(text.encode(), "the option of a Spark query")
 
 

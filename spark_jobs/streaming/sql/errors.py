@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from springline.spark_jobs.errors import Misuse
+from springline.spark_jobs.errors import JobUsageError
 from springline.spark_jobs.streaming.errors import StreamError
 
 
-class BadQuery(Misuse, StreamError):
+class InvalidQueryError(JobUsageError, StreamError):
     """A query that cannot be answered: `line` and `column` (from 1) say where in its text, if that can be told."""
 
     def __init__(self, name: str, message: str, *, line: int | None = None, column: int | None = None) -> None:

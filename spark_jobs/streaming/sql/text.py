@@ -1,7 +1,7 @@
 """A text of SQL: what is refused before it is parsed, what it says, and where in it an error is.
 
-Whose text it is says what an error is called: a query of windows is a `BadQuery`, a condition of a join a
-`BadCondition`. Nothing else differs.
+Whose text it is says what an error is called: a query of windows is a `InvalidQueryError`, a condition of a join a
+`InvalidConditionError`. Nothing else differs.
 """
 
 from __future__ import annotations

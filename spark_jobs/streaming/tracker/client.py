@@ -31,12 +31,12 @@ from contextlib import suppress
 from itertools import cycle
 from types import TracebackType
 
-from springline.spark_jobs.streaming.errors import LogUnavailable, NoTopic
+from springline.spark_jobs.streaming.errors import LogUnavailableError, UnknownTopicError
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import Letter, Log
 from springline.spark_jobs.streaming.tracker.wire import Asks, asks_topic, results_topic
-from springline.spark_jobs.streaming.tracking.errors import BadRoot, BadUpdate
+from springline.spark_jobs.streaming.tracking.errors import InvalidRootError, InvalidUpdateError
 from springline.spark_jobs.streaming.tracking.records import ATTEMPTS
 from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT
 
@@ -56,8 +56,8 @@ class Tracker:
             `springline.testing.MemoryLog`.
 
     Raises:
-        NoTopic: the job has never run.
-        LogUnavailable: Kafka does not answer.
+        UnknownTopicError: the job has never run.
+        LogUnavailableError: Kafka does not answer.
 
     Example:
         >>> from springline.testing import MemoryLog
@@ -82,12 +82,12 @@ class Tracker:
         try:
             units = sorted(self._log.extents(self._asks))
             self._at = {unit: extent.high for unit, extent in self._log.extents(self._results).items()}
-        except LogUnavailable:
+        except LogUnavailableError:
             self._close()
             raise
-        except NoTopic as error:
+        except UnknownTopicError as error:
             self._close()
-            raise NoTopic(f"{error}; it is made when the job {job} first starts") from error
+            raise UnknownTopicError(f"{error}; it is made when the job {job} first starts") from error
         turn = secrets.randbelow(len(units))
         self._units = cycle([*units[turn:], *units[:turn]])  # clients do not all begin with the same one
 
@@ -113,25 +113,27 @@ class Tracker:
     def begin(self, root: int, edges: Collection[int], attempt: int = 1) -> None:
         """Begin to track an attempt of a root that left on these edges; without any, it is finished at once.
 
-        Raises `BadRoot`, `BadUpdate`, and what `flush` raises.
+        Raises `InvalidRootError`, `InvalidUpdateError`, and what `flush` raises.
         """
         name, value = _name(root, attempt), _together(root, edges)
         if name in self._begun:
-            raise BadUpdate(f"root {root}, attempt {attempt}: it has begun already; begin it as attempt {attempt + 1}")
+            raise InvalidUpdateError(
+                f"root {root}, attempt {attempt}: it has begun already; begin it as attempt {attempt + 1}"
+            )
         self._begun[name] = value
         self._flush_full()
 
     def ack(self, root: int, processed: int, emitted: Collection[int] = (), attempt: int = 1) -> None:
         """Tell that a tuple was processed that came on one edge, and that others left on the emitted ones for it.
 
-        Raises `BadRoot`, `BadUpdate`, and what `flush` raises.
+        Raises `InvalidRootError`, `InvalidUpdateError`, and what `flush` raises.
         """
         name, value = _name(root, attempt), _together(root, [processed, *emitted])
         self._acked[name] = self._acked.get(name, 0) ^ value
         self._flush_full()
 
     def flush(self) -> None:
-        """Send what was told; when it returns, the broker has it. Raises `LogUnavailable`: see Delivery above."""
+        """Send what was told; when it returns, the broker has it. Raises `LogUnavailableError`: see Delivery above."""
         begun, acked = self._begun, self._acked
         self._begun, self._acked = {}, {}  # gone before it is sent: nothing is ever sent again from here
         rows = [(*name, True, value) for name, value in begun.items()]
@@ -144,7 +146,7 @@ class Tracker:
         """Root, attempt, and "finished" or "failed", of all clients' roots, as they are told within so many seconds.
 
         The first call goes on from where the client was opened, later ones where the one before was left. It flushes
-        first. Raises what `flush` raises, and `MessagesGone`.
+        first. Raises what `flush` raises, and `MessagesLostError`.
         """
         self.flush()
         until = time.monotonic() + seconds
@@ -177,19 +179,19 @@ class Tracker:
 
 def _name(root: int, attempt: int) -> tuple[int, int]:
     if not 0 <= root < NO_ROOT:
-        raise BadRoot(f"{root} names no root: ids are 0 to {NO_ROOT - 1}")
+        raise InvalidRootError(f"{root} names no root: ids are 0 to {NO_ROOT - 1}")
     if not 1 <= attempt <= ATTEMPTS:
-        raise BadUpdate(f"root {root}, attempt {attempt}: attempts count from 1 to {ATTEMPTS}")
+        raise InvalidUpdateError(f"root {root}, attempt {attempt}: attempts count from 1 to {ATTEMPTS}")
     return root, attempt
 
 
 def _together(root: int, edges: Collection[int]) -> int:
-    """All edges XORed; raises `BadUpdate`."""
+    """All edges XORed; raises `InvalidUpdateError`."""
     found = 0
     for edge in edges:
         if not 0 < edge < 1 << _EDGE_BITS:
-            raise BadUpdate(f"root {root}, edge {edge}: ids of edges are 1 to 2^{_EDGE_BITS} - 1")
+            raise InvalidUpdateError(f"root {root}, edge {edge}: ids of edges are 1 to 2^{_EDGE_BITS} - 1")
         found ^= edge
     if len(set(edges)) < len(edges):
-        raise BadUpdate(f"root {root}: one edge is named twice; each tuple on its way needs an id of its own")
+        raise InvalidUpdateError(f"root {root}: one edge is named twice; each tuple on its way needs an id of its own")
     return found

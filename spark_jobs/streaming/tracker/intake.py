@@ -7,7 +7,7 @@ import numpy as np
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Output, State
 from springline.spark_jobs.streaming.tracker.wire import Asks
 from springline.spark_jobs.streaming.tracking.ack_output import Ackers, Acks, extend
-from springline.spark_jobs.streaming.tracking.errors import BadUpdate
+from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError
 from springline.spark_jobs.streaming.tracking.wire import Kind
 
 _MOST = 1 << 18  # rows of a buffer: a quarter of what a message has room for
@@ -24,7 +24,7 @@ class Intake:
         for message in given.messages:
             try:
                 parts.append(Asks.read(message.value))
-            except BadUpdate as error:
+            except InvalidUpdateError as error:
                 dead.append(DeadLetter(message.offset, bytes(message.value), str(error)))
         asks = Asks.together(parts)
         acks: Acks = {}

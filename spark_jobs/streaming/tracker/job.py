@@ -74,7 +74,7 @@ class TrackerJob(BaseJob):
 
 
 def declared_tracker(told: Declared) -> TrackerJob:
-    """A job from its table; raises `BadJob`."""
+    """A job from its table; raises `InvalidJobError`."""
     told.check({"units", "tracking"}, topic=False)
     tracked = Tracked.declared(told, foreign=True)
     return TrackerJob(told.name, tracked, told.number("units", 2), backpressure=Choice.declared(told))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
-from springline.spark_jobs.streaming.tracking.errors import BadUpdate
+from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError
 from springline.spark_jobs.streaming.tracking.records import ATTEMPTS, Ids
 from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT
 
@@ -61,27 +61,27 @@ class Asks(NamedTuple):
 
     @classmethod
     def read(cls, value: bytes | memoryview) -> Asks:
-        """A message of a client; raises `BadUpdate`, which says what is wrong with it."""
+        """A message of a client; raises `InvalidUpdateError`, which says what is wrong with it."""
         try:
             table = pa.ipc.open_stream(value).read_all()
             table.validate(full=True)  # before anything looks at a value
             told = ", ".join(f"{one.name} {one.type}" for one in table.schema)
         except Exception as error:  # whatever Arrow raises: a name that is not UTF-8 is found only when it is read
-            raise BadUpdate(f"not an Arrow stream: {error}") from error
+            raise InvalidUpdateError(f"not an Arrow stream: {error}") from error
         if not table.schema.equals(SCHEMA):
             wanted = ", ".join(f"{one.name} {one.type}" for one in SCHEMA)
-            raise BadUpdate(f"its columns are {told or 'none'}; they must be {wanted}")
+            raise InvalidUpdateError(f"its columns are {told or 'none'}; they must be {wanted}")
         table = table.combine_chunks()
         if table.num_rows > MOST:
-            raise BadUpdate(f"{table.num_rows:,} rows in a message; {MOST:,} at most")
+            raise InvalidUpdateError(f"{table.num_rows:,} rows in a message; {MOST:,} at most")
         if any(column.null_count for column in table.columns):
-            raise BadUpdate("a value is missing")
+            raise InvalidUpdateError("a value is missing")
         found = cls(*(column.to_numpy() for column in table.columns))
         if (found.roots == np.uint64(NO_ROOT)).any():
-            raise BadUpdate(f"{NO_ROOT} names no root: ids are 0 to {NO_ROOT - 1}")
+            raise InvalidUpdateError(f"{NO_ROOT} names no root: ids are 0 to {NO_ROOT - 1}")
         if ((found.attempts < 1) | (found.attempts > ATTEMPTS)).any():
             least, most = found.attempts.min(), found.attempts.max()
-            raise BadUpdate(f"attempts {least} to {most}: they count from 1 to {ATTEMPTS}")
+            raise InvalidUpdateError(f"attempts {least} to {most}: they count from 1 to {ATTEMPTS}")
         return found
 
     def encode(self) -> bytes:

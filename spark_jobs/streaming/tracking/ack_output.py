@@ -71,7 +71,7 @@ class Ackers:
         """Messages of a partition with so many rows each, and a value for each row: the edges that leave the spring.
 
         Every acker is told that all before the offset `through` is registered; where there are many roots, in several
-        batches, each of which tells how far it reaches. Raises `BadRoot`.
+        batches, each of which tells how far it reaches. Raises `InvalidRootError`.
         """
         kept = rows > 0
         offsets, rows = offsets[kept], rows[kept]

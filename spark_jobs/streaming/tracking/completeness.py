@@ -12,7 +12,7 @@ from springline.spark_jobs.streaming.tracking.config import LOW
 from springline.spark_jobs.streaming.tracking.errors import TrackingError
 
 
-class NeverTracked(TrackingError):
+class NotTrackedError(TrackingError):
     """A job that has not tracked anything yet."""
 
 
@@ -49,8 +49,8 @@ class _Marks:
 
 
 def completeness_of(folder: JobFolder, wanted: Mapping[int, int]) -> Completeness:
-    """How far the messages before these offsets are; raises `NeverTracked`, `UnreadableValue`."""
+    """How far the messages before these offsets are; raises `NotTrackedError`, `DecodeError`."""
     path = folder.path / LOW
     if (told := read_json(path)) is None:
-        raise NeverTracked(f"{folder.path.name}: it has tracked nothing yet; start it first")
+        raise NotTrackedError(f"{folder.path.name}: it has tracked nothing yet; start it first")
     return Completeness(wanted, from_plain(_Marks, told, f"{path}: the marks of a job").lows)

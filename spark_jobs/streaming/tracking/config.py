@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Any
 
 from springline.spark_jobs.streaming.config import Declared
-from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job_folder import STOP, JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import write_json
 from springline.spark_jobs.streaming.runtime.stage import StageSpec
@@ -61,20 +61,22 @@ class Tracked:
     def declared(told: Declared, usual: Delivery = Delivery.EXACTLY_ONCE, *, foreign: bool = False) -> Tracked:
         """What a job's table says, with the delivery that such jobs usually have.
 
-        Raises `BadJob`, also where it says of a foreign one what is not ours to say.
+        Raises `InvalidJobError`, also where it says of a foreign one what is not ours to say.
         """
         known = _FOREIGN_KEYS if foreign else _KEYS
         table = told.table.get("tracking", {})
         where = f"{told.where}, [{told.name}.tracking]"
         if not isinstance(table, dict):
-            raise BadJob(f"{where}: it must be a table")
+            raise InvalidJobError(f"{where}: it must be a table")
         if odd := sorted(set(table) - set(known)):
-            raise BadJob(f"{where}: {', '.join(odd)} means nothing here; known: {', '.join(known)}")
+            raise InvalidJobError(f"{where}: {', '.join(odd)} means nothing here; known: {', '.join(known)}")
         own = Declared(where, told.name, table)
         ackers = own.number("ackers", 1, most=_MOST_ACKERS)
         room = own.number("room", max(ackers, 2), most=_MOST_ACKERS)
         if room < ackers:
-            raise BadJob(f"{where}: room = {room}, and there are {ackers} ackers; room is how many there can be")
+            raise InvalidJobError(
+                f"{where}: room = {room}, and there are {ackers} ackers; room is how many there can be"
+            )
         words = [usual.value, *(each.value for each in Delivery if each is not usual)]
         delivery = Delivery(own.choice("delivery", words))
         return Tracked(

@@ -9,25 +9,25 @@ class TrackingError(StreamError):
     """The root of this folder's errors."""
 
 
-class BadRoot(TrackingError):
+class InvalidRootError(TrackingError):
     """A partition, offset or row that a root's id has no room for."""
 
 
-class BadRing(TrackingError):
+class InvalidRingError(TrackingError):
     """A change of the ring that cannot be made."""
 
 
-class BadUpdate(TrackingError):
+class InvalidUpdateError(TrackingError):
     """A registration or an ack that contradicts itself: an attempt, a slice or a number of values that cannot be."""
 
 
-class NoFailure(TrackingError):
+class UnknownFailureError(TrackingError):
     """No record that failed is at this place among the dead letters."""
 
 
-class NotToBeSent(TrackingError):
+class RetryRefusedError(TrackingError):
     """A record that failed and cannot be sent again, or was already."""
 
 
-class Broken(TrackingError):
+class InvariantError(TrackingError):
     """A table found that it contradicts itself: a defect of this package."""

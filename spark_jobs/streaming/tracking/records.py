@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from springline.spark_jobs.streaming.tracking.errors import BadUpdate
+from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError
 
 ATTEMPTS = 63  # the last attempt: 6 bits, from 1
 SLICES = 1 << 25
@@ -86,11 +86,11 @@ def together(parts: Sequence[Items]) -> Items:
 
 
 def marks(attempts: npt.ArrayLike, registered: Any, born: Any) -> npt.NDArray[np.uint32]:
-    """The 4 bytes of a slot beside root and value, as long as the longest given; raises `BadUpdate`."""
+    """The 4 bytes of a slot beside root and value, as long as the longest given; raises `InvalidUpdateError`."""
     tries, slices = np.atleast_1d(np.asarray(attempts, np.int64)), np.atleast_1d(np.asarray(born, np.int64))
     if tries.size and not (tries.min() >= 1 and tries.max() <= ATTEMPTS):
-        raise BadUpdate(f"attempts {tries.min()} to {tries.max()}: a record has room for 1 to {ATTEMPTS}")
+        raise InvalidUpdateError(f"attempts {tries.min()} to {tries.max()}: a record has room for 1 to {ATTEMPTS}")
     if slices.size and not (slices.min() >= 0 and slices.max() < SLICES):
-        raise BadUpdate(f"slices {slices.min()} to {slices.max()}: a record has room for 0 to {SLICES - 1}")
+        raise InvalidUpdateError(f"slices {slices.min()} to {slices.max()}: a record has room for 0 to {SLICES - 1}")
     bits = np.asarray(registered, np.int64)
     return np.asarray(np.atleast_1d(tries | bits << 6 | slices << 7), np.uint32)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from numba import njit
 
 from springline.persistence.model.codec import from_plain, plain
-from springline.spark_jobs.streaming.tracking.errors import BadRing
+from springline.spark_jobs.streaming.tracking.errors import InvalidRingError
 from springline.spark_jobs.streaming.tracking.ids import mix
 
 ARCS = 4096
@@ -121,10 +121,12 @@ class Circle:
 
     @classmethod
     def of(cls, ackers: Sequence[int]) -> Circle:
-        """The circle of these ackers; raises `BadRing`. Their order says nothing."""
+        """The circle of these ackers; raises `InvalidRingError`. Their order says nothing."""
         chosen = tuple(sorted(set(ackers)))
         if not chosen or chosen[0] < 0 or chosen[-1] >= ACKERS or len(chosen) != len(ackers):
-            raise BadRing(f"ackers {list(ackers)}: name one or more, each once, by numbers from 0 to {ACKERS - 1}")
+            raise InvalidRingError(
+                f"ackers {list(ackers)}: name one or more, each once, by numbers from 0 to {ACKERS - 1}"
+            )
         return _circle(chosen)
 
     def owner(self, root: int) -> int:
@@ -215,23 +217,25 @@ class Epochs:
         return self.circles[self.number]
 
     def at(self, number: int) -> Circle:
-        """The circle of an epoch; raises `BadRing`."""
+        """The circle of an epoch; raises `InvalidRingError`."""
         if number not in self.circles:
-            raise BadRing(f"epoch {number} of the ring is not known: {min(self.circles)} to {self.number} are")
+            raise InvalidRingError(f"epoch {number} of the ring is not known: {min(self.circles)} to {self.number} are")
         return self.circles[number]
 
     def with_acker(self, acker: int) -> Epochs:
-        """The same with a next epoch that has one acker more; raises `BadRing`."""
+        """The same with a next epoch that has one acker more; raises `InvalidRingError`."""
         if acker in self.circle.ackers:
-            raise BadRing(f"acker {acker} is in the ring already (epoch {self.number}): nothing to add")
+            raise InvalidRingError(f"acker {acker} is in the ring already (epoch {self.number}): nothing to add")
         return self._next(Circle.of([*self.circle.ackers, acker]))
 
     def without_acker(self, acker: int) -> Epochs:
-        """The same with a next epoch that has one acker less; raises `BadRing`."""
+        """The same with a next epoch that has one acker less; raises `InvalidRingError`."""
         if acker not in self.circle.ackers:
-            raise BadRing(f"acker {acker} is not in the ring (epoch {self.number}): {list(self.circle.ackers)} are")
+            raise InvalidRingError(
+                f"acker {acker} is not in the ring (epoch {self.number}): {list(self.circle.ackers)} are"
+            )
         if len(self.circle.ackers) == 1:
-            raise BadRing(f"acker {acker} is the last of the ring (epoch {self.number}): add another first")
+            raise InvalidRingError(f"acker {acker} is the last of the ring (epoch {self.number}): add another first")
         return self._next(Circle.of([one for one in self.circle.ackers if one != acker]))
 
     def _next(self, circle: Circle) -> Epochs:
@@ -246,7 +250,7 @@ class Epochs:
 
     @classmethod
     def from_json(cls, given: Any, where: str) -> Epochs:
-        """The inverse of `as_json`; `where` says what holds it. Raises `UnreadableValue`, `BadRing`."""
+        """The inverse of `as_json`; `where` says what holds it. Raises `DecodeError`, `InvalidRingError`."""
         ring = from_plain(_Ring, given, where)
         return cls({number: Circle.of(ackers) for number, ackers in ring.epochs.items()}, ring.room)
 
@@ -260,7 +264,7 @@ def newest(ring: Mapping[str, Any]) -> tuple[int, tuple[int, ...]]:
 
 def _within(circle: Circle, room: int) -> Circle:
     if circle.ackers[-1] >= room:
-        raise BadRing(
+        raise InvalidRingError(
             f"acker {circle.ackers[-1]}: the acks topic has room for ackers 0 to {room - 1}; give it more partitions"
         )
     return circle

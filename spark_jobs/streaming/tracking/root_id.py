@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from springline.spark_jobs.streaming.tracking.errors import BadRoot
+from springline.spark_jobs.streaming.tracking.errors import InvalidRootError
 
 PARTITION_BITS, OFFSET_BITS, ROW_BITS = 12, 36, 16
 PARTITIONS, OFFSETS, ROWS = 1 << PARTITION_BITS, 1 << OFFSET_BITS, 1 << ROW_BITS
@@ -24,29 +24,29 @@ class Root(NamedTuple):
 
 
 def root_id(partition: int, offset: int, row: int = 0) -> int:
-    """The id of one root; raises `BadRoot`."""
+    """The id of one root; raises `InvalidRootError`."""
     check(partition, offset, 1, row + 1 if row >= 0 else row)
     return partition << OFFSET_BITS + ROW_BITS | offset << ROW_BITS | row
 
 
 def name_of(root: int) -> Root:
-    """What `root_id` packed; raises `BadRoot`."""
+    """What `root_id` packed; raises `InvalidRootError`."""
     if not 0 <= root < NO_ROOT:
-        raise BadRoot(f"{root} names no root: ids are 0 to {NO_ROOT - 1}")
+        raise InvalidRootError(f"{root} names no root: ids are 0 to {NO_ROOT - 1}")
     return Root(root >> OFFSET_BITS + ROW_BITS, root >> ROW_BITS & OFFSETS - 1, root & ROWS - 1)
 
 
 def check(partition: int, offset: int, messages: int, rows: int) -> None:
-    """Raise `BadRoot` unless all of `messages` from `offset`, with `rows` each, can be named."""
+    """Raise `InvalidRootError` unless all of `messages` from `offset`, with `rows` each, can be named."""
     if not 0 <= partition < PARTITIONS:
-        raise BadRoot(f"partition {partition}: a root's id has room for 0 to {PARTITIONS - 1}")
+        raise InvalidRootError(f"partition {partition}: a root's id has room for 0 to {PARTITIONS - 1}")
     if messages < 1 or not 0 <= offset <= OFFSETS - 1 - messages:
-        raise BadRoot(
+        raise InvalidRootError(
             f"partition {partition}, {messages} messages from offset {offset}: a root's id has room for offsets 0 to "
             f"{OFFSETS - 2}"
         )
     if not 1 <= rows <= ROWS:
-        raise BadRoot(
+        raise InvalidRootError(
             f"partition {partition}, offset {offset}, row {rows - 1}: a root's id has room for rows 0 to {ROWS - 1}; "
             f"send smaller messages, or track messages instead of rows"
         )

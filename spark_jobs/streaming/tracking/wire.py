@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from springline.spark_jobs.streaming.tracking.errors import BadUpdate
+from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError
 from springline.spark_jobs.streaming.tracking.records import Ids, Items
 
 _U16, _U32, _U64 = pa.uint16(), pa.uint32(), pa.uint64()
@@ -74,7 +74,7 @@ class Told:
 
     @staticmethod
     def read(value: bytes | memoryview) -> Told:
-        """A message's value; raises `BadUpdate` where nobody here wrote it."""
+        """A message's value; raises `InvalidUpdateError` where nobody here wrote it."""
         try:
             batch = pa.ipc.open_stream(value).read_next_batch()
             told: dict[str, Any] = json.loads(batch.schema.metadata[b"told"])
@@ -84,7 +84,7 @@ class Told:
                 tuple(told.get("ackers", ())), through,
             )  # fmt: skip
         except (pa.ArrowInvalid, KeyError, ValueError, TypeError) as error:
-            raise BadUpdate(f"a message for an acker that no stage of ours has written: {error}") from error
+            raise InvalidUpdateError(f"a message for an acker that no stage of ours has written: {error}") from error
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A column's values."""

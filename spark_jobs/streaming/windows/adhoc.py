@@ -22,7 +22,7 @@ from sqlglot import exp
 
 from springline.spark_jobs.streaming.runtime.step import State
 from springline.spark_jobs.streaming.sources.schema import Stream
-from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.sql.expressions import Expression, plain_text
 from springline.spark_jobs.streaming.sql.windowing import Hop, instant
 from springline.spark_jobs.streaming.windows.aggregation.grouping import regrouped
@@ -92,16 +92,18 @@ class AdHoc:
         }
 
     def plan(self, sql: str) -> Plan:
-        """Choose the smallest cube that can answer; raises `BadQuery`, which says what there is."""
+        """Choose the smallest cube that can answer; raises `InvalidQueryError`, which says what there is."""
         query = read(NAME, sql, self._streams, ad_hoc=True)
         if not isinstance(query.window, Hop | None):
-            raise BadQuery(NAME, "it can be asked over all that is held, or over windows of time: 60 s, TUMBLE or HOP")
+            raise InvalidQueryError(
+                NAME, "it can be asked over all that is held, or over windows of time: 60 s, TUMBLE or HOP"
+            )
         cubes = self._cubes[query.stream]
         fits = [_fitted(query, cube, self._streams[query.stream]) for cube in cubes]
         fitting = [found for found in fits if found is not None]
         if not fitting:
             held = "; ".join(str(each) for each in self.askable(query.stream)) or "nothing is: register a query"
-            raise BadQuery(NAME, f"no slices are held that it can be answered from. Held are {held}")
+            raise InvalidQueryError(NAME, f"no slices are held that it can be answered from. Held are {held}")
         return min(fitting, key=lambda found: (len(found.cube.keys), -found.cube.width, found.cube.id))
 
     def askable(self, stream: str = "") -> tuple[Askable, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from springline.spark_jobs.streaming.errors import MissingVersion
+from springline.spark_jobs.streaming.errors import MissingStateError
 from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.runtime.state_store import Versions
 from springline.spark_jobs.streaming.runtime.step import State
@@ -34,7 +34,9 @@ class Planners:
 
 
 def ask(job: Queryable, registry: Registry, state: Path, sql: str, planners: Planners | None = None) -> Answer:
-    """Answer `sql` from what the reducers hold; raises `BadQuery`, and `MissingVersion` before the first round.
+    """Answer `sql` from what the reducers hold.
+
+    Raises `InvalidQueryError`, and `MissingStateError` before the first round.
 
     Who asks more than once hands in `planners`.
     """
@@ -47,10 +49,10 @@ def _newest(versions: Versions) -> State:
     for left in reversed(range(_TRIES)):
         newest = versions.newest()
         if newest is None:
-            raise MissingVersion(f"{versions.folder}: nothing is held yet: the job has not run a round")
+            raise MissingStateError(f"{versions.folder}: nothing is held yet: the job has not run a round")
         try:
             return versions.load(*newest).state
-        except MissingVersion:
+        except MissingStateError:
             if not left:
                 raise
     raise AssertionError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from springline.spark_jobs.errors import Misuse
+from springline.spark_jobs.errors import JobUsageError
 from springline.spark_jobs.streaming.errors import StreamError
 
 
@@ -13,25 +13,25 @@ class WindowsError(StreamError):
     """The root of this folder's errors."""
 
 
-class QueryExists(Misuse, WindowsError):
+class QueryExistsError(JobUsageError, WindowsError):
     """A second query of the same name."""
 
 
-class UnknownQuery(Misuse, WindowsError):
+class UnknownQueryError(JobUsageError, WindowsError):
     """No query of this name is registered."""
 
 
-class QueryFailed(WindowsError):
+class QueryError(WindowsError):
     """Rows with which a query, or some that share the work, cannot be computed."""
 
 
-class BadPartial(WindowsError):
+class InvalidPartialError(WindowsError):
     """A buffer that no mapper sent."""
 
 
 @contextmanager
 def computing(queries: Iterable[str]) -> Iterator[None]:
-    """While inside, an error is of these queries, and names them; raises `QueryFailed`."""
+    """While inside, an error is of these queries, and names them; raises `QueryError`."""
     try:
         yield
     except MemoryError:
@@ -39,4 +39,4 @@ def computing(queries: Iterable[str]) -> Iterator[None]:
     except Exception as error:
         names = sorted(set(queries))
         which = f"query {names[0]}" if len(names) == 1 else f"one of the queries {', '.join(names)}"
-        raise QueryFailed(f"{which}: {type(error).__name__}: {error}") from error
+        raise QueryError(f"{which}: {type(error).__name__}: {error}") from error

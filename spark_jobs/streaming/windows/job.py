@@ -29,14 +29,14 @@ from typing import Any
 from springline.persistence.model.codec import plain
 from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
 from springline.spark_jobs.streaming.config import Declared
-from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job import BaseJob, ServiceContext
 from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
 from springline.spark_jobs.streaming.kinds import Kind
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.stage import COMMAND, StageSpec, rounds_topic
 from springline.spark_jobs.streaming.sources.schema import Stream
-from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.tracking.config import FIRST, FULL, RING, SPRING, Delivery, Tracked
 from springline.spark_jobs.streaming.windows.registry import Registry
 from springline.spark_jobs.streaming.windows.registry_file import QUERIES, REGISTRY, change_registry
@@ -119,7 +119,7 @@ class WindowsJob(BaseJob):
     def prepare(self, folder: JobFolder) -> None:
         """Register the queries that the job begins with, where none are, and its stream as it is declared now.
 
-        Raises `BadQuery`, `BadJob` where a registered query does not fit the declared stream.
+        Raises `InvalidQueryError`, `InvalidJobError` where a registered query does not fit the declared stream.
         """
         change_registry(folder, self._registered)
         super().prepare(folder)
@@ -129,8 +129,8 @@ class WindowsJob(BaseJob):
             return self.registry()
         try:
             changed = known.declared(self.stream)
-        except BadQuery as error:
-            raise BadJob(
+        except InvalidQueryError as error:
+            raise InvalidJobError(
                 f"job {self.name!r}: [{self.name}.stream] has changed, and a registered query does not fit it: "
                 f"{error}; write what it was again, or change the query or cancel it: "
                 f"`{COMMAND} cancel {self.name} {error.name}`"
@@ -150,7 +150,7 @@ class WindowsJob(BaseJob):
         return changed
 
     def registry(self) -> Registry:
-        """The queries that the job begins with; raises `BadQuery`."""
+        """The queries that the job begins with; raises `InvalidQueryError`."""
         found = Registry.of([self.stream])
         for name, sql in self.queries.items():
             found = found.register(name, sql)
@@ -162,7 +162,7 @@ def _tracked(told: Declared) -> Tracked | None:
         return None
     tracked = Tracked.declared(told, Delivery.AT_MOST_ONCE)
     if tracked.delivery is not Delivery.AT_MOST_ONCE:
-        raise BadJob(
+        raise InvalidJobError(
             f"{told.where}, [{told.name}.tracking]: delivery = {tracked.delivery.value!r}; the messages of windows are "
             "tracked and told where they are lost, and not sent again: write at-most-once, or leave it out"
         )
@@ -170,13 +170,13 @@ def _tracked(told: Declared) -> Tracked | None:
 
 
 def declared_windows(told: Declared) -> WindowsJob:
-    """A job from its table; raises `BadJob`, `BadStream`."""
+    """A job from its table; raises `InvalidJobError`, `InvalidStreamError`."""
     told.check({"stream", "queries", "reducers", "admitted", "from", "keep", "tracking"})
     stream: Any = told.table.get("stream")
     if not isinstance(stream, dict):
-        raise BadJob(f"{told.where}: it needs a table [{told.name}.stream]")
+        raise InvalidJobError(f"{told.where}: it needs a table [{told.name}.stream]")
     if (keep := told.table.get("keep", "")) not in ("", "parquet"):
-        raise BadJob(f"{told.where}: keep = {keep!r}; write parquet, or leave it out")
+        raise InvalidJobError(f"{told.where}: keep = {keep!r}; write parquet, or leave it out")
     return WindowsJob(
         told.name, told.topic, Stream.from_table({"name": told.name, **stream}), told.table.get("queries", {}),
         reducers=told.number("reducers", 2), admitted=told.number("admitted", 1_000), latest=told.latest, keep=keep,

@@ -22,7 +22,7 @@ from sqlglot import exp
 
 from springline.persistence.model.names import unseen_in
 from springline.spark_jobs.streaming.sources.schema import Stream, to_micros
-from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.sql.expressions import Expression, checked, normal, plain_text
 from springline.spark_jobs.streaming.sql.operations import Scope, Type
 from springline.spark_jobs.streaming.sql.text import SqlText
@@ -70,8 +70,8 @@ class Query:
 
 
 def read(name: str, sql: str, streams: Mapping[str, Stream], *, ad_hoc: bool = False) -> Query:
-    """Read a query and check it against the streams; raises `BadQuery`, which says where."""
-    text = SqlText.of(sql, lambda message, line, column: BadQuery(name, message, line=line, column=column))
+    """Read a query and check it against the streams; raises `InvalidQueryError`, which says where."""
+    text = SqlText.of(sql, lambda message, line, column: InvalidQueryError(name, message, line=line, column=column))
     with text.reading():
         return _read(name, sql, text, streams, ad_hoc)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, TypeGuard, runtime_checkable
 
-from springline.spark_jobs.streaming.errors import UnknownJob
+from springline.spark_jobs.streaming.errors import UnknownJobError
 from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.jobs import job_of, read_jobs
 from springline.spark_jobs.streaming.runtime.stage import StageSpec
@@ -32,7 +32,7 @@ class Queryable(Job, Protocol):
     def keep(self) -> str: ...
 
     def registry(self) -> Registry:
-        """The queries that the job begins with; raises `BadQuery`."""
+        """The queries that the job begins with; raises `InvalidQueryError`."""
 
     def mapper(self, units: int) -> StageSpec:
         """The stage that adds up rows, on so many units of the topic."""
@@ -47,14 +47,14 @@ def is_queryable(job: Job) -> TypeGuard[Queryable]:
 
 
 def as_queryable(job: Job) -> Queryable:
-    """A job that has queries; raises `UnknownJob` where it has none."""
+    """A job that has queries; raises `UnknownJobError` where it has none."""
     if not is_queryable(job):
-        raise UnknownJob(f"{job.name}: it computes no windowed statistics, so it has no queries")
+        raise UnknownJobError(f"{job.name}: it computes no windowed statistics, so it has no queries")
     return job
 
 
 def queryable_job_of(file: Path, name: str) -> Queryable:
-    """A declared job that has queries; raises `UnknownJob`, also where it has none."""
+    """A declared job that has queries; raises `UnknownJobError`, also where it has none."""
     return as_queryable(job_of(file, name))
 
 

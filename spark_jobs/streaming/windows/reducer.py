@@ -20,7 +20,7 @@ from springline.spark_jobs.streaming.runtime.step import Input, Message, Output,
 from springline.spark_jobs.streaming.sources.schema import Stream
 from springline.spark_jobs.streaming.tracking.replay.message_mode import Sink
 from springline.spark_jobs.streaming.windows.coverage import Announcement, Spans, told, whole
-from springline.spark_jobs.streaming.windows.errors import BadPartial
+from springline.spark_jobs.streaming.windows.errors import InvalidPartialError
 from springline.spark_jobs.streaming.windows.measures import measures_of
 from springline.spark_jobs.streaming.windows.multi_query import Cube, cubes_of
 from springline.spark_jobs.streaming.windows.query import Query
@@ -98,14 +98,14 @@ def tracked_reducer(stream: str, source: str) -> Sink:
 
 
 def _opened(given: Input, message: Message) -> pa.RecordBatch:
-    """The one batch of a buffer; raises `BadPartial`."""
+    """The one batch of a buffer; raises `InvalidPartialError`."""
     where = f"{given.stage}, unit {given.unit}, offset {message.offset}"
     try:
         batch = pa.ipc.open_stream(pa.py_buffer(message.value)).read_next_batch()
     except (pa.ArrowInvalid, StopIteration) as error:
-        raise BadPartial(f"{where}: {len(message.value)} bytes that are no partials: {error}") from error
+        raise InvalidPartialError(f"{where}: {len(message.value)} bytes that are no partials: {error}") from error
     if not {b"cube", b"holds"} & set(batch.schema.metadata or {}):
-        raise BadPartial(f"{where}: an Arrow batch, and not from a mapper")
+        raise InvalidPartialError(f"{where}: an Arrow batch, and not from a mapper")
     return batch
 
 

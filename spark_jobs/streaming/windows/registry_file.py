@@ -14,7 +14,7 @@ QUERIES = (REGISTRY, _LOCK)  # the files of the queries
 
 
 def read_registry(folder: JobFolder) -> Registry | None:
-    """The queries as they are now; None before the job first started. Raises `UnreadableValue`."""
+    """The queries as they are now; None before the job first started. Raises `DecodeError`."""
     path = folder.path / REGISTRY
     value = read_json(path)
     return None if value is None else from_plain(Registry, value, f"{path}: the queries of a job")

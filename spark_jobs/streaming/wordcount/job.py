@@ -87,7 +87,7 @@ class WordCountJob(BaseJob):
 
 
 def declared_wordcount(told: Declared) -> WordCountJob:
-    """A job from its table; raises `BadJob`."""
+    """A job from its table; raises `InvalidJobError`."""
     told.check({"units", "every", "admitted", "from", "apart", "tracking"})
     tracked = None if told.table.get("tracking") is False else Tracked.declared(told)
     return WordCountJob(

@@ -158,7 +158,7 @@ def unreached(host: str, port: int, seconds: float = ANSWER_SECONDS) -> str:
 
 def check_ports(settings: Any, servers: Sequence[str]) -> Iterator[Finding]:
     """The ports of the servers that are started here: each is free, or its server runs."""
-    from springline.services.errors import PortTaken, ServiceError
+    from springline.services.errors import PortInUseError, ServiceError
     from springline.services.process.ports import to_wait_for
     from springline.services.supervisor import Supervisor
 
@@ -172,7 +172,7 @@ def check_ports(settings: Any, servers: Sequence[str]) -> Iterator[Finding]:
                 yield problem("ports", f"{server}: {busy}", "wait a minute")
             else:
                 yield ok("ports", f"{server}: {', '.join(map(str, ports.values()))} free")
-        except PortTaken as error:
+        except PortInUseError as error:
             said, _, remedy = str(error).partition(". End that process")
             yield problem("ports", said, f"End that process{remedy}")
         except ServiceError as error:

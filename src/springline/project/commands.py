@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from springline.persistence.commands.arguments import Json
-from springline.persistence.errors import Misuse
+from springline.persistence.errors import UsageError
 from springline.persistence.text.formatting import say_list
 from springline.persistence.text.terminal import print_result
 
@@ -32,15 +32,15 @@ def init(
     folder = folder.expanduser().absolute()
     called = name or folder.resolve().name
     if not _NAME.fullmatch(called):
-        raise Misuse(
+        raise UsageError(
             f"{called!r}: a project's name begins with a small letter, then follow small letters, digits, _ and -, at "
             "most 41 in all; give another one with --name"
         )
     if folder.exists() and not folder.is_dir():
-        raise Misuse(f"{folder} is a file; name a folder")
+        raise UsageError(f"{folder} is a file; name a folder")
     contents = template(called)
     if there := [path for path in contents if (folder / path).exists() or (folder / path).is_symlink()]:
-        raise Misuse(f"{folder} has {say_list(there)} already, and nothing is overwritten: name another folder")
+        raise UsageError(f"{folder} has {say_list(there)} already, and nothing is overwritten: name another folder")
     for path, text in contents.items():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@
     LinesRunner                    runs operations that are plain functions over lines of text
     make_dataset, lines_of         write a dataset as a task would, and read it
     StageRun, JobRun               run a step, or a declared job, in this process: feed messages, read results
-    MemoryLog, Killed              the topics of such a run, as lists; and the death of its process
+    MemoryLog, KilledError              the topics of such a run, as lists; and the death of its process
     StoreSuite, UnderStoreSuite    what every store has to do, as tests to be inherited
 
 Nothing here starts a server, Spark or Airflow. `pip install 'springline[testing]'` brings pytest, which the two suites
@@ -28,19 +28,19 @@ from springline.extras import late_names
 if TYPE_CHECKING:
     from springline.testing.job_run import JobRun, StageRun
     from springline.testing.lines import LinesRunner, lines_of, make_dataset
-    from springline.testing.memory_log import Killed, MemoryLog
+    from springline.testing.memory_log import KilledError, MemoryLog
     from springline.testing.platform import platform_in
     from springline.testing.store_suite import StoreSuite
     from springline.testing.under_store_suite import UnderStoreSuite
 
 __all__ = [
-    "JobRun", "Killed", "LinesRunner", "MemoryLog", "StageRun", "StoreSuite", "UnderStoreSuite", "lines_of",
+    "JobRun", "KilledError", "LinesRunner", "MemoryLog", "StageRun", "StoreSuite", "UnderStoreSuite", "lines_of",
     "make_dataset", "platform_in",
 ]  # fmt: skip
 
 _MODULES = {
     "JobRun": "springline.testing.job_run",
-    "Killed": "springline.testing.memory_log",
+    "KilledError": "springline.testing.memory_log",
     "LinesRunner": "springline.testing.lines",
     "MemoryLog": "springline.testing.memory_log",
     "StageRun": "springline.testing.job_run",

@@ -21,7 +21,7 @@ from springline.spark_jobs.streaming.runtime.rounds import Plan
 from springline.spark_jobs.streaming.runtime.stage import Stage, StageSpec, place_stages
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message
 from springline.spark_jobs.streaming.runtime.worker.unit import Units
-from springline.testing.memory_log import Killed, MemoryLog
+from springline.testing.memory_log import KilledError, MemoryLog
 
 BEGINNING = 4_102_444_800.0  # 2100-01-01, in seconds since 1970: no row that a test makes up is ahead of the clock
 TURN_SECONDS = 0.1
@@ -47,9 +47,9 @@ class JobRun:
         clock: what time it is, in seconds since 1970; only turns and the test itself move it.
 
     Raises:
-        BadJob: from `declared`, where the declaration cannot be meant so.
-        BadStream: the same, of its stream.
-        UnknownJob: from `declared`, where the file has no such job.
+        InvalidJobError: from `declared`, where the declaration cannot be meant so.
+        InvalidStreamError: the same, of its stream.
+        UnknownJobError: from `declared`, where the file has no such job.
 
     Example:
         >>> _ = folder.joinpath("streams.toml").write_text('''
@@ -87,7 +87,7 @@ class JobRun:
 
     @staticmethod
     def declared(file: Path, name: str, folder: Path, partitions: int = 1) -> JobRun:
-        """Run the job `name` as `file`, a `streams.toml`, declares it; raises `UnknownJob`, `BadJob`."""
+        """Run the job `name` as `file`, a `streams.toml`, declares it; raises `UnknownJobError`, `InvalidJobError`."""
         return JobRun(job_of(file, name), folder, partitions)
 
     def feed(self, *messages: bytes | str, topic: str = "") -> None:
@@ -162,7 +162,7 @@ class JobRun:
         self.log.dies_in = after
         try:
             self.turn()
-        except Killed:
+        except KilledError:
             self.restart(lose_states=lose_states)
             return True
         finally:
@@ -208,7 +208,7 @@ class StageRun(JobRun):
         tries: how often a round fails before the messages that it fails with are dead letters; 0: for ever.
 
     Raises:
-        UnknownStep: the import path leads nowhere.
+        UnknownStepError: the import path leads nowhere.
 
     Example:
         >>> _ = folder.joinpath("counting.py").write_text('''

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from springline.persistence.errors import OperationFailed
+from springline.persistence.errors import OperationError
 from springline.persistence.model.dataset import Call, Dataset, Operation, Origin, Ref, Strategy, Written
 from springline.persistence.platform import Platform
 
@@ -43,7 +43,7 @@ class LinesRunner:
         write: writes lines into the folder at a URI, likewise.
 
     Raises:
-        OperationFailed: from `run`, where the operation is not here at the version that is asked for, or a file cannot
+        OperationError: from `run`, where the operation is not here at the version that is asked for, or a file cannot
             be read or written.
 
     Example:
@@ -79,13 +79,13 @@ class LinesRunner:
 
     def run(self, call: Call, sources: Sequence[str], output: str) -> Written:
         if call.name not in self._known or self._known[call.name][0].version != call.version:
-            raise OperationFailed(f"{call.name} at version {call.version} is not here")
+            raise OperationError(f"{call.name} at version {call.version} is not here")
         self.ran.append(call.name)
         try:
             lines = self._known[call.name][1]([self.read(uri) for uri in sources], call.params)
             self.write(output, lines)
         except OSError as error:
-            raise OperationFailed(f"{call.name}: {error}") from error
+            raise OperationError(f"{call.name}: {error}") from error
         return Written(rows=len(lines), digest=digest_of(lines), seconds=0.01)
 
 
@@ -118,8 +118,8 @@ def make_dataset(
         The generation, committed.
 
     Raises:
-        OperationFailed: the operation did not end well.
-        NeverWritten: nothing was ever written to one of the sources.
+        OperationError: the operation did not end well.
+        NeverWrittenError: nothing was ever written to one of the sources.
 
     Example:
         >>> with platform_in(folder) as platform:
@@ -157,8 +157,8 @@ def lines_of(platform: Platform, path: str, origin: Origin = Origin()) -> list[s
         The lines of all files, without their ends.
 
     Raises:
-        NeverWritten: nothing was ever written to the path.
-        Irrecoverable: its bytes are lost, and nothing can bring them back.
+        NeverWrittenError: nothing was ever written to the path.
+        IrrecoverableError: its bytes are lost, and nothing can bring them back.
 
     Example:
         >>> with platform_in(folder) as platform:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from springline.spark_jobs.streaming.errors import Fenced, MessagesGone
+from springline.spark_jobs.streaming.errors import FencedError, MessagesLostError
 from springline.spark_jobs.streaming.kafka.topic_union import place_of, together, topics_of
 from springline.spark_jobs.streaming.runtime.message_log import Letter, Order, Place
 from springline.spark_jobs.streaming.runtime.rounds import Extent
@@ -15,16 +15,16 @@ from springline.spark_jobs.streaming.runtime.stamps import HEADER, Stamp
 from springline.spark_jobs.streaming.runtime.step import Message
 
 
-class Killed(Exception):
+class KilledError(Exception):
     """The process that spoke to a `MemoryLog` died at this call, since the test wanted it to: `MemoryLog.dies_in`.
 
     Example:
-        >>> from springline.testing import Killed, MemoryLog
+        >>> from springline.testing import KilledError, MemoryLog
         >>> log = MemoryLog({"lines": 1})
         >>> log.dies_in = 0
         >>> try:
         ...     list(log.fetch("lines", 0, 0, 1))
-        ... except Killed:
+        ... except KilledError:
         ...     "dead"
         'dead'
     """
@@ -42,11 +42,11 @@ class MemoryLog:
     Attributes:
         topics: the messages that are there, by topic and partition: `log.topics["lines"][0]`.
         lows: the first offset that each partition still has, by (topic, partition).
-        dies_in: after so many more calls each further one raises `Killed`; None: none does.
+        dies_in: after so many more calls each further one raises `KilledError`; None: none does.
 
     Raises:
-        MessagesGone: from `fetch` and `follow`, where messages that are asked for were deleted.
-        Killed: from any call, as `dies_in` says.
+        MessagesLostError: from `fetch` and `follow`, where messages that are asked for were deleted.
+        KilledError: from any call, as `dies_in` says.
 
     Example:
         >>> from springline.testing import MemoryLog
@@ -108,7 +108,7 @@ class MemoryLog:
         if start >= to:
             return
         if start < self.lows[topic, unit]:
-            raise MessagesGone(f"{topic}[{unit}]: the messages from offset {start} on are not there any more")
+            raise MessagesLostError(f"{topic}[{unit}]: the messages from offset {start} on are not there any more")
         yield from [message for message in self.topics[topic][unit] if start <= message.offset < to]
 
     def follow(self, topic: str, unit: int, start: int, seconds: float) -> list[Message]:
@@ -172,7 +172,7 @@ class MemoryLog:
         if self.dies_in is not None:
             self.dies_in -= 1
             if self.dies_in < 0:
-                raise Killed
+                raise KilledError
 
 
 class _Appender:
@@ -182,7 +182,7 @@ class _Appender:
     def append(self, values: Sequence[bytes]) -> int:
         self._log._call()
         if not self._log.owned(self._writer, self):
-            raise Fenced(f"{self._writer}: another driver of this job has taken over")
+            raise FencedError(f"{self._writer}: another driver of this job has taken over")
         for value in values:
             self._log.put(self._topic, 0, value)
         self._log._call()

@@ -15,7 +15,12 @@ from springline.persistence.backends.spec import Backend, File, Manifest
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.engine.replacement import Replacement, evicted_by_hand
 from springline.persistence.engine.verification import Verifier
-from springline.persistence.errors import InvalidPath, StorageFull, StorageUnavailable, UnderStoreAway
+from springline.persistence.errors import (
+    InvalidPathError,
+    StorageFullError,
+    StorageUnavailableError,
+    UnderStoreUnavailableError,
+)
 from springline.persistence.model.dataset import Cache, Dataset, Strategy
 from springline.persistence.model.transitions import Event
 
@@ -351,7 +356,7 @@ class StoreSuite(ABC):
             lambda: backend.read_small(location, "part.txt"),
             lambda: backend.write_small(location, "part.txt", b"x"),
         ):
-            with pytest.raises(InvalidPath):
+            with pytest.raises(InvalidPathError):
                 ask()
         assert content_of(backend, "inside/@1") == {"part.txt": b"x"}
 
@@ -365,15 +370,15 @@ class StoreSuite(ABC):
             lambda: backend.read_small("inside/@1", name),
             lambda: backend.write_small("inside/@1", name, b"x"),
         ):
-            with pytest.raises(InvalidPath):
+            with pytest.raises(InvalidPathError):
                 ask()
 
     def test_a_full_backend_says_so_and_takes_what_still_fits(self, tiny: Backend) -> None:
-        """What does not fit raises StorageFull; what was there stays, and smaller files still go in."""
+        """What does not fit raises StorageFullError; what was there stays, and smaller files still go in."""
         large, small = b"x" * (self.tiny_bytes * 6 // 10), b"x" * (self.tiny_bytes * 3 // 10)
         step = max(7, self.tiny_bytes // 50)
         send(tiny, "a/@1", "part.txt", large, step=step)
-        with pytest.raises(StorageFull):
+        with pytest.raises(StorageFullError):
             send(tiny, "b/@1", "part.txt", large, step=step)
         self.wait_for_room()
         send(tiny, "c/@1", "part.txt", small, step=step)
@@ -383,7 +388,7 @@ class StoreSuite(ABC):
         send(tiny, "d/@1", "part.txt", large, step=step)
 
     def test_a_backend_that_refuses_says_so(self, refusing: Backend) -> None:
-        """Every write raises StorageUnavailable, and so does every question: missing is not the same as unreachable."""
+        """Every write and every question raises `StorageUnavailableError`: missing is not the same as unreachable."""
         for ask in (
             lambda: send(refusing, "a/@1", "part.txt", b"x"),
             lambda: refusing.write_small("a/@1", "_mark.json", b"{}"),
@@ -398,7 +403,7 @@ class StoreSuite(ABC):
             lambda: list(refusing.locations("_mark.json")),
             lambda: list(refusing.copies()),
         ):
-            with pytest.raises(StorageUnavailable):
+            with pytest.raises(StorageUnavailableError):
                 ask()
 
     # ---- letting go
@@ -419,7 +424,7 @@ class StoreSuite(ABC):
             send(under, "a/@1-1", "part.txt", b"ten bytes.")
             away = under.root.rename(tmp_path / "away")
             victim = evicted_by_hand(dataset.ref, dataset.bytes)
-            with pytest.raises(UnderStoreAway, match="does not answer"):
+            with pytest.raises(UnderStoreUnavailableError, match="does not answer"):
                 replacement.evict(victim)
             assert replacement.plan(10).victims == () and replacement.make_room(1) == 1
             assert catalog.get(dataset.ref).in_cache and backend.exists(dataset.cache_location)
@@ -448,6 +453,6 @@ class StoreSuite(ABC):
         cache = LocalBackend(tmp_path / "fast")
         with evicting(tmp_path, cache, refusing) as (catalog, dataset, replacement):
             assert "does not answer" in replacement.plan(10).kept[dataset.ref]
-            with pytest.raises(UnderStoreAway):
+            with pytest.raises(UnderStoreUnavailableError):
                 replacement.evict(evicted_by_hand(dataset.ref, dataset.bytes))
             assert catalog.get(dataset.ref).cache is Cache.PRESENT and cache.exists(dataset.cache_location)

@@ -8,7 +8,7 @@ import pytest
 
 from springline.persistence.backends.root_mark import NAME
 from springline.persistence.backends.spec import Backend
-from springline.persistence.errors import StorageUnavailable
+from springline.persistence.errors import StorageUnavailableError
 from springline.testing.store_suite import StoreSuite, content_of, send
 
 
@@ -74,7 +74,7 @@ class UnderStoreSuite(StoreSuite):
             lambda: used.rename("a/.@1-1", "a/@1-1"),
             used.mark_root,
         ):
-            with pytest.raises(StorageUnavailable, match=NAME):
+            with pytest.raises(StorageUnavailableError, match=NAME):
                 ask()
 
     def test_a_store_that_a_person_marks_again_answers_again(self, backend: Backend, used: Backend) -> None:

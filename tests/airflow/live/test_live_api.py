@@ -29,7 +29,7 @@ def test_the_api_server_serves_the_api_to_users_and_to_nobody_else(client, admin
         told = client.get(f"{PREFIX}/api/v1/{path}")
         assert (told.status_code, told.json()["error"]) == (401, "Unauthorized")
     assert client.get(f"{PREFIX}/api/v1/streams", headers=admin).json() == {"streams": []}
-    assert client.get(f"{PREFIX}/api/v1/streams/flights", headers=admin).json()["error"] == "UnknownJob"
+    assert client.get(f"{PREFIX}/api/v1/streams/flights", headers=admin).json()["error"] == "UnknownJobError"
     told = client.get(f"{PREFIX}/api/v1/openapi.json", headers=admin).json()
     assert told["servers"] == [{"url": PREFIX}] and "/api/v1/streams/{job}/ask" in told["paths"]
 

@@ -11,7 +11,7 @@ from typing import BinaryIO
 from urllib.parse import unquote
 
 from springline import Entry, File, Link, ListedBackend, StoreRequest, checked_below, files_below, limit_bandwidth
-from springline.errors import StorageFull, StorageUnavailable
+from springline.errors import StorageFullError, StorageUnavailableError
 
 _TABLE = "CREATE TABLE IF NOT EXISTS file (path TEXT PRIMARY KEY, content BLOB NOT NULL)"
 _BELOW = "(path = :top OR substr(path, 1, length(:top) + 1) = :top || '/' OR :top = '')"
@@ -60,7 +60,7 @@ class SqliteBackend(ListedBackend):
         if key in sizes:
             raise FileExistsError(f"{key} in {self._file} is there already")
         if self._capacity and sum(sizes.values()) + size > self._capacity:
-            raise StorageFull(f"{self._file} has no room for the {size} bytes of {key}")
+            raise StorageFullError(f"{self._file} has no room for the {size} bytes of {key}")
         return _Sending(self._link, lambda content: self._put("INSERT", key, content))
 
     def rename(self, old: str, new: str) -> None:
@@ -120,7 +120,7 @@ class SqliteBackend(ListedBackend):
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """The database, for one transaction; what it refuses is a store that is full, or does not answer."""
         if not self._file.is_file() and self._in_use():
-            raise StorageUnavailable(f"{self._file} is not there, though it was used: is its disk mounted?")
+            raise StorageUnavailableError(f"{self._file} is not there, though it was used: is its disk mounted?")
         try:
             with closing(sqlite3.connect(self._file, self._patience, isolation_level=None)) as database:
                 database.execute(_TABLE)
@@ -129,7 +129,7 @@ class SqliteBackend(ListedBackend):
                     yield database
         except sqlite3.Error as error:
             full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-            raise (StorageFull if full else StorageUnavailable)(f"{self._file}: {error}") from error
+            raise (StorageFullError if full else StorageUnavailableError)(f"{self._file}: {error}") from error
 
 
 class _Sending(BytesIO):

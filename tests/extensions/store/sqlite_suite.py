@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from springline_sqlite import SqliteBackend
 
-from springline.errors import StorageUnavailable
+from springline.errors import StorageUnavailableError
 from springline.testing import StoreSuite
 
 
@@ -30,6 +30,6 @@ class TestSqlite(StoreSuite):
         """Its disk is not mounted: nothing is missing from it."""
         used = SqliteBackend(tmp_path / "used.db", in_use=lambda: True)
         assert "is its disk mounted" in used.why_away()
-        with pytest.raises(StorageUnavailable):
+        with pytest.raises(StorageUnavailableError):
             used.exists("a/@1")
         assert not (tmp_path / "used.db").exists()

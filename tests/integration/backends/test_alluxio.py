@@ -14,7 +14,7 @@ from springline.persistence.backends.alluxio import AlluxioBackend
 from springline.persistence.backends.alluxio_proxy import AlluxioProxy
 from springline.persistence.backends.registry import open_backend
 from springline.persistence.backends.spec import Backend
-from springline.persistence.errors import StorageFull, StorageUnavailable
+from springline.persistence.errors import StorageFullError, StorageUnavailableError
 from springline.persistence.settings import Settings
 from springline.services.scratch_home import beside
 from springline.testing.store_suite import StoreSuite, content_of, send
@@ -43,7 +43,7 @@ class TestAlluxio(StoreSuite):
         for number in range(100):
             if self.room() < BLOCK - MEGABYTE:
                 break
-            with suppress(StorageFull):  # of two workers it may choose the full one, whose news is a second old
+            with suppress(StorageFullError):  # of two workers it may choose the full one, whose news is a second old
                 send(filling, "filling/@1", f"{number}.bin", b"x" * BLOCK, step=4 * MEGABYTE)
             self.wait_for_room()
         filling.delete(f"filling/@1/{filling.names('filling/@1')[0]}")
@@ -146,7 +146,7 @@ def test_what_a_dead_worker_held_is_unreadable_at_once_and_lost_when_the_master_
     try:
         backend._folders = lambda worker: ()  # type: ignore[method-assign]  # as from another machine
         for number in gone[:1]:
-            with pytest.raises((StorageUnavailable, FileNotFoundError)):
+            with pytest.raises((StorageUnavailableError, FileNotFoundError)):
                 backend.manifest(f"a/@{number}")
         until(lambda: all(backend.state(f"a/@{n}", "part.txt").lost for n in gone))
         for number in gone:

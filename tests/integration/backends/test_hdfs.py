@@ -14,7 +14,7 @@ from springline.persistence.backends.hdfs import HdfsBackend
 from springline.persistence.backends.registry import open_backend
 from springline.persistence.backends.root_mark import NAME
 from springline.persistence.backends.spec import Backend
-from springline.persistence.errors import StorageFull, StorageUnavailable
+from springline.persistence.errors import StorageFullError, StorageUnavailableError
 from springline.persistence.settings import Settings
 from springline.services.scratch_home import beside
 from springline.testing.store_suite import content_of, send, send_files
@@ -91,9 +91,9 @@ def test_a_quota_that_is_used_up_is_no_room(hdfs: Running, open_hdfs: Open) -> N
     backend = open_hdfs(folder)
     send(backend, "a/@1", "part.txt", b"x" * 100)
     dfsadmin(hdfs, "-setSpaceQuota", str(1 << 20), f"/{folder}")
-    with pytest.raises(StorageFull, match=f"{hdfs.address}/{folder}/b/@1/part.txt.*quota"):
+    with pytest.raises(StorageFullError, match=f"{hdfs.address}/{folder}/b/@1/part.txt.*quota"):
         send(backend, "b/@1", "part.txt", b"x" * 100)
-    with pytest.raises(StorageFull, match="quota"):
+    with pytest.raises(StorageFullError, match="quota"):
         backend.write_small("b/@1", "_mark.json", b"{}")
     assert content_of(backend, "a/@1") == {"part.txt": b"x" * 100}
 
@@ -110,7 +110,7 @@ def test_in_safe_mode_it_can_be_read_but_not_written(hdfs: Running, open_hdfs: O
             lambda: backend.rename("a/@1", "a/@2"),
             lambda: backend.delete("a/@1"),
         ):
-            with pytest.raises(StorageUnavailable, match="safe mode"):
+            with pytest.raises(StorageUnavailableError, match="safe mode"):
                 ask()
     send(backend, "b/@1", "part.txt", b"x")
 

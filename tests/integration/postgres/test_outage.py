@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from springline.persistence.errors import CatalogUnavailable
+from springline.persistence.errors import CatalogUnavailableError
 from springline.persistence.model.dataset import Method
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
@@ -33,7 +33,7 @@ def test_whoever_begins_a_transaction_waits_for_a_catalog_that_is_away(
     patient, hurried = open_at(catalog_patience=120), open_at(catalog_patience=0)
     made = make(patient, "a", "load")
     postgres.kill("server")
-    with pytest.raises(CatalogUnavailable, match=r"127\.0\.0\.1.* does not answer"):
+    with pytest.raises(CatalogUnavailableError, match=r"127\.0\.0\.1.* does not answer"):
         hurried.catalog.get(made.ref)
     threading.Thread(target=postgres.mend).start()
     assert patient.catalog.get(made.ref) == made

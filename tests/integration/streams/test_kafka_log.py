@@ -7,7 +7,12 @@ import uuid
 import pytest
 from confluent_kafka import Producer
 
-from springline.spark_jobs.streaming.errors import Fenced, LogUnavailable, MessagesGone, NoTopic
+from springline.spark_jobs.streaming.errors import (
+    FencedError,
+    LogUnavailableError,
+    MessagesLostError,
+    UnknownTopicError,
+)
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.kafka.topic_union import sum_of
@@ -111,7 +116,7 @@ def test_whoever_opens_a_log_later_fences_the_first_one_off(log: Kafka, topic: s
     assert first.append([b"1", b"2"]) == 1
     second = log.appender(topic, topic)
     assert second.append([b"3"]) == 3  # the end of the first transaction has an offset too
-    with pytest.raises(Fenced, match="another driver of this job has taken over"):
+    with pytest.raises(FencedError, match="another driver of this job has taken over"):
         first.append([b"4"])
     assert values(log, topic) == [b"1", b"2", b"3"]
 
@@ -121,7 +126,7 @@ def test_messages_that_were_deleted_are_an_error_that_names_unit_and_offset(log:
     sent(log, topic, b"a", b"b", b"c")
     log.delete(topic, {0: 2})
     assert log.extents(topic)[0].low == 2
-    with pytest.raises(MessagesGone, match=rf"{topic}\[0\]: the messages from offset 0 on"):
+    with pytest.raises(MessagesLostError, match=rf"{topic}\[0\]: the messages from offset 0 on"):
         list(log.fetch(topic, 0, 0, 3))
 
 
@@ -139,9 +144,9 @@ def test_a_time_is_found_as_the_first_message_of_then_or_later(log: Kafka, topic
 
 def test_a_topic_that_is_not_there_is_named(log: Kafka) -> None:
     """With the address of the broker."""
-    with pytest.raises(NoTopic, match=r"nowhere is not there at 127\.0\.0\.1"):
+    with pytest.raises(UnknownTopicError, match=r"nowhere is not there at 127\.0\.0\.1"):
         log.extents("nowhere")
-    with pytest.raises(NoTopic, match="nowhere is not there"):
+    with pytest.raises(UnknownTopicError, match="nowhere is not there"):
         log.offsets_at("nowhere", 0.0)
 
 
@@ -158,7 +163,7 @@ def test_topics_that_are_removed_can_be_made_anew_and_begin_at_offset_0(log: Kaf
 
 def test_a_broker_that_does_not_answer_is_named() -> None:
     """After the patience that was asked for."""
-    with pytest.raises(LogUnavailable, match=r"127\.0\.0\.1:1"):
+    with pytest.raises(LogUnavailableError, match=r"127\.0\.0\.1:1"):
         Kafka(Cluster("127.0.0.1:1"), patience=2).extents("any")
 
 

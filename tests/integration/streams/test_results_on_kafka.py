@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from springline.spark_jobs.streaming.errors import NoTopic
+from springline.spark_jobs.streaming.errors import UnknownTopicError
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import Letter
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
@@ -34,5 +34,5 @@ def test_the_newest_rows_of_rounds_come_back_in_order(log: Kafka) -> None:
 
 def test_results_of_a_job_that_never_ran_are_an_error_that_names_the_topic(log: Kafka) -> None:
     """It is the first start that makes it."""
-    with pytest.raises(NoTopic, match=r"never\.results is not there"):
+    with pytest.raises(UnknownTopicError, match=r"never\.results is not there"):
         newest(log, "never.results", 1)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from springline.persistence.errors import Irrecoverable
+from springline.persistence.errors import IrrecoverableError
 from springline.persistence.model.dataset import Dataset, Phase, Ref, Strategy
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
@@ -127,7 +127,7 @@ class History:
         try:
             with self.platform.store.read(dataset.ref.path, generation=dataset.ref.generation) as reading:
                 assert digest_of(read_lines(reading.uri)) == dataset.digest
-        except Irrecoverable as gone:
+        except IrrecoverableError as gone:
             assert dataset.ref in self.may_be_gone, gone
             assert str(dataset.ref) in str(gone)
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
-from springline.spark_jobs.streaming.join.errors import BadCondition
+from springline.spark_jobs.streaming.join.errors import InvalidConditionError
 from springline.spark_jobs.streaming.join.wire import Side
 from springline.spark_jobs.streaming.sources.schema import Field
-from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.windows.adhoc import AdHoc, answer
 from springline.spark_jobs.streaming.windows.query import read
 from tests.support.decoding.drawn_sql import FLOATS, INTS, TEXTS, Drawn, Leaves, expressions, leaves
@@ -86,7 +86,7 @@ def test_an_expression_is_what_duckdb_says_in_windows_and_in_joins(drawn: Drawn,
     """To the last bit, for each row; NaN is nowhere."""
     try:
         (key,) = read("q", f"SELECT {drawn.ours} AS k FROM S GROUP BY 1 WINDOWING 60 s", {"S": STREAM}).keys
-    except BadQuery as refused:
+    except InvalidQueryError as refused:
         assert "a constant is no key" in str(refused)
         return
     table = table_of([[None if isinstance(v, float) and math.isnan(v) else v for v in row] for row in rows])
@@ -113,7 +113,7 @@ def test_whatever_words_stand_there_is_refused_in_words_or_can_be_worked_out(sou
     row = (1, 2, 0.5, 2.5, "a", "😀")
     try:
         of = registry({"q": f"{query.format(soup)} WINDOWING 60 s"}, STREAM)
-    except BadQuery:
+    except InvalidQueryError:
         pass
     else:
         job = Job(of)
@@ -122,7 +122,7 @@ def test_whatever_words_stand_there_is_refused_in_words_or_can_be_worked_out(sou
         assert job.dead == []
     try:
         condition = Condition.of(LEFT, RIGHT, f"l.i = r.j AND ({soup})", ["l.i"])
-    except BadCondition:
+    except InvalidConditionError:
         return
     world = World(condition)
     left, right = {"i": 1, "n": 1, "x": 0.5, "s": "a"}, {"j": 1, "m": 2, "y": 2.5, "t": "😀"}
@@ -178,7 +178,7 @@ def test_a_query_is_answered_as_duckdb_answers_it(data: st.DataObject, rows: lis
     select = f"SELECT {named} FROM S WHERE {where.ours} {grouped}"
     try:
         of = registry({"q": f"{select} HAVING {having.ours} WINDOWING 60 s"}, STREAM)
-    except BadQuery as refused:
+    except InvalidQueryError as refused:
         assert NO_TYPE in str(refused) or "a constant is no key" in str(refused)
         return
     job = Job(of, mappers=2, reducers=2)
@@ -219,7 +219,7 @@ def test_a_join_finds_the_pairs_that_duckdb_finds(
     on = " AND ".join([key, *(each.ours for each in more)])
     try:
         condition = Condition.of(LEFT, RIGHT, on, ["i", "n", "x", "s", "j", "m", "y", "t"])
-    except BadCondition as refused:
+    except InvalidConditionError as refused:
         assert "no pair can ever match" in str(refused)
         return
     world = World(condition)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from springline.spark_jobs.streaming.tracker.client import Tracker
 from springline.spark_jobs.streaming.tracker.job import TrackerJob
 from springline.spark_jobs.streaming.tracking.config import Tracked
-from springline.spark_jobs.streaming.tracking.errors import BadRing
+from springline.spark_jobs.streaming.tracking.errors import InvalidRingError
 from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT
 from tests.support.streams.tracked_world import TrackedWorld
 
@@ -165,7 +165,7 @@ def run(folder: Path, seed: int, chance: float, events: list[tuple[str, int]]) -
 def _harm(world: TrackedWorld, what: str, number: int) -> None:
     if what in ("add", "remove"):
         epochs = world.epochs
-        with suppress(BadRing):
+        with suppress(InvalidRingError):
             world.change_ring(epochs.with_acker(number % 4) if what == "add" else epochs.without_acker(number % 4))
     world.crash(number, lose_states=what == "lose states")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.step import Step
 from springline.spark_jobs.streaming.tracking.config import Delivery, Tracked
-from springline.spark_jobs.streaming.tracking.errors import BadRing
+from springline.spark_jobs.streaming.tracking.errors import InvalidRingError
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 from tests.support.streams.leaky_stages import Leaks, Leaky
 from tests.support.streams.tracked_world import TrackedWorld
@@ -60,7 +60,7 @@ def test_each_word_is_counted_once_whatever_is_lost_doubled_or_late(
                 try:
                     changed = epochs.with_acker(number % 4) if what == "add" else epochs.without_acker(number % 4)
                     topology.change_ring(changed)
-                except BadRing:
+                except InvalidRingError:
                     pass
             topology.crash(number, lose_states=what == "lose states")
         topology.finish()

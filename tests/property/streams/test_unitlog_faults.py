@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from springline.persistence.model.codec import plain
-from springline.spark_jobs.streaming.errors import Fenced, MessagesGone, NeverRan, RoundFailed
+from springline.spark_jobs.streaming.errors import FencedError, MessagesLostError, NeverRanError, RoundError
 from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.driver.recovery import check_known, recover
@@ -32,7 +32,7 @@ from springline.spark_jobs.streaming.runtime.worker.unit import Units
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 from springline.spark_jobs.streaming.windows.mapper import Mapper
-from springline.testing.memory_log import Killed, MemoryLog
+from springline.testing.memory_log import KilledError, MemoryLog
 
 MAPPERS = 2
 ROWS = [f"{1_000_000_000 + i / 10},{'abc'[i % 3]},{i}\n" for i in range(240)]
@@ -213,7 +213,7 @@ def _run_world(faults: list[tuple[str, int]]) -> World:
             try:
                 for _ in range(1 + after % 5):
                     world.turn()
-            except Killed:
+            except KilledError:
                 world.start()
             world.log.dies_in = None
             if fault.startswith("save"):
@@ -248,7 +248,7 @@ def _until_it_works(call: Callable[[], object]) -> None:
         try:
             call()
             return
-        except RoundFailed:
+        except RoundError:
             continue
     raise AssertionError("a round fails for ever")
 
@@ -265,7 +265,7 @@ def _fence_off(world: World) -> None:
                 _until_it_works(partial(units[stage.name].run, plan, contents, unit))
             try:
                 zombie[stage.name].after(plan)
-            except Fenced:
+            except FencedError:
                 continue
 
 
@@ -342,7 +342,7 @@ def test_going_back_is_refused_where_the_source_has_forgotten(tmp_path: Path) ->
     for _ in range(3):
         world.turn()
     world.log.cut(JOB.topic)
-    with pytest.raises(MessagesGone, match=r"rows\[0\]: the savepoint goes on at offset \d+, and the log holds"):
+    with pytest.raises(MessagesLostError, match=r"rows\[0\]: the savepoint goes on at offset \d+, and the log holds"):
         world.rewind()
     world.start()
     assert world.planners["map"].begin().incarnation == 1
@@ -351,5 +351,5 @@ def test_going_back_is_refused_where_the_source_has_forgotten(tmp_path: Path) ->
 def test_a_job_that_never_ran_has_nothing_to_go_back_from(tmp_path: Path) -> None:
     """It is not begun by that either."""
     world = World(tmp_path)
-    with pytest.raises(NeverRan, match=r"nothing to go back from; .* reset job"):
+    with pytest.raises(NeverRanError, match=r"nothing to go back from; .* reset job"):
         world.rewind()

@@ -18,7 +18,7 @@ from typing import Any
 from unittest.mock import patch
 
 from springline.spark_jobs.streaming.checkpoints.store import Saved, told_needed_from
-from springline.spark_jobs.streaming.errors import Fenced, NoRoom
+from springline.spark_jobs.streaming.errors import DiskFullError, FencedError
 from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join import rebalance
@@ -40,7 +40,7 @@ from springline.spark_jobs.streaming.runtime.stage import Stage, place_stages
 from springline.spark_jobs.streaming.runtime.state_store import Packed
 from springline.spark_jobs.streaming.runtime.step import Message
 from springline.spark_jobs.streaming.runtime.worker.unit import Units
-from springline.testing.memory_log import Killed, MemoryLog
+from springline.testing.memory_log import KilledError, MemoryLog
 
 ROOM = 4
 FIELDS = {"id": "int", "k": "int", "v": "int"}
@@ -147,7 +147,7 @@ class JoinWorld:
         try:
             for _ in range(turns):
                 self.turn()
-        except Killed:
+        except KilledError:
             self._lose(loses)
             self._start_again()
             return True
@@ -163,12 +163,15 @@ class JoinWorld:
                 self.log.dies_in = calls
                 self.look()
                 self.log.dies_in = None
-        except Killed:
+        except KilledError:
             self._start_again()
 
     def run_full(self, turns: int) -> None:
         """Go on while there is no room for any run, and start again when there is."""
-        with patch.object(RunFiles, "_placed", side_effect=NoRoom("memory and disk are full")), suppress(NoRoom):
+        with (
+            patch.object(RunFiles, "_placed", side_effect=DiskFullError("memory and disk are full")),
+            suppress(DiskFullError),
+        ):
             for _ in range(turns):
                 self.turn()
         self._start_again()
@@ -205,7 +208,7 @@ class JoinWorld:
         self.log.dies_in = self.chance.choice([None, 0, 1, 2, 5, 10, 30])
         try:
             self.start()
-        except Killed:
+        except KilledError:
             self.log.dies_in = None
             self.start()
         self.log.dies_in = None
@@ -221,7 +224,7 @@ class JoinWorld:
                     units[name].run(plan, self.planners[name].contents_of(plan), unit)
                 try:
                     planners[name].after(plan)
-                except Fenced:
+                except FencedError:
                     continue
 
     def befall(self, what: str, number: int) -> None:

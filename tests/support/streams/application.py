@@ -18,7 +18,7 @@ from springline.services.demo.fault_injection import lose
 from springline.services.packages.java import find_java
 from springline.spark_jobs.streaming.application.status import Seen, look
 from springline.spark_jobs.streaming.application.supervision import launch
-from springline.spark_jobs.streaming.errors import LogUnavailable
+from springline.spark_jobs.streaming.errors import LogUnavailableError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
@@ -91,7 +91,7 @@ class Application:
         if self._application is not None and self._application.poll() is None:
             self.kill_all()
         shutil.rmtree(self.home, ignore_errors=True)
-        with suppress(LogUnavailable), closing(Kafka(Cluster(self.kafka.address), patience=20)) as log:
+        with suppress(LogUnavailableError), closing(Kafka(Cluster(self.kafka.address), patience=20)) as log:
             log.remove([topic for topic in log.all_topics() if topic.startswith(self.name)])
 
     def log(self) -> str:

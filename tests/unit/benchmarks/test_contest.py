@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import pytest
 
 from benchmarks.datasets.contest import Recipe, Strike, Trial, gone, recipes_of
-from springline.persistence.errors import OperationFailed
+from springline.persistence.errors import OperationError
 from springline.spark_jobs.operations import load_operations
 
 RECIPES = {
@@ -37,9 +37,9 @@ class Memory:
         if operation == self.slow and not self.struck.is_set():
             self.reached.set()
             assert self.struck.wait(10)
-            raise OperationFailed(f"{operation}: the worker died")
+            raise OperationError(f"{operation}: the worker died")
         if operation == self.failing:
-            raise OperationFailed(f"{operation}: it never works")
+            raise OperationError(f"{operation}: it never works")
         self.made.append(operation)
         self.there.add(operation)
         return operation
@@ -102,7 +102,7 @@ def test_what_is_lost_for_good_is_counted_and_made_again_nevertheless() -> None:
 def test_a_failure_that_no_strike_explains_ends_the_trial_at_once() -> None:
     """A benchmark that tries again what fails by itself would measure something else."""
     side = Memory(failing="parse")
-    with pytest.raises(OperationFailed, match="never works"):
+    with pytest.raises(OperationError, match="never works"):
         Trial(side, RECIPES).run()
     assert side.made == ["load"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs.errors import NoArchive
+from springline.spark_jobs.errors import ClassArchiveError
 from springline.spark_jobs.jvm import class_archive
 
 
@@ -84,7 +84,7 @@ def test_half_an_archive_is_none(
 ) -> None:
     """A JVM would die of it."""
     make_with(code, tmp_path, monkeypatch)
-    with pytest.raises(NoArchive, match=reason):
+    with pytest.raises(ClassArchiveError, match=reason):
         class_archive.make_archive(tmp_path)
     assert class_archive.sharing(java_home) == ""
     assert not list(class_archive.archive_of(java_home).parent.iterdir())
@@ -95,5 +95,5 @@ def test_where_nothing_can_be_written_it_says_so(
 ) -> None:
     prefix.write_text("no folder")
     make_with("", tmp_path, monkeypatch)
-    with pytest.raises(NoArchive, match="an environment"):
+    with pytest.raises(ClassArchiveError, match="an environment"):
         class_archive.make_archive(tmp_path)

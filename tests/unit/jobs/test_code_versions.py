@@ -13,7 +13,7 @@ from textwrap import dedent
 import pytest
 
 from springline.spark_jobs.code.code_version import _Reader, code_version
-from springline.spark_jobs.errors import Unversionable
+from springline.spark_jobs.errors import CodeVersionError
 from springline.spark_jobs.nycflights import opened
 
 BASE = """
@@ -220,7 +220,7 @@ def test_code_without_a_source_is_refused() -> None:
     """What was made by exec cannot be versioned, and the error says what to do."""
     scope: dict[str, object] = {"__name__": "springline.spark_jobs"}
     exec("def clean(context): return 1", scope)
-    with pytest.raises(Unversionable, match="put it into a file"):
+    with pytest.raises(CodeVersionError, match="put it into a file"):
         code_version(scope["clean"])  # type: ignore[arg-type]
 
 

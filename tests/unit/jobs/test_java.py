@@ -57,13 +57,13 @@ def test_without_any_java_the_error_says_what_to_do(tmp_path: Path, monkeypatch:
     """As an error of Spark jobs, and as one of services, which both command lines print in a line."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     expected = r"no Java of 17 or later in JAVA_HOME or on the PATH: install one, or run `make setup`"
-    with pytest.raises(errors.SparkJobsError, match=expected):
+    with pytest.raises(errors.JobError, match=expected):
         find_java({"PATH": ""}, tmp_path)
     with pytest.raises(ServiceError, match=expected):
         servers_java.find_java({"PATH": ""}, tmp_path)
 
 
-class Asked(Exception):
+class AskedError(Exception):
     """A Java was looked for."""
 
 
@@ -76,10 +76,10 @@ def test_a_session_looks_for_a_java_before_it_starts(
 
     def ask(home: Path) -> None:
         assert home == tmp_path
-        raise Asked
+        raise AskedError
 
     monkeypatch.setattr(module, "use_java", ask)
-    with pytest.raises(Asked):
+    with pytest.raises(AskedError):
         if module is session:
             SparkSessions(JobSettings(spark_remote="")).get()
         else:

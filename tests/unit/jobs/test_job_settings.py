@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic_settings import SettingsError
 
-from springline.spark_jobs.errors import NoSpark
+from springline.spark_jobs.errors import SparkUnavailableError
 from springline.spark_jobs.session import Address, SparkSessions
 from springline.spark_jobs.settings import JobSettings
 
@@ -49,7 +49,7 @@ def test_an_address_has_spark_s_port_by_default() -> None:
 @pytest.mark.parametrize("remote", ["127.0.0.1:15002", "http://h:1", "sc://"])
 def test_an_address_of_another_form_is_refused(remote: str) -> None:
     """The error names the setting and the form."""
-    with pytest.raises(NoSpark, match=r"SPRINGLINE_SPARK_REMOTE=.*sc://host:port"):
+    with pytest.raises(SparkUnavailableError, match=r"SPRINGLINE_SPARK_REMOTE=.*sc://host:port"):
         Address.parse(remote)
 
 
@@ -59,7 +59,7 @@ def test_a_server_that_is_not_there_is_named_with_what_starts_it(unused_port: in
     naps: list[float] = []
     settings = JobSettings(spark_remote=f"sc://127.0.0.1:{unused_port}", spark_patience=3)
     sessions = SparkSessions(settings, clock=lambda: float(next(times)), sleep=naps.append)
-    with pytest.raises(NoSpark, match=rf"127\.0\.0\.1:{unused_port} .*springline up spark-connect"):
+    with pytest.raises(SparkUnavailableError, match=rf"127\.0\.0\.1:{unused_port} .*springline up spark-connect"):
         sessions.get()
     assert len(naps) == 2
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs.errors import BadLanding
+from springline.spark_jobs.errors import LandingError
 from springline.spark_jobs.landing import FLIGHTS, WEATHER, Landing, land, parse_days, write_manifest
 from springline.spark_jobs.operations import Context
 from tests.support.commands import printed
@@ -94,7 +94,7 @@ def test_copies_make_more_flights_each_with_its_own_number(tmp_path: Path) -> No
 def test_a_file_cut_within_a_line_is_refused(flights: Path) -> None:
     """The error names the file, and what it has against what it should have."""
     flights.write_bytes(flights.read_bytes()[:-40])
-    with pytest.raises(BadLanding, match=r"flights\.csv: is cut short: .* 721 lines, 65,744 bytes, .* 65,784"):
+    with pytest.raises(LandingError, match=r"flights\.csv: is cut short: .* 721 lines, 65,744 bytes, .* 65,784"):
         taken(flights)
 
 
@@ -102,7 +102,7 @@ def test_a_file_cut_between_lines_is_refused(flights: Path) -> None:
     """It looks whole; the manifest tells."""
     lines = flights.read_bytes().splitlines(keepends=True)
     flights.write_bytes(b"".join(lines[:-100]))
-    with pytest.raises(BadLanding, match=r"is cut short: it has 621 lines, .* its manifest says 721 lines"):
+    with pytest.raises(LandingError, match=r"is cut short: it has 621 lines, .* its manifest says 721 lines"):
         taken(flights)
 
 
@@ -110,7 +110,7 @@ def test_a_manifest_of_a_file_that_was_cut_within_a_line_does_not_make_it_whole(
     """The last line gives it away."""
     flights.write_bytes(flights.read_bytes()[:-40])
     write_manifest(flights)
-    with pytest.raises(BadLanding, match=r"its last line .* is not whole"):
+    with pytest.raises(LandingError, match=r"its last line .* is not whole"):
         taken(flights)
 
 
@@ -118,7 +118,7 @@ def test_a_file_without_a_manifest_is_refused_with_what_writes_one(flights: Path
     """Nobody could tell it from a cut one; once somebody vouches for it, it is taken."""
     flights.with_name("flights.csv.manifest.json").unlink()
     with pytest.raises(
-        BadLanding, match=rf"no manifest, flights.csv.manifest.json, .*springline landing manifest {flights}`"
+        LandingError, match=rf"no manifest, flights.csv.manifest.json, .*springline landing manifest {flights}`"
     ):
         taken(flights)
     assert printed("landing", "manifest", str(flights)).startswith(f"{flights}: 721 lines, 65,784 bytes, checksum ")
@@ -132,7 +132,7 @@ def test_who_says_so_takes_a_file_unchecked(flights: Path) -> None:
     landing = Landing(flights.parent.parent)
     assert landing.unchecked("2013-01-05", "flights.csv") == flights
     for parts in (("2013-01-05", "none.csv"), ("..", "x", "flights.csv")):
-        with pytest.raises(BadLanding):
+        with pytest.raises(LandingError):
             landing.unchecked(*parts)
 
 
@@ -146,7 +146,7 @@ def test_a_file_of_any_kind_is_what_its_manifest_says_or_refused(tmp_path: Path,
     assert Landing(tmp_path).file("day", "any.bin") == file
     for other in (content + b"\n", content[:-1] or b"x"):
         file.write_bytes(other)
-        with pytest.raises(BadLanding, match="checksum"):
+        with pytest.raises(LandingError, match="checksum"):
             Landing(tmp_path).file("day", "any.bin")
 
 
@@ -159,14 +159,14 @@ def test_an_operation_is_given_no_way_past_the_check(tmp_path: Path) -> None:
 
 def test_a_manifest_of_nothing_is_refused(tmp_path: Path) -> None:
     """In a line that names the file."""
-    with pytest.raises(BadLanding, match="no such file"):
+    with pytest.raises(LandingError, match="no such file"):
         write_manifest(tmp_path / "none.csv")
 
 
 def test_a_file_that_was_altered_is_refused(flights: Path) -> None:
     """As many bytes, but others."""
     flights.write_bytes(flights.read_bytes().replace(b"2013,1,5,", b"2013,1,6,", 1))
-    with pytest.raises(BadLanding, match="is not what was sent"):
+    with pytest.raises(LandingError, match="is not what was sent"):
         taken(flights)
 
 
@@ -174,7 +174,7 @@ def test_wrong_columns_are_named(flights: Path) -> None:
     """What is missing, and what nobody expects."""
     flights.write_bytes(flights.read_bytes().replace(b"dep_delay", b"delay_of_departure", 1))
     with pytest.raises(
-        BadLanding, match=r"flights\.csv: wrong columns \(missing: dep_delay; not expected: delay_of_dep"
+        LandingError, match=r"flights\.csv: wrong columns \(missing: dep_delay; not expected: delay_of_dep"
     ):
         taken(flights)
 
@@ -182,7 +182,7 @@ def test_wrong_columns_are_named(flights: Path) -> None:
 def test_columns_in_another_order_are_refused(flights: Path) -> None:
     """They would be read as each other."""
     flights.write_bytes(flights.read_bytes().replace(b"year,month,day", b"month,year,day", 1))
-    with pytest.raises(BadLanding, match="another order"):
+    with pytest.raises(LandingError, match="another order"):
         taken(flights)
 
 
@@ -190,7 +190,7 @@ def test_columns_in_another_order_are_refused(flights: Path) -> None:
 def test_a_file_without_a_header_is_refused(flights: Path, content: bytes) -> None:
     """An empty file is not an empty day."""
     flights.write_bytes(content)
-    with pytest.raises(BadLanding, match=r"flights\.csv"):
+    with pytest.raises(LandingError, match=r"flights\.csv"):
         taken(flights)
 
 
@@ -198,20 +198,20 @@ def test_a_file_that_is_not_utf_8_is_refused(flights: Path) -> None:
     """Spark would put question marks in its place without a word."""
     flights.write_bytes(flights.read_bytes().replace(b"UA", b"\xdcA", 1))
     write_manifest(flights)
-    with pytest.raises(BadLanding, match="not UTF-8"):
+    with pytest.raises(LandingError, match="not UTF-8"):
         taken(flights)
 
 
 def test_a_missing_file_is_told_with_what_makes_it(tmp_path: Path) -> None:
     """The error says the command."""
-    with pytest.raises(BadLanding, match="springline landing generate --days 2013-01-05"):
+    with pytest.raises(LandingError, match="springline landing generate --days 2013-01-05"):
         taken(tmp_path / "2013-01-05" / "flights.csv")
 
 
 def test_a_manifest_that_cannot_be_read_is_told(flights: Path) -> None:
     """Rather than passed over."""
     flights.with_name("flights.csv.manifest.json").write_text("{")
-    with pytest.raises(BadLanding, match="not a manifest"):
+    with pytest.raises(LandingError, match="not a manifest"):
         taken(flights)
 
 
@@ -241,7 +241,7 @@ def test_a_link_that_leads_out_of_the_landing_folder_is_not_looked_into(
     elsewhere.write_text("hunter2\n")
     (flights.parent / which).unlink()
     (flights.parent / which).symlink_to(elsewhere)
-    with pytest.raises(BadLanding, match="leads out of the landing folder") as refused:
+    with pytest.raises(LandingError, match="leads out of the landing folder") as refused:
         taken(flights)
     assert "hunter2" not in str(refused.value)
 
@@ -250,7 +250,7 @@ def test_a_link_that_leads_out_of_the_landing_folder_is_not_looked_into(
 def test_a_day_that_leads_out_of_the_landing_folder_is_not_looked_for(flights: Path, day: str) -> None:
     """Whatever asks for it."""
     folder = flights.parent.parent
-    with pytest.raises(BadLanding, match="leads out of the landing folder"):
+    with pytest.raises(LandingError, match="leads out of the landing folder"):
         Landing(folder).file(day, "flights.csv", columns=FLIGHTS.columns)
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from pydantic_settings import SettingsError
 
-from springline.persistence.errors import CyclicLineage, InvalidPath
+from springline.persistence.errors import CyclicLineageError, InvalidPathError
 from springline.persistence.model.dataset import Call
-from springline.spark_jobs.errors import BadDeclaration, BadParameter, UnknownOperation
+from springline.spark_jobs.errors import DeclarationError, ParameterError, UnknownOperationError
 from springline.spark_jobs.operations import Registry, load_operations
 
 FLIGHTS = "springline.spark_jobs.etl"
@@ -69,34 +69,34 @@ def test_the_name_of_a_field_does_not_part_what_one_path_joins(registry: Registr
 def test_a_declared_cycle_is_refused_and_named(registry: Registry) -> None:
     """The declaration that closes a cycle fails, naming the operations, and is not taken in."""
     declare(registry, "egg", "egg/{ds}", "hen/{ds}")
-    with pytest.raises(CyclicLineage, match=r"(?s)hen.*egg"):
+    with pytest.raises(CyclicLineageError, match=r"(?s)hen.*egg"):
         declare(registry, "hen", "hen/{ds}", "egg/{ds}")
     assert registry.names() == ("egg",)
 
 
 def test_an_operation_that_reads_its_own_output_is_a_cycle(registry: Registry) -> None:
     """The shortest cycle is a cycle too."""
-    with pytest.raises(CyclicLineage, match="self"):
+    with pytest.raises(CyclicLineageError, match="self"):
         declare(registry, "self", "etl/{ds}/self", "etl/{ds}/self")
 
 
 def test_a_name_is_declared_once(registry: Registry) -> None:
     """The second declaration of a name is refused and says where both are."""
     declare(registry, "parse", "etl/{ds}/parse")
-    with pytest.raises(BadDeclaration, match=r"declared twice: .*test_operations.* and .*test_operations"):
+    with pytest.raises(DeclarationError, match=r"declared twice: .*test_operations.* and .*test_operations"):
         declare(registry, "parse", "etl/{ds}/parse2")
 
 
 def test_an_output_has_one_maker(registry: Registry) -> None:
     """Two operations cannot make the same path, whatever they call its fields."""
     declare(registry, "parse", "etl/{ds}/parse")
-    with pytest.raises(BadDeclaration, match="two makers: the operations parse and again"):
+    with pytest.raises(DeclarationError, match="two makers: the operations parse and again"):
         declare(registry, "again", "etl/{day}/parse")
 
 
 def test_a_field_that_the_output_does_not_have_is_refused(registry: Registry) -> None:
     """A source cannot ask for a parameter that nobody gives."""
-    with pytest.raises(BadDeclaration, match=r"'etl/\{hour\}/load' has the field 'hour'"):
+    with pytest.raises(DeclarationError, match=r"'etl/\{hour\}/load' has the field 'hour'"):
         declare(registry, "parse", "etl/{ds}/parse", "etl/{hour}/load")
 
 
@@ -110,13 +110,13 @@ def test_an_option_may_stand_in_a_source(registry: Registry) -> None:
 @pytest.mark.parametrize("template", ["etl/{ds!r}/x", "etl/{ds:>10}/x", "etl/{}/x", "etl/{a.b}/x", "etl/{ds", "../x"])
 def test_a_template_is_plain(registry: Registry, template: str) -> None:
     """Nothing but {name} may stand in a template, and it stays inside its root."""
-    with pytest.raises(BadDeclaration, match="path template"):
+    with pytest.raises(DeclarationError, match="path template"):
         declare(registry, "odd", template)
 
 
 def test_the_arguments_must_be_the_sources(registry: Registry) -> None:
     """A function that takes other arguments than its sources is refused when it is declared."""
-    with pytest.raises(BadDeclaration, match=r"takes \(context, b\), but its sources ask for \(context, a\)"):
+    with pytest.raises(DeclarationError, match=r"takes \(context, b\), but its sources ask for \(context, a\)"):
         registry.operation("odd", output="etl/{ds}/odd", sources={"a": "etl/{ds}/a"})(lambda context, b: None)
 
 
@@ -133,7 +133,7 @@ def test_a_call_records_its_fields_and_options_and_nothing_else(registry: Regist
 def test_a_missing_parameter_is_named(registry: Registry) -> None:
     """The error says which operation lacks what."""
     declare(registry, "load", "etl/{ds}/{site}")
-    with pytest.raises(BadParameter, match="operation load: no value was given for site"):
+    with pytest.raises(ParameterError, match="operation load: no value was given for site"):
         registry.get("load").paths({"ds": "d"})
 
 
@@ -141,14 +141,14 @@ def test_a_missing_parameter_is_named(registry: Registry) -> None:
 def test_a_parameter_cannot_lead_out_of_its_place(registry: Registry, value: str) -> None:
     """A value with a slash, or none, is refused."""
     declare(registry, "load", "etl/{ds}/load")
-    with pytest.raises(BadParameter, match="cannot stand for 'ds'"):
+    with pytest.raises(ParameterError, match="cannot stand for 'ds'"):
         registry.get("load").paths({"ds": value})
 
 
 def test_a_parameter_cannot_be_dots(registry: Registry) -> None:
     """A path that would leave its root is refused by the one check of all paths."""
     declare(registry, "load", "etl/{ds}/load")
-    with pytest.raises(InvalidPath, match=r"'\.\.' is not allowed"):
+    with pytest.raises(InvalidPathError, match=r"'\.\.' is not allowed"):
         registry.get("load").paths({"ds": ".."})
 
 
@@ -161,7 +161,7 @@ def test_a_parameter_may_have_spaces_and_letters_of_any_script(registry: Registr
 def test_an_unknown_operation_is_told_with_those_that_are_known(registry: Registry) -> None:
     """A slip of the pen is seen at once."""
     declare(registry, "load", "etl/{ds}/load")
-    with pytest.raises(UnknownOperation, match="'laod'; registered: load"):
+    with pytest.raises(UnknownOperationError, match="'laod'; registered: load"):
         registry.get("laod")
 
 

@@ -20,7 +20,7 @@ from springline.spark_jobs.streaming.spark.session import session_of
 CONF = {"spark.hadoop.fs.s3a.secret.key": "hunter2 = #\u00e9\n", "spark.ssl.keyPassword": "hunter3", "spark.a": "b"}
 
 
-class Started(Exception):
+class StartedError(Exception):
     """Spark would be started now."""
 
 
@@ -34,7 +34,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         assert "hunter3" in file.read_text() and stat.S_IMODE(file.stat().st_mode) == 0o600
         assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
         commands.append(command)
-        raise Started
+        raise StartedError
 
     assert SparkContext._gateway is None, "this process has Spark already"
     monkeypatch.setattr(java_gateway, "Popen", start)
@@ -48,7 +48,7 @@ def test_a_secret_setting_is_no_argument_of_sparks_process(
 ) -> None:
     """It goes by a file of its owner's, gone once Spark has started; the others are handed over as ever."""
     before = os.environ.get("PYSPARK_SUBMIT_ARGS")
-    with pytest.raises(Started):
+    with pytest.raises(StartedError):
         if which == "operations":
             SparkSessions(JobSettings(home=tmp_path, spark_conf=CONF)).get()
         else:

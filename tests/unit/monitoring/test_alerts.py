@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.persistence.errors import BadRules
+from springline.persistence.errors import AlertRulesError
 from springline.persistence.monitoring.alerts import Alerts, standing_in_all, states_in
 from springline.persistence.monitoring.metric import Reading, by_name
 from springline.persistence.monitoring.metrics import ALERT, BROKEN_RATIO, METRICS, RISK_BYTES
@@ -168,13 +168,13 @@ def test_a_rule_that_is_wrong_is_named_with_its_file_and_what_is_wrong(
 ) -> None:
     """One line says where to look."""
     path = written(tmp_path, RULE.replace(*change))
-    with pytest.raises(BadRules, match=f"{path}: rule 'risk': .*{wrong}"):
+    with pytest.raises(AlertRulesError, match=f"{path}: rule 'risk': .*{wrong}"):
         read_rules(path, KNOWN)
 
 
 def test_a_file_that_is_no_toml_or_not_there_is_named(tmp_path: Path) -> None:
     """With the place of the error."""
-    with pytest.raises(BadRules, match=r"rules.toml: it is not TOML: .*line 1"):
+    with pytest.raises(AlertRulesError, match=r"rules.toml: it is not TOML: .*line 1"):
         read_rules(written(tmp_path, "risk = = 1"), KNOWN)
-    with pytest.raises(BadRules, match=r"other.toml: there is no such file; SPRINGLINE_ALERTS"):
+    with pytest.raises(AlertRulesError, match=r"other.toml: there is no such file; SPRINGLINE_ALERTS"):
         read_rules(tmp_path / "other.toml", KNOWN)

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from springline.persistence.engine.attempt import Attempt
-from springline.persistence.errors import StorageUnavailable
+from springline.persistence.errors import StorageUnavailableError
 from springline.persistence.metrics_collector import Gauges, readings
 from springline.persistence.model.dataset import Call, Strategy, Written
 from springline.persistence.monitoring.metric import Kind, Meter, Metric, NoMeter
@@ -69,7 +69,7 @@ def test_a_transfer_that_fails_is_counted(platform: Platform, meter: Kept, monke
     """And nothing of it is among those that went well."""
 
     def refuse(*_: object) -> None:
-        raise StorageUnavailable("away")
+        raise StorageUnavailableError("away")
 
     make(platform, "a", "load")
     monkeypatch.setattr(Attempt, "send_data", refuse)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from springline.persistence.actions import Wish, carry_out, decide, decide_return
-from springline.persistence.errors import RefusedTransition
+from springline.persistence.errors import TransitionError
 from springline.persistence.model.cost_model import Costs, Measurement
 from springline.persistence.model.dataset import Cache, Dataset, Phase, Ref, Strategy, Under
 from springline.persistence.platform import Platform
@@ -161,7 +161,7 @@ def test_what_came_into_use_after_it_was_looked_at_stays(platform: Platform) -> 
     """The decision is out of date, and that is told."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     decision = decide(platform.catalog.resolve("a"), Wish.EVICT)
-    with platform.store.read("a"), pytest.raises(RefusedTransition, match="stays in the cache: it is being read"):
+    with platform.store.read("a"), pytest.raises(TransitionError, match="stays in the cache: it is being read"):
         carry_out(platform, decision, "ulla")
     assert platform.catalog.resolve("a").in_cache
 
@@ -169,5 +169,5 @@ def test_what_came_into_use_after_it_was_looked_at_stays(platform: Platform) -> 
 def test_what_was_refused_is_not_carried_out(platform: Platform) -> None:
     """Whoever calls it all the same is told why."""
     make(platform, "a", "load")
-    with pytest.raises(RefusedTransition, match="is not pinned"):
+    with pytest.raises(TransitionError, match="is not pinned"):
         grant(platform, "a", Wish.UNPIN)

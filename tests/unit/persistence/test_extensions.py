@@ -9,15 +9,15 @@ import pytest
 
 from springline.persistence import extensions
 from springline.persistence.backends.registry import open_backend
-from springline.persistence.errors import Misuse, StorageUnavailable
+from springline.persistence.errors import StorageUnavailableError, UsageError
 from springline.persistence.policies import policy_of
 from springline.persistence.settings import Settings
 
 PACKAGE = """\
-from springline.persistence.errors import StorageUnavailable
+from springline.persistence.errors import StorageUnavailableError
 
 def away(request):
-    raise StorageUnavailable("away")
+    raise StorageUnavailableError("away")
 
 def wrong(request):
     return "no store"
@@ -59,7 +59,7 @@ def test_an_opener_that_does_not_work_is_told_with_its_package(add: Callable[...
         "away = theirs:away", "wrong = theirs:wrong", "fails = theirs:fails", "gone = theirs:gone",
         "lost = elsewhere:x",
     )  # fmt: skip
-    with pytest.raises(StorageUnavailable, match=r"^away$"):
+    with pytest.raises(StorageUnavailableError, match=r"^away$"):
         opened("away://x", tmp_path)
     for scheme, words in (
         ("wrong", "the opener of 'wrong' returned str, not a Backend"),
@@ -67,7 +67,7 @@ def test_an_opener_that_does_not_work_is_told_with_its_package(add: Callable[...
         ("gone", "theirs:gone of the package theirs failed: AttributeError"),
         ("lost", "needs the Python package elsewhere: pip install elsewhere"),
     ):
-        with pytest.raises(Misuse, match=f"^under_uri '{scheme}://x'.*{words}"):
+        with pytest.raises(UsageError, match=f"^under_uri '{scheme}://x'.*{words}"):
             opened(f"{scheme}://x", tmp_path)
 
 
@@ -75,7 +75,7 @@ def test_what_a_store_lacks_is_told_with_the_extra_that_brings_it(add: Callable[
     """Of the package that adds the store, by what its metadata say."""
     requires = "Requires-Dist: zstandard-of.theirs>=1; extra == 'fast'\nProvides-Extra: fast"
     add("their-stores", "springline.stores", "lacks = theirs:lacks", requires=requires)
-    with pytest.raises(Misuse, match=r"pip install 'their-stores\[fast\]'$"):
+    with pytest.raises(UsageError, match=r"pip install 'their-stores\[fast\]'$"):
         opened("lacks://x", tmp_path)
 
 
@@ -89,14 +89,14 @@ def test_the_extras_of_springline_are_named_too(module: str, extra: str) -> None
 def test_a_name_that_two_packages_add_is_nobodys(add: Callable[..., None], tmp_path: Path) -> None:
     """Which one is meant cannot be told; both are named."""
     add("theirs", "springline.stores", "file = theirs:away")
-    with pytest.raises(Misuse, match=r"'file' is added by springline .* and theirs .*; uninstall all but one"):
+    with pytest.raises(UsageError, match=r"'file' is added by springline .* and theirs .*; uninstall all but one"):
         opened(f"file://{tmp_path}", tmp_path)
 
 
 def test_a_policy_of_another_name_is_refused(add: Callable[..., None], tmp_path: Path) -> None:
     """It would be told by one name and chosen by another."""
     add("theirs", "springline.policies", "mine = theirs:wrong")
-    with pytest.raises(Misuse, match="policy 'mine': its package gave 'no store', which is no Policy of that name"):
+    with pytest.raises(UsageError, match="policy 'mine': its package gave 'no store', which is no Policy of that name"):
         policy_of(Settings(home=tmp_path, policy="mine"))  # type: ignore[call-arg]
 
 
@@ -104,6 +104,6 @@ def test_options_are_of_the_query_and_of_the_settings_and_shown_to_nobody(tmp_pa
     """What the settings say goes before; a kind that has none refuses each by name, without its content."""
     settings = Settings(home=tmp_path, under_options='{"token": "hidden", "b": "2"}')  # type: ignore[call-arg, arg-type]
     assert "hidden" not in repr(settings) and "hidden" not in str(settings.under_options)
-    with pytest.raises(Misuse, match="has no option 'a'; it has none") as refused:
+    with pytest.raises(UsageError, match="has no option 'a'; it has none") as refused:
         open_backend(f"file://{tmp_path}?a=1", "under", settings)
     assert "hidden" not in str(refused.value)

@@ -12,10 +12,10 @@ from starlette.exceptions import HTTPException
 
 from springline.airflow.api.problems import Problem, problem_of, status_of
 from springline.airflow.api.schemas import Answered, answered
-from springline.spark_jobs.streaming.errors import Damaged, LogUnavailable, StreamError
-from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.errors import CorruptStateError, LogUnavailableError, StreamError
+from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.windows.adhoc import Answer
-from springline.spark_jobs.streaming.windows.errors import UnknownQuery
+from springline.spark_jobs.streaming.windows.errors import UnknownQueryError
 from springline.spark_jobs.streaming.windows.multi_query import cubes_of
 from tests.support.decoding.windows_job import registry
 
@@ -51,7 +51,12 @@ def test_an_answer_from_nothing_covers_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [(UnknownQuery("x"), 404), (BadQuery("x", "y"), 422), (LogUnavailable("x"), 503), (Damaged("x"), 500)],
+    [
+        (UnknownQueryError("x"), 404),
+        (InvalidQueryError("x", "y"), 422),
+        (LogUnavailableError("x"), 503),
+        (CorruptStateError("x"), 500),
+    ],
     ids=lambda value: type(value).__name__ if isinstance(value, StreamError) else str(value),
 )
 def test_what_an_error_is_answered_with_follows_from_its_kind(error: StreamError, status: int) -> None:
@@ -62,8 +67,10 @@ def test_what_an_error_is_answered_with_follows_from_its_kind(error: StreamError
 
 def test_a_problem_says_what_is_wrong_and_where() -> None:
     """In SQL by line and column, in a request by the field."""
-    told = problem_of(BadQuery("q", "no such column", line=2, column=3))
-    assert told == Problem(error="BadQuery", detail="query 'q', line 2, column 3: no such column", line=2, column=3)
+    told = problem_of(InvalidQueryError("q", "no such column", line=2, column=3))
+    assert told == Problem(
+        error="InvalidQueryError", detail="query 'q', line 2, column 3: no such column", line=2, column=3
+    )
     fields = [{"loc": ("body", "sql"), "msg": "missing"}, {"loc": ("query", "last"), "msg": "too small"}]
     assert problem_of(RequestValidationError(fields)).detail == "body.sql: missing; query.last: too small"
     assert problem_of(HTTPException(403, "you may not")) == Problem(error="Forbidden", detail="you may not")

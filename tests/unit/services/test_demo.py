@@ -10,7 +10,7 @@ import httpx
 import pytest
 from rich.console import Console
 
-from springline.services.airflow_api import AirflowApi, AirflowRefused, TaskState
+from springline.services.airflow_api import AirflowApi, AirflowApiError, TaskState
 from springline.services.demo.failure import errors_in, log_of, told_failure
 from springline.services.demo.progress import RunProgress
 from springline.services.demo.streams import drop_states_of_before
@@ -58,12 +58,12 @@ def test_a_failure_names_task_error_and_log(tmp_path):
     failed = task("parse", "failed", attempt=3)
     log = log_of("etl", failed, tmp_path)
     log.parent.mkdir(parents=True)
-    detail = [{"exc_type": "BadLanding", "exc_value": "flights.csv: is cut short"}]
+    detail = [{"exc_type": "LandingError", "exc_value": "flights.csv: is cut short"}]
     entry = {"level": "error", "event": "Task failed with exception", "error_detail": detail}
     log.write_text("not JSON\n" + json.dumps({"level": "info", "event": "x"}) + "\n" + json.dumps(entry) + "\n")
     told = told_failure("etl", [task("load", "success"), failed], tmp_path)
     assert "parse of 2013-01-05 failed at try 3" in told
-    assert "BadLanding: flights.csv: is cut short" in told
+    assert "LandingError: flights.csv: is cut short" in told
     assert str(log) in told and "load" not in told.replace(str(tmp_path), "")
 
 
@@ -146,7 +146,7 @@ def test_a_backfill_is_awaited_until_airflow_counts_it_as_ended():
     make_api(airflow).await_backfills("etl")
     assert not airflow.answers
     airflow = Airflow(httpx.Response(200, json=listed[0]))
-    with pytest.raises(AirflowRefused, match="backfill 6 of etl has not ended after 0 s"):
+    with pytest.raises(AirflowApiError, match="backfill 6 of etl has not ended after 0 s"):
         make_api(airflow).await_backfills("etl", patience=0)
 
 
@@ -154,7 +154,7 @@ def test_a_dag_that_cannot_be_imported_is_told_with_its_error():
     """Waiting longer would not help."""
     errors = {"import_errors": [{"filename": "etl.py", "stack_trace": "Traceback\n  File x\nNameError: x\n"}]}
     airflow = Airflow(httpx.Response(404), httpx.Response(200, json=errors))
-    with pytest.raises(AirflowRefused, match=r"etl\.py: NameError: x\n"):
+    with pytest.raises(AirflowApiError, match=r"etl\.py: NameError: x\n"):
         make_api(airflow).await_dags(("etl",))
 
 

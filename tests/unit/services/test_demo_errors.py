@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from springline.persistence.errors import CatalogUnavailable
+from springline.persistence.errors import CatalogUnavailableError
 from springline.services.airflow_api import TaskState
 from springline.services.demo.failure import log_of, told_failure
 from springline.services.demo.terminal import main
 from springline.services.demo.workflow import check_servers
-from springline.services.errors import NotReady, ServiceError
+from springline.services.errors import NotReadyError, ServiceError
 from springline.services.process.groups import start_time
 from springline.services.process.run_state import Record, Records, Started
 from springline.services.supervisor import Supervisor
@@ -55,7 +55,7 @@ def test_a_server_that_is_not_ready_is_told_with_the_error_of_each_log(
     logs: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Not with the ends of all logs, as its own command line does."""
-    error = NotReady("airflow: not ready in time: not healthy: scheduler", logs)
+    error = NotReadyError("airflow: not ready in time: not healthy: scheduler", logs)
     assert len(str(error).splitlines()) > 120
     told = ended(capsys, error)
     assert told[0] == "airflow: not ready in time: not healthy: scheduler"
@@ -99,7 +99,8 @@ def test_tasks_that_failed_are_told_in_a_few_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [CatalogUnavailable("the catalog at x does not answer: refused; is it running?"), OSError(28, "No space")]
+    "error",
+    [CatalogUnavailableError("the catalog at x does not answer: refused; is it running?"), OSError(28, "No space")],
 )
 def test_no_error_ends_in_a_traceback(
     error: Exception, tmp_path: Path, capsys: pytest.CaptureFixture[str], tell: Callable[[], str]

@@ -16,7 +16,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from springline.services.errors import BadRecord, DataThere, NotReady, OtherSettings, PortTaken, UnknownServer
+from springline.services.errors import (
+    DataExistsError,
+    NotReadyError,
+    PortInUseError,
+    RunStateError,
+    SettingsChangedError,
+    UnknownServerError,
+)
 from springline.services.process.groups import Ended, end, leads, left_over, members
 from springline.services.process.ports import free_ports, is_free
 from springline.services.process.run_state import Record, Records, Started
@@ -133,7 +140,7 @@ def test_a_busy_port_is_named_with_its_holder_and_the_setting(supervisor, tmp_pa
         taken.bind(("127.0.0.1", 0))
         taken.listen(1)
         port = taken.getsockname()[1]
-        with pytest.raises(PortTaken, match=rf"port {port} is taken .*SPRINGLINE_SMALL_PORT"):
+        with pytest.raises(PortInUseError, match=rf"port {port} is taken .*SPRINGLINE_SMALL_PORT"):
             supervisor.up([make_server(tmp_path, port=port)], patience=1)
     assert supervisor.recorded() == ()
 
@@ -147,7 +154,7 @@ def test_a_server_that_lost_its_record_is_named_with_the_command_that_ends_it(su
     assert len(groups) == 2
     shutil.rmtree(tmp_path)
     try:
-        with pytest.raises(PortTaken) as refused:
+        with pytest.raises(PortInUseError) as refused:
             supervisor.up([server], patience=1)
         said, _, command = str(refused.value).partition("This ends all that is left of them: ")
         assert f"(by process {pid}: " in said and f"(kill {pid})" in said and "does not tell of it any more" in said
@@ -182,7 +189,7 @@ def test_a_stranger_that_took_the_port_meanwhile_does_not_pass_for_the_server(su
 
     port = free_ports()
     idle = make_server(tmp_path, sys.executable, "-c", "import time; time.sleep(60)", port=port)
-    with pytest.raises(PortTaken, match=f"port {port} is taken .*SPRINGLINE_SMALL_PORT"):
+    with pytest.raises(PortInUseError, match=f"port {port} is taken .*SPRINGLINE_SMALL_PORT"):
         supervisor.up([replace(idle, ready=a_stranger_answers)], patience=10)
     strangers[0].close()
     assert supervisor.recorded() == ()
@@ -191,7 +198,7 @@ def test_a_stranger_that_took_the_port_meanwhile_does_not_pass_for_the_server(su
 def test_a_server_that_fails_shows_the_end_of_its_log(supervisor, tmp_path):
     """The last lines of the process that ended are in the error, and nothing is left behind."""
     server = make_server(tmp_path, sys.executable, "-c", "raise SystemExit('the disk is on fire')")
-    with pytest.raises(NotReady, match="the disk is on fire"):
+    with pytest.raises(NotReadyError, match="the disk is on fire"):
         supervisor.up([server], patience=60)
     assert supervisor.recorded() == ()
 
@@ -199,7 +206,7 @@ def test_a_server_that_fails_shows_the_end_of_its_log(supervisor, tmp_path):
 def test_a_server_that_is_not_ready_in_time_is_ended(supervisor, tmp_path):
     """The error tells what was missing."""
     server = replace(make_server(tmp_path), ready=lambda: "the quorum is missing")
-    with pytest.raises(NotReady, match="the quorum is missing"):
+    with pytest.raises(NotReadyError, match="the quorum is missing"):
         supervisor.up([server], patience=0.1)
     assert supervisor.recorded() == ()
 
@@ -211,7 +218,7 @@ def test_starting_twice_starts_once(supervisor, tmp_path):
     before = supervisor.state("small").processes
     supervisor.up([server], patience=60)
     assert supervisor.state("small").processes == before
-    with pytest.raises(OtherSettings, match="SPRINGLINE_SMALL_PORT"):
+    with pytest.raises(SettingsChangedError, match="SPRINGLINE_SMALL_PORT"):
         supervisor.up([make_server(tmp_path)], patience=1)
     assert supervisor.state("small").running
 
@@ -226,7 +233,7 @@ def test_what_must_run_once_runs_once(supervisor, tmp_path):
         supervisor.down("small", 10.0)
     assert (tmp_path / "runs").read_text() == "x"
     failing = replace(once, command=(sys.executable, "-c", "raise SystemExit('no space')"), stamp=tmp_path / "no")
-    with pytest.raises(NotReady, match="no space"):
+    with pytest.raises(NotReadyError, match="no space"):
         supervisor.up([replace(server, once=(failing,))], patience=60)
 
 
@@ -240,7 +247,7 @@ def making(folder: Path, script: str = "sys.exit(0)") -> Once:
 def test_a_first_start_that_was_cut_short_begins_anew(supervisor, tmp_path):
     """Its half-made folder is removed; once it is whole nothing tells of a first start any more."""
     server = make_server(tmp_path)
-    with pytest.raises(NotReady, match="no space"):
+    with pytest.raises(NotReadyError, match="no space"):
         supervisor.up([replace(server, once=(making(server.folder, "sys.exit('no space')"),))], patience=60)
     (server.folder / "data" / "left").touch()
     supervisor.up([replace(server, once=(making(server.folder),))], patience=60)
@@ -257,7 +264,9 @@ def test_data_whose_stamp_is_missing_are_not_destroyed(supervisor, tmp_path):
     stamp = server.folder / "formatted"
     stamp.unlink()
     (server.folder / "data" / "precious").touch()
-    with pytest.raises(DataThere, match=rf"small: {server.folder}/data holds data.*make that file: touch {stamp}\n"):
+    with pytest.raises(
+        DataExistsError, match=rf"small: {server.folder}/data holds data.*make that file: touch {stamp}\n"
+    ):
         supervisor.up([server], patience=60)
     assert sorted(each.name for each in (server.folder / "data").iterdir()) == ["half", "precious"]
     stamp.touch()
@@ -267,7 +276,7 @@ def test_data_whose_stamp_is_missing_are_not_destroyed(supervisor, tmp_path):
 
 def test_an_unknown_server_is_named(tmp_path):
     """The error lists those that there are."""
-    with pytest.raises(UnknownServer, match=r"'kafak'.*spark-connect, airflow"):
+    with pytest.raises(UnknownServerError, match=r"'kafak'.*spark-connect, airflow"):
         make_servers(["kafak"], ServiceSettings(home=tmp_path))
 
 
@@ -298,6 +307,6 @@ def test_a_damaged_record_is_an_error_that_names_its_file(tmp_path, content):
     records = Records(tmp_path)
     records.path("small").write_text(content)
     with pytest.raises(
-        BadRecord, match=r"small\.json: .* cannot be read: .*: end small if it runs, and remove that file"
+        RunStateError, match=r"small\.json: .* cannot be read: .*: end small if it runs, and remove that file"
     ):
         records.load("small")

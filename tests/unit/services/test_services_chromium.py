@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.services.errors import NoProgram
+from springline.services.errors import ProgramNotFoundError
 from springline.services.packages.chromium import find_chromium, have_chromium
 
 
@@ -29,7 +29,7 @@ def test_the_chromium_that_is_named_comes_before_the_one_on_the_path(tmp_path):
     assert find_chromium({"PATH": ""}) is None
     assert find_chromium({"PATH": path}) == here
     assert find_chromium({"PATH": path, "CHROME_BIN": str(mine)}) == mine
-    with pytest.raises(NoProgram, match="CHROME_BIN=nothing is no program"):
+    with pytest.raises(ProgramNotFoundError, match="CHROME_BIN=nothing is no program"):
         find_chromium({"PATH": path, "CHROME_BIN": "nothing"})
 
 
@@ -62,5 +62,5 @@ def test_where_it_may_not_be_installed_the_error_says_what_to_do(tmp_path):
         (debian, True, fails, "could not be installed"),
         (debian, True, lambda command: None, "has left no Chromium"),
     ):
-        with pytest.raises(NoProgram, match=f"{words}.*apt install chromium"):
+        with pytest.raises(ProgramNotFoundError, match=f"{words}.*apt install chromium"):
             have_chromium(environment, root=root, run=run)

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as xml
 
 import pytest
 
-from springline.services.errors import NoJars, UnknownServer
+from springline.services.errors import JarsNotFoundError, UnknownServerError
 from springline.services.packages.coordinates import JarSet, ivy_module, ivy_settings, jar_set, jar_sets, mirror
 from springline.services.packages.jars import Jars, sizes, step_of
 from springline.services.settings import ServiceSettings
@@ -104,7 +104,7 @@ def test_jars_that_cannot_be_fetched_are_an_error_that_names_the_setting(tmp_pat
     nowhere = f"file://{tmp_path}/no/repository"
     settings = ServiceSettings(home=tmp_path, jars=str(tmp_path / "jars"), maven=nowhere)
     jars = Jars(settings, say=lambda _: None)
-    with pytest.raises(NoJars, match=r"(?s)jars of spark .*SPRINGLINE_MAVEN.*alluxio-shaded-client"):
+    with pytest.raises(JarsNotFoundError, match=r"(?s)jars of spark .*SPRINGLINE_MAVEN.*alluxio-shaded-client"):
         jars.folder("spark")
     assert not jars.complete(jar_set("spark"))
     assert list(tmp_path.rglob("ivysettings*")) == []  # a repository's password may be in there
@@ -112,7 +112,7 @@ def test_jars_that_cannot_be_fetched_are_an_error_that_names_the_setting(tmp_pat
 
 def test_an_unknown_set_is_named():
     """With those that there are."""
-    with pytest.raises(UnknownServer, match=r"'kafak'.*kafka, hdfs, alluxio, spark"):
+    with pytest.raises(UnknownServerError, match=r"'kafak'.*kafka, hdfs, alluxio, spark"):
         jar_set("kafak")
 
 

@@ -14,7 +14,7 @@ import pytest
 from pydantic_settings import SettingsError
 
 from springline.persistence.profile import project_folder
-from springline.services.errors import DataThere
+from springline.services.errors import DataExistsError
 from springline.services.packages.jars import Jars
 from springline.services.process.launch import run_once
 from springline.services.registry import SERVERS, make_servers, servers_to_start
@@ -170,7 +170,7 @@ def test_data_that_are_there_are_left_alone_by_what_prepares_a_first_start(name,
     once.makes.mkdir(parents=True)
     (once.makes / "precious").touch()
     server.prepare()
-    with pytest.raises(DataThere):
+    with pytest.raises(DataExistsError):
         run_once(server, once, "token", tmp_path / "log")
     assert (once.makes / "precious").exists() and "-force" not in once.command
 

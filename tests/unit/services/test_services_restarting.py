@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from springline.services.errors import NotReady, PortTaken, UnknownServer
+from springline.services.errors import NotReadyError, PortInUseError, UnknownServerError
 from springline.services.process.groups import start_time
 from springline.services.process.ports import free_ports, is_free, to_wait_for
 from springline.services.server import Process, Server
@@ -90,7 +90,7 @@ def test_what_ran_before_stays_when_the_rest_cannot_be_started(supervisor, tmp_p
     before = supervisor.state("pair").processes
     supervisor.kill("pair", "second")
     broken = replace(pair(tmp_path, second="raise SystemExit('no disk')"), ready=lambda: "the second is missing")
-    with pytest.raises(NotReady, match="no disk"):
+    with pytest.raises(NotReadyError, match="no disk"):
         supervisor.up([broken], patience=60)
     assert supervisor.state("pair").processes == {"first": before["first"]}
     assert not supervisor.state("pair").words.startswith("stopped")
@@ -99,9 +99,9 @@ def test_what_ran_before_stays_when_the_rest_cannot_be_started(supervisor, tmp_p
 def test_a_process_that_no_server_has_is_named(supervisor, tmp_path):
     """With those that were started."""
     supervisor.up([pair(tmp_path)], patience=60)
-    with pytest.raises(UnknownServer, match="pair has no process 'third'; those that were started: first, second"):
+    with pytest.raises(UnknownServerError, match="pair has no process 'third'; those that were started: first, second"):
         supervisor.kill("pair", "third")
-    with pytest.raises(UnknownServer, match="none"):
+    with pytest.raises(UnknownServerError, match="none"):
         supervisor.kill("nobody", "first")
 
 
@@ -185,7 +185,7 @@ def test_a_port_that_somebody_listens_on_is_not_waited_for():
     """He may go on for ever; his name and the setting are told."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(PortTaken, match=rf"port {port} is taken .*another port: SPRINGLINE_SMALL_PORT="):
+        with pytest.raises(PortInUseError, match=rf"port {port} is taken .*another port: SPRINGLINE_SMALL_PORT="):
             to_wait_for("small", {"SPRINGLINE_SMALL_PORT + 2": port})
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import job_of
@@ -52,7 +52,7 @@ def test_a_changed_stream_that_a_registered_query_does_not_fit_is_refused(tmp_pa
     windows(tmp_path).prepare(folder)
     changed = windows(tmp_path, STREAM.replace('"k"', '"key"'), "")
     expected = r"\[job.stream\] has changed, and a registered query does not fit it: query 'q'.*stream cancel job q"
-    with pytest.raises(BadJob, match=expected):
+    with pytest.raises(InvalidJobError, match=expected):
         changed.prepare(folder)
     registry = read_registry(folder)
     assert registry is not None and [field.name for field in registry.stream("job").fields] == ["t", "k"]
@@ -77,7 +77,7 @@ def test_the_predicate_of_a_join_that_ran_is_refused_until_it_begins_anew(tmp_pa
     first.prepare(folder)
     declared(tmp_path, JOIN.format(on="l.k = r.k", keep=30.0)).prepare(folder)
     changed = declared(tmp_path, JOIN.format(on="l.k = r.k AND l.k > 1", keep=60.0))
-    with pytest.raises(BadJob, match=r"job 'job': on cannot be changed, .* begin anew: `.*reset job`"):
+    with pytest.raises(InvalidJobError, match=r"job 'job': on cannot be changed, .* begin anew: `.*reset job`"):
         changed.prepare(folder)
     changed.on_rewind(folder)
     changed.prepare(folder)

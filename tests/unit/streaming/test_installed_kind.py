@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from springline.persistence import extensions
-from springline.persistence.errors import BadExtension
+from springline.persistence.errors import ExtensionError
 from springline.persistence.profile import project_folder
-from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.kinds import KINDS, Kind, kind_named
 from tests.support.extension import installed
@@ -94,7 +94,7 @@ def test_the_checkout_knows_nothing_of_that_kind(tmp_path: Path) -> None:
     known = "known: join, tracker, windows, wordcount"
     remedy = "install the package that has 'heights' among its entry points springline.stream_kinds"
     with pytest.raises(
-        BadJob, match=f"job 'everest': kind 'heights': no installed package adds 'heights'; {known}; {remedy}"
+        InvalidJobError, match=f"job 'everest': kind 'heights': no installed package adds 'heights'; {known}; {remedy}"
     ):
         read_jobs(file)
 
@@ -135,7 +135,7 @@ def test_a_kind_that_cannot_be_used_is_an_error_with_its_remedy(
 ) -> None:
     """Which package, what is wrong, what helps."""
     entries(register, *values)
-    with pytest.raises(BadExtension, match=words):
+    with pytest.raises(ExtensionError, match=words):
         kind_named("heights")
 
 
@@ -147,5 +147,5 @@ def test_a_kind_is_imported_when_a_table_names_it_and_not_before(register: pytes
     file.write_text('[words]\nkind = "wordcount"\ntopic = "lines"\n')
     assert list(read_jobs(file)) == ["words"]
     file.write_text("[words]\nkind = 3\n")
-    with pytest.raises(BadJob, match="job 'words': kind = 3; write the name of a kind of jobs"):
+    with pytest.raises(InvalidJobError, match="job 'words': kind = 3; write the name of a kind of jobs"):
         read_jobs(file)

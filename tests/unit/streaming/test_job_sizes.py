@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job import check_sizes, topics_of_stages
 from springline.spark_jobs.streaming.jobs import job_of
 from springline.spark_jobs.streaming.runtime.stage import place_stages
@@ -38,7 +38,9 @@ def test_a_job_is_not_started_with_another_number_of_units(
     log = MemoryLog(topics_of_stages(job, 3))
     check_sizes(job, 3, log)
     changed = job_of(written(tmp_path, f"[job]\n{declared.format(now)}"), "job")
-    with pytest.raises(BadJob, match=rf"job 'job': {setting} was {before} when it first ran, and is {now} now"):
+    with pytest.raises(
+        InvalidJobError, match=rf"job 'job': {setting} was {before} when it first ran, and is {now} now"
+    ):
         check_sizes(changed, 3, log)
 
 

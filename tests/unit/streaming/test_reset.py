@@ -16,7 +16,7 @@ from springline.persistence.settings import Settings
 from springline.spark_jobs.streaming.application import application
 from springline.spark_jobs.streaming.checkpoints.files import write_files
 from springline.spark_jobs.streaming.commands import reset
-from springline.spark_jobs.streaming.errors import AlreadyRuns, LogLost, StreamError
+from springline.spark_jobs.streaming.errors import AlreadyRunningError, LogLostError, StreamError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.reset import own_topics, readers_of
@@ -157,7 +157,7 @@ def test_a_job_that_runs_is_not_forgotten(world: World) -> None:
     """The error says how to stop it."""
     with world.folder.held():
         done = world.forget("--yes")
-    assert isinstance(done.exception, AlreadyRuns)
+    assert isinstance(done.exception, AlreadyRunningError)
     assert "ticks: it runs; stop it first: springline stream stop ticks" in str(done.exception)
     assert len(world.log.topics) == len(OWN) + len(OTHERS)
 
@@ -210,7 +210,7 @@ def test_an_application_that_finds_states_of_another_kafka_says_what_helps(
         world.log.topics[topic] = [[]] * (2 if topic == "ticks.partials" else 1)
     job = read_jobs(world.settings.declarations)["ticks"]
     (world.folder.path / "registry.json").unlink()
-    with pytest.raises(LogLost, match=r"clock\[0\].*stream reset ticks"):
+    with pytest.raises(LogLostError, match=r"clock\[0\].*stream reset ticks"):
         application.run_job(job, world.settings)
     assert not half.exists()
     assert "stream reset ticks" in (world.folder.heartbeat() or {})["error"]

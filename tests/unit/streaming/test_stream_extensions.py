@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from springline.persistence import extensions
-from springline.persistence.errors import BadExtension
+from springline.persistence.errors import ExtensionError
 from springline.persistence.extensions import Extensions
 from springline.spark_jobs.streaming.backpressure.admission import MODES, Off, make_admission
 from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
@@ -52,19 +52,21 @@ def test_a_package_brings_a_mode_which_is_imported_when_it_is_named(install: Ins
 def test_a_package_that_cannot_be_imported_is_named(install: Install) -> None:
     """With what else there is."""
     install("broken_mode", "broken = broken_mode:Broken", "import nothing_of_this_name\n")
-    with pytest.raises(BadExtension, match="'broken' needs the Python package nothing_of_this_name: pip"):
+    with pytest.raises(ExtensionError, match="'broken' needs the Python package nothing_of_this_name: pip"):
         MODES.load("broken")
 
 
 def test_two_packages_with_one_name_are_named(install: Install) -> None:
     """Neither is chosen for the user."""
     install("other_off", "off = other_off:Off", "")
-    with pytest.raises(BadExtension, match=r"'off' is added by other_off .* and springline .*; uninstall all but one"):
+    with pytest.raises(
+        ExtensionError, match=r"'off' is added by other_off .* and springline .*; uninstall all but one"
+    ):
         MODES.check("off")
 
 
 def test_a_package_that_is_not_installed_is_told() -> None:
     """As where the checkout alone is on the path."""
     nothing = Extensions("springline.of_no_such_group", "thing")
-    with pytest.raises(BadExtension, match=r"thing 'a'.*no thing is installed.*pip install"):
+    with pytest.raises(ExtensionError, match=r"thing 'a'.*no thing is installed.*pip install"):
         nothing.load("a")

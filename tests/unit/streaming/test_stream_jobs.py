@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from springline.persistence.profile import project_folder
-from springline.spark_jobs.streaming.errors import BadJob, StreamError, UnknownJob, UnknownStep
+from springline.spark_jobs.streaming.errors import InvalidJobError, StreamError, UnknownJobError, UnknownStepError
 from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import job_of, read_jobs
 from springline.spark_jobs.streaming.runtime.stage import Stage, StageSpec, place_stages
-from springline.spark_jobs.streaming.windows.errors import QueryExists
+from springline.spark_jobs.streaming.windows.errors import QueryExistsError
 from springline.spark_jobs.streaming.windows.queryable import queryable_job_of
 from springline.spark_jobs.streaming.windows.registry_file import change_registry, read_registry
 from tests.support.streams.declarations import written
@@ -32,7 +32,7 @@ def test_the_jobs_of_the_checkout_can_be_read() -> None:
 def test_no_file_declares_no_job(tmp_path: Path) -> None:
     """And asking for one says where it would be declared."""
     assert read_jobs(tmp_path / "none.toml") == {}
-    with pytest.raises(UnknownJob, match=r"no job 'a'.*none\.toml"):
+    with pytest.raises(UnknownJobError, match=r"no job 'a'.*none\.toml"):
         job_of(tmp_path / "none.toml", "a")
 
 
@@ -41,7 +41,7 @@ def test_of_many_jobs_those_that_may_have_been_meant_are_named(tmp_path: Path) -
     names = ["flights", "flows", *(f"job{number}" for number in range(40))]
     file = written(tmp_path, "".join(f'[{name}]\nkind = "wordcount"\ntopic = "t"\n' for name in names))
     for name, told in (("flihgts", "flights, nearest of 42"), ("zzz", "flights, flows, job0 and 39 more")):
-        with pytest.raises(UnknownJob, match=rf"no job '{name}' is declared in .*; declared: {told}$"):
+        with pytest.raises(UnknownJobError, match=rf"no job '{name}' is declared in .*; declared: {told}$"):
             job_of(file, name)
 
 
@@ -60,7 +60,7 @@ def test_of_many_jobs_those_that_may_have_been_meant_are_named(tmp_path: Path) -
 )  # fmt: skip
 def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, told: str) -> None:
     """The file, the job, and what is known instead."""
-    with pytest.raises((BadJob, StreamError), match=told):
+    with pytest.raises((InvalidJobError, StreamError), match=told):
         read_jobs(written(tmp_path, text))
 
 
@@ -91,14 +91,16 @@ def test_the_stages_of_a_job_have_topics_and_folders_of_their_own(tmp_path: Path
 )  # fmt: skip
 def test_a_step_that_is_nowhere_is_named_with_what_to_do(step: str, words: str) -> None:
     """Which stage of which job wants it, and why it is none."""
-    with pytest.raises(UnknownStep, match=f"job.map: .*{words}"):
+    with pytest.raises(UnknownStepError, match=f"job.map: .*{words}"):
         Stage("map", step, "rows", job="job", state="state").make_step()
 
 
 def test_a_stage_that_sends_to_where_nobody_reads_is_refused(tmp_path: Path) -> None:
     """Its messages would be of no use, and their topic has no number of units."""
     specs = [StageSpec("first", "", "in", downstream="a.second"), StageSpec("second", "", "a.seconds", stamped=True)]
-    with pytest.raises(BadJob, match=r"job 'a': its stage 'first' sends to 'a.second', which none of its stages reads"):
+    with pytest.raises(
+        InvalidJobError, match=r"job 'a': its stage 'first' sends to 'a.second', which none of its stages reads"
+    ):
         place_stages("a", specs, tmp_path)
 
 
@@ -108,7 +110,7 @@ def test_a_change_of_queries_that_is_refused_changes_nothing(tmp_path: Path) -> 
     folder = JobFolder(tmp_path / "job")
     sql = "SELECT k, count(*) AS n FROM a GROUP BY k WINDOWING 5 s"
     change_registry(folder, lambda known: (known or job.registry()).register("q", sql))
-    with pytest.raises(QueryExists):
+    with pytest.raises(QueryExistsError):
         change_registry(folder, lambda known: (known or job.registry()).register("q", sql))
     registry = read_registry(folder)
     assert registry is not None and registry.text("q") == sql and registry.version == 1

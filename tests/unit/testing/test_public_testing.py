@@ -10,10 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from springline.persistence.errors import Irrecoverable
+from springline.persistence.errors import IrrecoverableError
 from springline.persistence.platform import default_cache
 from springline.persistence.profile import import_root
-from springline.spark_jobs.streaming.errors import UnknownStep
+from springline.spark_jobs.streaming.errors import UnknownStepError
 from springline.stream_kinds import Input, Output, State
 from springline.testing import JobRun, LinesRunner, MemoryLog, StageRun, lines_of, make_dataset, platform_in
 
@@ -68,7 +68,7 @@ def test_what_was_neither_persisted_nor_can_be_made_again_is_gone(tmp_path: Path
     """As after a fault."""
     with platform_in(tmp_path) as platform:
         make_dataset(platform, "words/load", lines=["to be"])
-    with platform_in(tmp_path) as platform, pytest.raises(Irrecoverable, match="words/load"):
+    with platform_in(tmp_path) as platform, pytest.raises(IrrecoverableError, match="words/load"):
         lines_of(platform, "words/load")
 
 
@@ -132,7 +132,7 @@ def test_what_a_step_cannot_use_is_a_dead_letter_with_its_place(tmp_path: Path) 
 
 def test_a_step_whose_import_path_leads_nowhere_is_refused_at_once(tmp_path: Path) -> None:
     """Before any message is fed."""
-    with pytest.raises(UnknownStep, match="has no Addr to call"):
+    with pytest.raises(UnknownStepError, match="has no Addr to call"):
         StageRun(f"{__name__}:Addr", tmp_path)
 
 

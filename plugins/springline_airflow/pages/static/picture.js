@@ -27,7 +27,7 @@ export function sayChain(node, byKey) {
       unproven && `${unproven} might be made again, by operations that were never seen to repeat`,
       gone && `${gone} would be gone for good`].filter(Boolean).join(", ");
   }
-  if (gone) return `Gone for good if the cache were lost: ${node.why_gone.join("; ")}`;
+  if (gone) return `MissingDataError for good if the cache were lost: ${node.why_gone.join("; ")}`;
   if (kept) return "Kept in the under-store: nothing would have to be made again.";
   const chain = chainOf(node.key, byKey).join(" → ");
   return unproven ? `Might be made again, by operations of which some were never seen to repeat, in this order: ${chain}`

@@ -22,7 +22,7 @@ from springline.spark_jobs.streaming.join.condition.checked_arithmetic import Co
 from springline.spark_jobs.streaming.join.condition.key_choice import chosen
 from springline.spark_jobs.streaming.join.condition.keys import Keys
 from springline.spark_jobs.streaming.join.condition.predicate import Names, Relation, RelationTold, conjuncts
-from springline.spark_jobs.streaming.join.errors import BadCondition
+from springline.spark_jobs.streaming.join.errors import InvalidConditionError
 from springline.spark_jobs.streaming.join.wire import KEY, SEQ, Reach, Side
 from springline.spark_jobs.streaming.sql.expressions import ARROW, Expression
 
@@ -44,7 +44,10 @@ class Condition:
 
     @staticmethod
     def of(left: Relation, right: Relation, where: str, select: Sequence[str] = ()) -> Condition:
-        """From its texts; without `select`, all fields of both sides. Raises `BadCondition`, `BadRelation`."""
+        """From its texts; without `select`, all fields of both sides.
+
+        Raises `InvalidConditionError`, `InvalidRelationError`.
+        """
         names = Names(left, right)
         parts = conjuncts(names, where)
         of_one = {side: tuple(part for part in parts if names.sides(part) <= {side}) for side in Side}
@@ -135,7 +138,7 @@ class Condition:
 
     @staticmethod
     def from_json(told: Mapping[str, Any]) -> Condition:
-        """The inverse of `as_json`; raises `UnreadableValue`, and what `of` raises."""
+        """The inverse of `as_json`; raises `DecodeError`, and what `of` raises."""
         found = from_plain(ConditionTold, told, "the condition of a join")
         return Condition.of(found.left.relation, found.right.relation, found.where, found.select)
 
@@ -184,11 +187,11 @@ def _outputs(names: Names, select: Sequence[str]) -> dict[str, Expression]:
         elif isinstance(value.node, exp.Column):
             name = value.node.name.partition(".")[2]
         else:
-            raise BadCondition(text, "give it a name: AS total, say")
+            raise InvalidConditionError(text, "give it a name: AS total, say")
         if value.type == "null":
-            raise BadCondition(text, "NULL has no type")
+            raise InvalidConditionError(text, "NULL has no type")
         if name in found:
-            raise BadCondition(text, f"there are two columns {name!r} in the results: rename one with AS")
+            raise InvalidConditionError(text, f"there are two columns {name!r} in the results: rename one with AS")
         found[name] = value
     return found
 
@@ -201,6 +204,8 @@ def _everything(names: Names) -> dict[str, Expression]:
         for name in own.fields:
             shown = f"{own.alias}_{name}" if name in both else name
             if shown in found:
-                raise BadCondition("*", f"there are two columns {shown!r} in the results: name columns in `select`")
+                raise InvalidConditionError(
+                    "*", f"there are two columns {shown!r} in the results: name columns in `select`"
+                )
             found[shown] = names.checked(exp.column(own.full(name), quoted=True), own.full(name))
     return found

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from springline.spark_jobs.streaming.join.condition.band_predicates import Bounds, Pairing, bounds, pairing
 from springline.spark_jobs.streaming.join.condition.keys import Buckets, Hashed, Keys, Ordered, Whole
 from springline.spark_jobs.streaming.join.condition.predicate import Names
-from springline.spark_jobs.streaming.join.errors import BadCondition
+from springline.spark_jobs.streaming.join.errors import InvalidConditionError
 from springline.spark_jobs.streaming.join.wire import GREATEST, Reach
 from springline.spark_jobs.streaming.sql.expressions import Expression
 
@@ -18,19 +18,19 @@ Choice = tuple[Keys, tuple[Expression, ...]]  # a key, and the conditions that i
 def chosen(names: Names, conditions: Sequence[Expression], text: str) -> tuple[Keys, tuple[Expression, ...]]:
     """The key for conditions that compare the sides, and those of them that it does not say exactly.
 
-    Raises `BadCondition` where none of them makes a key, or two of them exclude each other.
+    Raises `InvalidConditionError` where none of them makes a key, or two of them exclude each other.
     """
     pairings = [found for each in conditions if (found := pairing(names, each, text)) is not None]
     differences = list(_together(near for each in conditions if (near := bounds(names, each, text)) is not None))
     for band in differences:
         if band.exact and band.low is not None and band.high is not None and band.low > band.high:
-            raise BadCondition(text, "no pair can ever match: two of its conditions exclude each other")
+            raise InvalidConditionError(text, "no pair can ever match: two of its conditions exclude each other")
     choices = (*_equality(pairings), *_bands(differences), *_orders(pairings, differences))
     for keys, exactly in choices:
         if max(abs(bound) for bound in (keys.reach.low, keys.reach.high) if bound is not None) > GREATEST:
-            raise BadCondition(text, "the sides are compared beyond 64 bits")
+            raise InvalidConditionError(text, "the sides are compared beyond 64 bits")
         return keys, tuple(each for each in conditions if each not in exactly)
-    raise BadCondition(
+    raise InvalidConditionError(
         text,
         "nothing in it finds partners but trying all pairs; join by AND at least one of: l.a = r.b, "
         "abs(l.a - r.b) <= 5, l.a BETWEEN r.b - 5 AND r.b + 5, l.a < r.b (of numbers, with one side on each side)",

@@ -14,7 +14,7 @@ from typing import cast
 from sqlglot import exp
 
 from springline.persistence.model.names import unseen_in
-from springline.spark_jobs.streaming.join.errors import BadCondition, BadRelation
+from springline.spark_jobs.streaming.join.errors import InvalidConditionError, InvalidRelationError
 from springline.spark_jobs.streaming.join.wire import Side
 from springline.spark_jobs.streaming.sources.layout import fault_of_fields
 from springline.spark_jobs.streaming.sql.evaluation import parts_of
@@ -33,13 +33,13 @@ class Relation:
     fields: Mapping[str, Type]
 
     def __post_init__(self) -> None:
-        """Raises `BadRelation`."""
+        """Raises `InvalidRelationError`."""
         if not self.alias.isidentifier() or unseen_in(self.alias):
-            raise BadRelation(f"{self.alias!r} cannot be the alias of a side: write a name such as l")
+            raise InvalidRelationError(f"{self.alias!r} cannot be the alias of a side: write a name such as l")
         if not self.fields:
-            raise BadRelation(f"side {self.alias!r} has no fields")
+            raise InvalidRelationError(f"side {self.alias!r} has no fields")
         if fault := fault_of_fields(self.fields.items()):
-            raise BadRelation(f"side {self.alias!r}: {fault}")
+            raise InvalidRelationError(f"side {self.alias!r}: {fault}")
 
     def full(self, name: str) -> str:
         """A field's name as it is unique in the join."""
@@ -47,9 +47,9 @@ class Relation:
 
     @staticmethod
     def of(alias: str, fields: Sequence[tuple[str, str]]) -> Relation:
-        """From names with types, in their order; raises `BadRelation`, also where a name comes twice."""
+        """From names with types, in their order; raises `InvalidRelationError`, also where a name comes twice."""
         if fault := fault_of_fields(fields):
-            raise BadRelation(f"side {alias!r}: {fault}")
+            raise InvalidRelationError(f"side {alias!r}: {fault}")
         return Relation(alias, cast(Mapping[str, Type], dict(fields)))
 
     @property
@@ -67,7 +67,7 @@ class RelationTold:
 
     @property
     def relation(self) -> Relation:
-        """The relation; raises `BadRelation`."""
+        """The relation; raises `InvalidRelationError`."""
         return Relation.of(self.alias, self.fields)
 
 
@@ -79,9 +79,9 @@ class Names:
     right: Relation
 
     def __post_init__(self) -> None:
-        """Raises `BadRelation`."""
+        """Raises `InvalidRelationError`."""
         if self.left.alias == self.right.alias:
-            raise BadRelation(f"both sides of the join are called {self.left.alias!r}")
+            raise InvalidRelationError(f"both sides of the join are called {self.left.alias!r}")
 
     def of(self, side: Side) -> Relation:
         """A side."""
@@ -99,7 +99,7 @@ class Names:
         return frozenset(Side.LEFT if name.startswith(prefix) else Side.RIGHT for name in expression.columns)
 
     def parsed(self, text: str, what: str) -> exp.Expr:
-        """The one expression of a text, its columns under their full names; raises `BadCondition`."""
+        """The one expression of a text, its columns under their full names; raises `InvalidConditionError`."""
         sql = SqlText.of(text, _refusal(text))
         with sql.reading():
             found = sql.statements()
@@ -109,7 +109,7 @@ class Names:
             return node.transform(lambda part: self._resolved(part, sql) if isinstance(part, exp.Column) else part)
 
     def checked(self, node: exp.Expr, text: str) -> Expression:
-        """Check the types of what was parsed; raises `BadCondition`."""
+        """Check the types of what was parsed; raises `InvalidConditionError`."""
         sql = SqlText(text, _refusal(text))
         with sql.reading():
             return checked(node, Scope(sql, self.types, "the join", joined=True))
@@ -134,14 +134,14 @@ class Names:
 
 
 def _refusal(text: str) -> Refusal:
-    return lambda message, line, column: BadCondition(text[:_SHOWN], message, line=line, column=column)
+    return lambda message, line, column: InvalidConditionError(text[:_SHOWN], message, line=line, column=column)
 
 
 def conjuncts(names: Names, text: str) -> tuple[Expression, ...]:
-    """The conditions that a predicate joins by AND; BETWEEN is two of them. Raises `BadCondition`."""
+    """The conditions that a predicate joins by AND; BETWEEN is two of them. Raises `InvalidConditionError`."""
     whole = names.parsed(text, "one condition, such as l.custkey = r.custkey")
     if names.checked(whole, text).type != "bool":
-        raise BadCondition(text, "it is no condition: write one, such as l.custkey = r.custkey")
+        raise InvalidConditionError(text, "it is no condition: write one, such as l.custkey = r.custkey")
     return tuple(names.checked(part, text) for part in _parts(names, whole, text))
 
 

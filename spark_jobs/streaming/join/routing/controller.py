@@ -47,7 +47,7 @@ class Control:
 
     @property
     def chosen(self) -> Strategy:
-        """The strategy; raises `BadExtension` and `BadRouting`."""
+        """The strategy; raises `ExtensionError` and `InvalidRoutingError`."""
         return strategy_of(self.strategy, self.theta, self.costs)
 
 
@@ -137,7 +137,7 @@ class Course:
 
     @staticmethod
     def decode(content: bytes, where: str) -> Course:
-        """The inverse of `encode`; `where` is the file. Raises `UnreadableValue`."""
+        """The inverse of `encode`; `where` is the file. Raises `DecodeError`."""
         told = _COURSES.decode(content, where)
         earlier = None if told.earlier is None else Table.from_json(told.earlier)
         return Course(

@@ -18,7 +18,7 @@ import numpy as np
 
 from springline.persistence.model.codec import from_plain, plain
 from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_of
-from springline.spark_jobs.streaming.join.errors import BadRouting
+from springline.spark_jobs.streaming.join.errors import InvalidRoutingError
 from springline.spark_jobs.streaming.join.wire import PARTS, Orders, Reach, Side
 
 SIDES = (Side.LEFT, Side.RIGHT)
@@ -38,7 +38,7 @@ class Place:
         told = dict(shares) if isinstance(shares, Mapping) else dict.fromkeys(shares, 1.0)
         units = sorted(unit for unit, share in told.items() if share > 0)
         if not units:
-            raise BadRouting("a place needs a unit that stores: give one of them a share")
+            raise InvalidRoutingError("a place needs a unit that stores: give one of them a share")
         ends = np.rint(np.cumsum([told[unit] for unit in units]) / sum(told[unit] for unit in units) * PARTS)
         shares_ = np.diff(ends.astype(np.int64), prepend=0).tolist()
         stores = tuple((unit, share) for unit, share in zip(units, shares_, strict=True) if share)
@@ -79,9 +79,11 @@ class Table:
     def __post_init__(self) -> None:
         held = {unit for side in SIDES for place in self.places(side) for unit in place.holds}
         if odd := sorted(unit for unit in held | set(self.units) if not 0 <= unit < self.room):
-            raise BadRouting(f"units {odd}: there is room for units 0 to {self.room - 1}; give the job more room")
+            raise InvalidRoutingError(
+                f"units {odd}: there is room for units 0 to {self.room - 1}; give the job more room"
+            )
         if any(len(places) != BUCKETS for places in self.buckets):
-            raise BadRouting(f"a table needs {BUCKETS} buckets on each side")
+            raise InvalidRoutingError(f"a table needs {BUCKETS} buckets on each side")
 
     def places(self, side: Side) -> set[Place]:
         """All places of a side."""

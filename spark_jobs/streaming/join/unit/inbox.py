@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from springline.persistence.errors import UnreadableValue
+from springline.persistence.errors import DecodeError
 from springline.persistence.model.codec import from_plain, plain
 from springline.spark_jobs.streaming.join.condition.condition import Condition
-from springline.spark_jobs.streaming.join.errors import BadOrders, BadSent
+from springline.spark_jobs.streaming.join.errors import InvalidBatchError, InvalidCommandsError
 from springline.spark_jobs.streaming.join.unit.runs import Run, joined, sorted_run
 from springline.spark_jobs.streaming.join.wire import Act, Orders, Sent, Side
 from springline.spark_jobs.streaming.runtime.step import Ended, Input, Message, State
@@ -75,19 +75,25 @@ class Waiting:
         return sum(batch.num_rows for held in (self.kept, self.fresh) for each in held.values() for batch in each)
 
     def take(self, given: Input, condition: Condition, done: int) -> int:
-        """Take what came in; how many tuples that were. Raises `BadSent`, `BadOrders`."""
+        """Take what came in; how many tuples that were. Raises `InvalidBatchError`, `InvalidCommandsError`."""
         tuples = 0
         for message in given.messages:
             sent = _opened(given, message)
             where = f"{given.stage}, unit {given.unit}, offset {message.offset}"
             if sent.round <= done:
-                raise BadSent(f"{where}: router round {sent.round}, and this unit has begun round {done} already")
+                raise InvalidBatchError(
+                    f"{where}: router round {sent.round}, and this unit has begun round {done} already"
+                )
             if sent.orders is not None and self.orders.setdefault(sent.round, sent.orders) != sent.orders:
-                raise BadOrders(f"{where}: router round {sent.round}: two router units send different orders")
+                raise InvalidCommandsError(
+                    f"{where}: router round {sent.round}: two router units send different orders"
+                )
             if sent.tuples.num_rows:
                 wanted = condition.tuple_schema(sent.side)
                 if sent.tuples.schema != wanted:
-                    raise BadSent(f"{where}: columns {sent.tuples.schema.names}, and the join has {wanted.names}")
+                    raise InvalidBatchError(
+                        f"{where}: columns {sent.tuples.schema.names}, and the join has {wanted.names}"
+                    )
                 head = (sent.round, sent.side, sent.act)
                 self.fresh.setdefault(head, []).append(sent.tuples.replace_schema_metadata(None))
                 tuples += sent.tuples.num_rows
@@ -140,9 +146,9 @@ class Waiting:
 
 
 def _opened(given: Input, message: Message) -> Sent:
-    """What a router sent; raises `BadSent`."""
+    """What a router sent; raises `InvalidBatchError`."""
     try:
         return Sent.read(message.value)
-    except (pa.ArrowInvalid, StopIteration, KeyError, TypeError, ValueError, UnreadableValue) as error:
+    except (pa.ArrowInvalid, StopIteration, KeyError, TypeError, ValueError, DecodeError) as error:
         where = f"{given.stage}, unit {given.unit}, offset {message.offset}"
-        raise BadSent(f"{where}: {len(message.value)} bytes that no router sent: {error}") from error
+        raise InvalidBatchError(f"{where}: {len(message.value)} bytes that no router sent: {error}") from error

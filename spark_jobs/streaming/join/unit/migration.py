@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from springline.spark_jobs.streaming.join.errors import BadCopy
+from springline.spark_jobs.streaming.join.errors import MigrationCopyError
 from springline.spark_jobs.streaming.join.unit.runs import Run, bytes_of, sorted_run
 from springline.spark_jobs.streaming.join.wire import Piece, Switch
 from springline.spark_jobs.streaming.runtime.step import Message
@@ -58,7 +58,7 @@ def part_of(value: bytes | memoryview) -> tuple[int, int, int, pa.RecordBatch]:
 
 
 def taken_in(switch: Switch, messages: Iterable[Message]) -> Run | None:
-    """The tuples of a copy as one run; raises `BadCopy` where a part of it is missing."""
+    """The tuples of a copy as one run; raises `MigrationCopyError` where a part of it is missing."""
     parts: dict[int, pa.RecordBatch] = {}
     wanted = None
     for message in messages:
@@ -68,7 +68,7 @@ def taken_in(switch: Switch, messages: Iterable[Message]) -> Run | None:
             parts.setdefault(number, batch)
     if wanted is None or len(parts) < wanted:
         where = f"offsets {switch.start} to {switch.to} of unit {switch.piece.giver}'s copies"
-        raise BadCopy(f"piece {switch.piece.id}: {where} hold {len(parts)} of {wanted or 'its'} parts")
+        raise MigrationCopyError(f"piece {switch.piece.id}: {where} hold {len(parts)} of {wanted or 'its'} parts")
     return sorted_run([parts[number] for number in sorted(parts)])
 
 

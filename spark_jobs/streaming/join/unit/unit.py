@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from springline.persistence.model.codec import from_plain, plain
 from springline.spark_jobs.streaming.join.condition.condition import Condition
-from springline.spark_jobs.streaming.join.errors import BadOrders
+from springline.spark_jobs.streaming.join.errors import InvalidCommandsError
 from springline.spark_jobs.streaming.join.unit.compaction import Shape
 from springline.spark_jobs.streaming.join.unit.copy_retention import Needing
 from springline.spark_jobs.streaming.join.unit.inbox import WAITING, WHERE, Waiting
@@ -153,7 +153,7 @@ class _Work:
         What has expired is purged in between, when the fewest pieces are copied and not dropped.
         """
         if orders.epoch < self.epoch:
-            raise BadOrders(f"{self._where}: epoch {orders.epoch} comes after epoch {self.epoch}")
+            raise InvalidCommandsError(f"{self._where}: epoch {orders.epoch} comes after epoch {self.epoch}")
         self.epoch = orders.epoch
         self._since = orders.since
         self.needing.obey(orders)
@@ -184,14 +184,16 @@ class _Work:
         cuts = []
         for piece, copied in zip(pieces, copies, strict=True):
             if copied is None or copied.piece != piece:
-                raise BadOrders(f"{self._where}: piece {piece.id} was not copied here, and is to be switched")
+                raise InvalidCommandsError(
+                    f"{self._where}: piece {piece.id} was not copied here, and is to be switched"
+                )
             cuts.append(Cut(piece, copied.before))
         side = pieces[0].side
         self._stores[side], counts = self._stores[side].without(cuts)
         for copied, dropped in zip(copies, counts, strict=True):
             assert copied is not None
             if dropped != copied.rows:
-                raise BadOrders(
+                raise InvalidCommandsError(
                     f"{self._where}: {copied.rows} tuples of piece {copied.piece.id} were copied, and {dropped} are "
                     "there now: another piece of the same keys came in or left meanwhile"
                 )

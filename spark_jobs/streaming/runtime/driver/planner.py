@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from springline.spark_jobs.streaming.errors import MissingVersion
+from springline.spark_jobs.streaming.errors import MissingStateError
 from springline.spark_jobs.streaming.runtime.driver.admission import Admitting, Fixed
 from springline.spark_jobs.streaming.runtime.history import (
     CONTENTS_EVERY,
@@ -93,14 +93,14 @@ class Planner:
     def resume(self) -> Plan:
         """Where the units of a stage go on: after the newest round, or the one before where that is not run yet.
 
-        Raises `MissingVersion` where the states after both are lost in some unit: an application that is started anew
-        brings them back (`recovery`). Rounds before those are never run here again: what they sent has arrived, and
-        may be cut by now.
+        Raises `MissingStateError` where the states after both are lost in some unit: an application that is started
+        anew brings them back (`recovery`). Rounds before those are never run here again: what they sent has arrived,
+        and may be cut by now.
         """
         _, history = self._open()
         found, last = newest_complete(self._stage, history), history.last
         if last is not None and (found is None or found.order not in (last.order, last.before)):
-            raise MissingVersion(
+            raise MissingStateError(
                 f"{self._stage.id}: the state after round {last.number - 1} is not there in every unit any more; "
                 "it is brought back when the job is started again"
             )

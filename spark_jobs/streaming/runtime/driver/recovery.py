@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from springline.spark_jobs.streaming.errors import LogLost, MissingVersion
+from springline.spark_jobs.streaming.errors import LogLostError, MissingStateError
 from springline.spark_jobs.streaming.runtime.history import History, read_history
 from springline.spark_jobs.streaming.runtime.message_log import Log, Order
 from springline.spark_jobs.streaming.runtime.rounds import Plan, check_topics
@@ -32,7 +32,8 @@ def check_known(stage: Stage, units: int, log: Log, saved: Saved = lambda stage,
     """Make sure that no state of a stage of so many units is newer than its newest planned round.
 
     A round is planned before anything of it runs. So a newer state, in its folder or as `saved` tells, is of another
-    log: Kafka was emptied, or is another one. Its rounds would never be run, or be taken as done. Raises `LogLost`.
+    log: Kafka was emptied, or is another one. Its rounds would never be run, or be taken as done. Raises
+    `LogLostError`.
     """
     orders = {unit: max(stage.versions(unit).newest() or _NONE, saved(stage, unit) or _NONE) for unit in range(units)}
     newest = max(orders.values(), default=_NONE)
@@ -42,7 +43,7 @@ def check_known(stage: Stage, units: int, log: Log, saved: Saved = lambda stage,
     if newest > (last := _last(stage, log)):
         unit = next(unit for unit, order in orders.items() if order == newest)
         ends = "is empty" if last == _NONE else f"ends with round {last[1]} of incarnation {last[0]}"
-        raise LogLost(
+        raise LogLostError(
             f"{stage.rounds} {ends}, and there is a state after round {newest[1]} of incarnation {newest[0]}, of "
             f"{stage.topic}[{unit}]: Kafka was emptied, or it is another one than before; "
             f"`{COMMAND} reset {stage.job}` lets the job begin anew"
@@ -60,8 +61,8 @@ def recover(stage: Stage, log: Log, fetch: Fetch) -> list[Rebuilt]:
 
     Unless its state is there, that round itself is run as ever, since nobody knows whether all that it sends has
     arrived. `fetch` puts the newest persisted version not after a round into the unit's folder, and returns its order,
-    or None. Raises `MessagesGone` where rounds would have to be run again whose messages are not in the log any more,
-    `TopicReplaced` where the log is another one by now, `MissingVersion` where their plans are not there.
+    or None. Raises `MessagesLostError` where rounds would have to be run again whose messages are not in the log any
+    more, `TopicReplacedError` where the log is another one by now, `MissingStateError` where their plans are not there.
     """
     history = read_history(stage, log)
     last = history.last
@@ -106,7 +107,7 @@ def _rebuild(units: Units, history: History, unit: int, wanted: Order, persisted
     return Rebuilt(units.stage.id, unit, order, len(missing))
 
 
-def _missing(stage: Stage, unit: int, order: Order) -> MissingVersion:
-    return MissingVersion(
+def _missing(stage: Stage, unit: int, order: Order) -> MissingStateError:
+    return MissingStateError(
         f"{stage.id}, unit {unit}: neither the state after round {order[1]} is there nor the plan of that round"
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from springline.spark_jobs.streaming.errors import MessagesGone, NeverRan, TopicReplaced
+from springline.spark_jobs.streaming.errors import MessagesLostError, NeverRanError, TopicReplacedError
 from springline.spark_jobs.streaming.runtime.driver.drain import level
 from springline.spark_jobs.streaming.runtime.history import History, read_history, write_line
 from springline.spark_jobs.streaming.runtime.message_log import Appender, Log, Order
@@ -34,7 +34,7 @@ BEGINNING: Savepoint = {}  # before the first round; the source from its first m
 def pack(stages: Sequence[Stage], log: Log) -> Savepoint | None:
     """The states of all stages as they are now; None while they are not level, or nothing has run.
 
-    Raises `MissingVersion` or FileNotFoundError where they have gone on meanwhile.
+    Raises `MissingStateError` or FileNotFoundError where they have gone on meanwhile.
     """
     plans = level(stages, log)
     if plans is None:
@@ -50,15 +50,15 @@ def pack(stages: Sequence[Stage], log: Log) -> Savepoint | None:
 def rewind(stages: Sequence[Stage], log: Log, to: Savepoint, now: float) -> int:
     """Go back to a savepoint; returns the new incarnation. No application of the job may run.
 
-    Raises `NeverRan`, and `MessagesGone` where the source does not hold the messages after the savepoint any more, or
-    is another topic by now; then nothing has changed. Dying on the way leaves stages apart, which stops the next
-    application with `Gap` or `LogLost`: going back once more mends it.
+    Raises `NeverRanError`, and `MessagesLostError` where the source does not hold the messages after the savepoint any
+    more, or is another topic by now; then nothing has changed. Dying on the way leaves stages apart, which stops the
+    next application with `StampGapError` or `LogLostError`: going back once more mends it.
     """
     opened = [_opened(stage, log) for stage in stages]
     newest = [history.last for _, history in opened if history.last is not None]
     if not newest:
         job = stages[0].job
-        raise NeverRan(
+        raise NeverRanError(
             f"{job}: its rounds logs hold no round, so there is nothing to go back from; if it did run, and Kafka was "
             f"emptied since, `{COMMAND} reset {job}` lets it begin anew"
         )
@@ -92,13 +92,13 @@ def _starts(stage: Stage, log: Log, part: Part | None) -> dict[int, int]:
     ids = log.ids(*stage.offsets_of)
     for unit, packed in part.units.items():
         if packed.notes["topics"] != ids:
-            raise TopicReplaced(
+            raise TopicReplacedError(
                 f"{stage.topic} was deleted and made anew since: the savepoint's offsets are not offsets of this topic"
             )
         at, extent = packed.notes["offset"], extents.get(unit)
         if extent is None or not extent.low <= at <= extent.high:
             there = f"{extent.low} to {extent.high}" if extent else "nothing"
-            raise MessagesGone(
+            raise MessagesLostError(
                 f"{stage.topic}[{unit}]: the savepoint goes on at offset {at}, and the log holds {there}"
             )
         starts[unit] = at

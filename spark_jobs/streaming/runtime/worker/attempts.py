@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 
-from springline.spark_jobs.streaming.errors import LogUnavailable, RoundFailed
+from springline.spark_jobs.streaming.errors import LogUnavailableError, RoundError
 from springline.spark_jobs.streaming.runtime.history import read_line, write_line
 from springline.spark_jobs.streaming.runtime.message_log import Letter, Log, Order
 from springline.spark_jobs.streaming.runtime.rounds import Aside, Plan
@@ -32,7 +32,7 @@ _PATIENCE = 30.0  # seconds until what was written can be read
 def attempt(stage: Stage, log: Log, step: RoundStep, of: UnitRound) -> Stepped:
     """What the step makes of a round, at this attempt of some.
 
-    Raises `RoundFailed`, from some attempt on `NotForItsMessages`, and what the log raises.
+    Raises `RoundError`, from some attempt on `MessageIndependentError`, and what the log raises.
     """
     start, to = of.range
     aside = of.plan.aside.get(of.unit)
@@ -50,7 +50,7 @@ def attempt(stage: Stage, log: Log, step: RoundStep, of: UnitRound) -> Stepped:
     now.write(folder)
     try:
         return step.run(of, {})
-    except RoundFailed as failed:
+    except RoundError as failed:
         now.fail(failed.cause).write(folder)
         raise
     except BaseException:  # of the log, or of whoever ends this process: that is no try
@@ -65,7 +65,7 @@ def _tried(stage: Stage, log: Log, step: RoundStep, of: UnitRound, *, by_itself:
     def trial(some: Sequence[Message]) -> str | None:
         try:
             step.outcome(prepared, some, results=not by_itself)  # what writes lines has threads, and does not fork
-        except RoundFailed as failed:
+        except RoundError as failed:
             return failed.cause
         return None
 
@@ -108,6 +108,8 @@ def decide(stage: Stage, log: Log, order: Order, unit: int, messages: Mapping[in
     until = time.monotonic() + _PATIENCE
     while (found := decided(stage, log, order, unit)) is None:
         if time.monotonic() > until:
-            raise LogUnavailable(f"{stage.rounds}: what unit {unit} leaves out of round {order[1]} is not there yet")
+            raise LogUnavailableError(
+                f"{stage.rounds}: what unit {unit} leaves out of round {order[1]} is not there yet"
+            )
         time.sleep(0.05)
     return found

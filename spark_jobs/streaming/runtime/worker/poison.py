@@ -11,7 +11,7 @@ import select
 import signal
 from collections.abc import Callable, Sequence
 
-from springline.spark_jobs.streaming.errors import NotForItsMessages
+from springline.spark_jobs.streaming.errors import MessageIndependentError
 from springline.spark_jobs.streaming.runtime.step import Message
 
 Trial = Callable[[Sequence[Message]], str | None]  # why a step fails with these messages; None: it does not
@@ -24,18 +24,18 @@ _WORKS, _FAILS, _CANNOT = b"0", b"1", b"2"  # what such a process says first
 def poison_in(messages: Sequence[Message], trial: Trial) -> dict[int, str]:
     """The offsets of the messages with which a step fails, with the error of each; without them it does not.
 
-    Raises `NotForItsMessages` where it fails without any of them, or with more than half of them (and more than a few):
-    then it is not the messages that are wrong.
+    Raises `MessageIndependentError` where it fails without any of them, or with more than half of them (and more than a
+    few): then it is not the messages that are wrong.
     """
     if (error := trial(())) is not None:
-        raise NotForItsMessages(f"it fails without any of its messages too: {error}")
+        raise MessageIndependentError(f"it fails without any of its messages too: {error}")
     found: dict[int, str] = {}
 
     def put_aside(message: Message, error: str) -> None:
         found[message.offset] = error
         if len(found) > max(_SOME, len(messages) // 2):
             first = min(found)
-            raise NotForItsMessages(
+            raise MessageIndependentError(
                 f"it fails with more than half of its {len(messages)} messages; at offset {first}: {found[first]}"
             )
 
@@ -93,7 +93,7 @@ def _tell(trial: Trial, some: Sequence[Message], writing: int) -> None:
 
 
 def _told(child: int, reading: int) -> str | None:
-    """What a child says; raises `NotForItsMessages` where it could not try at all."""
+    """What a child says; raises `MessageIndependentError` where it could not try at all."""
     ready, _, _ = select.select([reading], [], [], _PATIENCE)
     if not ready:
         os.kill(child, signal.SIGKILL)
@@ -105,5 +105,5 @@ def _told(child: int, reading: int) -> str | None:
         return f"its process died: {signal.Signals(os.WTERMSIG(status)).name}" if os.WIFSIGNALED(status) else "it died"
     kind, words = told[:1], told[1:].decode(errors="replace")
     if kind == _CANNOT:
-        raise NotForItsMessages(words)
+        raise MessageIndependentError(words)
     return words if kind == _FAILS else None

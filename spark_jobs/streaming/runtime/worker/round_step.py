@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from springline.spark_jobs.streaming.errors import RoundFailed
+from springline.spark_jobs.streaming.errors import RoundError
 from springline.spark_jobs.streaming.runtime.encoding import letters_of, results_of
 from springline.spark_jobs.streaming.runtime.message_log import Letter, Log
 from springline.spark_jobs.streaming.runtime.rounds import Plan
@@ -91,7 +91,7 @@ class RoundStep:
         self._log = log
 
     def run(self, of: UnitRound, aside: Mapping[int, str]) -> Stepped:
-        """Run it without the messages that are put aside, which are dead letters; raises `RoundFailed`."""
+        """Run it without the messages that are put aside, which are dead letters; raises `RoundError`."""
         prepared = self.prepared(of)
         if not aside:
             return prepared.stepped(self.outcome(prepared, prepared.given.messages))
@@ -132,7 +132,7 @@ class RoundStep:
         return Prepared(of, given, reading, accepted.taken, read)
 
     def outcome(self, prepared: Prepared, messages: Iterable[Message], *, results: bool = True) -> Outcome:
-        """What the step makes of some messages, with the lines of its results or without; raises `RoundFailed`."""
+        """What the step makes of some messages, with the lines of its results or without; raises `RoundError`."""
         of, stage = prepared.of, self._stage
         try:
             output = self.step(of.before.state, replace(prepared.given, messages=messages))
@@ -144,7 +144,7 @@ class RoundStep:
                 raise
             start, to = of.range
             offsets = f"offsets {start} to {to - 1}" if start < to else f"no messages at offset {start}"
-            raise RoundFailed(f"{stage.topic}[{of.unit}], {offsets}", f"{type(error).__name__}: {error}") from error
+            raise RoundError(f"{stage.topic}[{of.unit}], {offsets}", f"{type(error).__name__}: {error}") from error
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from springline.spark_jobs.streaming.errors import MessagesGone
+from springline.spark_jobs.streaming.errors import MessagesLostError
 from springline.spark_jobs.streaming.runtime.history import Content, History, ShiftEnd, read_line
 from springline.spark_jobs.streaming.runtime.message_log import Log
 from springline.spark_jobs.streaming.runtime.rounds import Plan
@@ -59,7 +59,7 @@ def _plans(log: Log, rounds: str, shift: Shift, contents: dict[str, Any]) -> Ite
     while at is not None and time.monotonic() - heard < _ALONE_SECONDS:
         try:
             messages = log.follow(rounds, 0, at, _ALONE_SECONDS)
-        except MessagesGone:  # no unit needs them any more, nor this attempt
+        except MessagesLostError:  # no unit needs them any more, nor this attempt
             at = max(at + 1, log.extents(rounds)[0].low)
             continue
         for message in messages:

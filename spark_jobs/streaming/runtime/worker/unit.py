@@ -43,8 +43,8 @@ class Units:
     def run(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> bool:
         """Run a round in a unit, and leave a report; False if that was done before.
 
-        `contents` is what the plan's versions stand for. Raises `MissingVersion` where the state of the round before is
-        not there, and whatever the log or the step raises; then the round can be run again.
+        `contents` is what the plan's versions stand for. Raises `MissingStateError` where the state of the round before
+        is not there, and whatever the log or the step raises; then the round can be run again.
         """
         if self.stage.versions(unit).whole(*plan.order):
             return False
@@ -87,7 +87,7 @@ class Units:
         logger.debug("%s[%s]: round %s took %.3f s", self.stage.id, unit, plan.number, ended - begun)
 
     def _of(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> UnitRound:
-        """The round of a unit, with the state before it; raises `MissingVersion`."""
+        """The round of a unit, with the state before it; raises `MissingStateError`."""
         # Taken out: an attempt that fails must not leave a state behind that others go on from.
         kept = self._kept.pop(unit, None)
         if unit in plan.new:

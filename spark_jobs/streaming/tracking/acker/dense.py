@@ -23,7 +23,7 @@ from springline.spark_jobs.streaming.tracking.acker.dense_kernels import (
     ROWS,
 )
 from springline.spark_jobs.streaming.tracking.acker.root_ranges import Run, runs_of
-from springline.spark_jobs.streaming.tracking.errors import BadUpdate, Broken
+from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError, InvariantError
 from springline.spark_jobs.streaming.tracking.records import SLICES, Completed, Ids, Items, items, together
 from springline.spark_jobs.streaming.tracking.ring import Circle
 
@@ -52,10 +52,10 @@ class Dense:
     def register(self, run: Run, values: npt.ArrayLike, born: int, circle: Circle) -> Completed:
         """Put the values of the run's roots that are the acker's here, in the order of their ids, or one for all."""
         if not 0 <= born < SLICES:
-            raise BadUpdate(f"{run}, slice {born}: a record has room for slices 0 to {SLICES - 1}")
+            raise InvalidUpdateError(f"{run}, slice {born}: a record has room for slices 0 to {SLICES - 1}")
         own, given = run.count(circle, self.acker), np.asarray(values, np.uint64)
         if given.ndim and given.size != own:
-            raise BadUpdate(f"{run}: {given.size} values for {own} roots that acker {self.acker} holds")
+            raise InvalidUpdateError(f"{run}: {given.size} values for {own} roots that acker {self.acker} holds")
         if not own:
             return Completed.first(np.empty(0, np.uint64), np.empty(0, np.uint32))
         block = np.array(np.broadcast_to(given, own))
@@ -122,7 +122,7 @@ class Dense:
         holders, addresses = np.empty(roots.size, np.int64), np.empty(roots.size, np.uint64)
         dense_kernels.locate(self._sorted(), self._ranks, roots, holders, addresses)
         if not addresses.all():
-            raise Broken("a value was to be put where no range is")
+            raise InvariantError("a value was to be put where no range is")
         dense_kernels.exchange(self._ranges, holders, addresses, values.copy())
 
     def items(self) -> Items:
@@ -132,7 +132,7 @@ class Dense:
     def load(self, found: Items, circle: Circle) -> npt.NDArray[np.bool_]:
         """Take over records, in the order of roots, into a table that is empty; returns which lie close enough."""
         if len(self):
-            raise Broken("records can only be loaded into a table that is empty")
+            raise InvariantError("records can only be loaded into a table that is empty")
         taken = np.zeros(found.roots.size, np.bool_)
         for run, rows, born in runs_of(found, circle, self.acker):
             self._add(run, np.zeros(run.count(circle, self.acker), np.uint64), 0, born, circle)
@@ -235,16 +235,18 @@ class Dense:
             self._blocks = [block for block, stays in zip(self._blocks, left, strict=True) if stays]
 
     def _check(self) -> None:
-        """Raise `Broken` if the ranges contradict themselves."""
+        """Raise `InvariantError` if the ranges contradict themselves."""
         ranges = self._sorted()
         if (ranges[:-1, FIRST] + ranges[:-1, MESSAGES] > ranges[1:, FIRST]).any():
-            raise Broken("two ranges share a message")
+            raise InvariantError("two ranges share a message")
         for index, row in enumerate(ranges):
             run, block = self._run(index), self._blocks[index]
             circle = self._circles[row[CIRCLE]]
             if row[LEFT] != np.count_nonzero(block) or not row[LEFT]:
-                raise Broken(f"{run}: {row[LEFT]} roots are counted as unfinished, {np.count_nonzero(block)} are")
+                raise InvariantError(
+                    f"{run}: {row[LEFT]} roots are counted as unfinished, {np.count_nonzero(block)} are"
+                )
             if row[ADDRESS] != block.ctypes.data or block.size != run.count(circle, self.acker):
-                raise Broken(f"{run}: its values do not lie where they are looked for")
+                raise InvariantError(f"{run}: its values do not lie where they are looked for")
             if (row[PLACE], row[ORDER]) != (run.place, run.order):
-                raise Broken(f"{run}: it begins elsewhere on the circle")
+                raise InvariantError(f"{run}: it begins elsewhere on the circle")

@@ -29,7 +29,7 @@ class Run:
 
     @classmethod
     def of(cls, partition: int, offset: int, messages: int, rows: int) -> list[Run]:
-        """The runs of a range of roots; raises `BadRoot`."""
+        """The runs of a range of roots; raises `InvalidRootError`."""
         check(partition, offset, messages, rows)
         if rows == 1 or messages == 1:
             return [cls(partition, offset, messages, rows)]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from springline.spark_jobs.streaming.tracking.acker import slot_choices, slot_kernels
 from springline.spark_jobs.streaming.tracking.acker.growable_array import Growing
 from springline.spark_jobs.streaming.tracking.acker.slot_kernels import BUCKETS, COUNT, DONE, NO_ROOT, STALE, WIDTH
-from springline.spark_jobs.streaming.tracking.errors import BadUpdate, Broken
+from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError, InvariantError
 from springline.spark_jobs.streaming.tracking.records import SLICES, Completed, Ids, Items, marks
 
 _LEAST = 16  # buckets
@@ -84,7 +84,9 @@ class Slots:
         ids = np.ascontiguousarray(roots, np.uint64)
         added = np.ascontiguousarray(np.atleast_1d(np.asarray(values, np.uint64)))
         if not {added.size, given.size} <= {1, ids.size}:
-            raise BadUpdate(f"{ids.size} roots, {added.size} values, {given.size} attempts: as many of each, or one")
+            raise InvalidUpdateError(
+                f"{ids.size} roots, {added.size} values, {given.size} attempts: as many of each, or one"
+            )
         done, held = np.empty(ids.size, np.uint64), np.empty(ids.size, np.uint32)
         self._state[DONE] = 0
         self._put(ids, added, given, done, held)
@@ -145,16 +147,16 @@ class Slots:
         return found
 
     def _check(self) -> None:
-        """Raise `Broken` if the table contradicts itself."""
+        """Raise `InvariantError` if the table contradicts itself."""
         roots, values, held = self._arrays
         taken = roots != NO_ROOT
         slots = np.empty(taken.sum(), np.int64)
         slot_kernels.find(roots, self._state, roots[taken], slots)
         if not np.array_equal(slots, np.flatnonzero(taken)):
-            raise Broken("a root is not found where it lies, or lies in two slots")
+            raise InvariantError("a root is not found where it lies, or lies in two slots")
         if taken.sum() != len(self):
-            raise Broken(f"{taken.sum()} slots are taken, and {len(self)} are counted")
+            raise InvariantError(f"{taken.sum()} slots are taken, and {len(self)} are counted")
         if (taken & (values == 0) & (held & 64 != 0)).any():
-            raise Broken("a slot that is registered and 0 was not freed")
+            raise InvariantError("a slot that is registered and 0 was not freed")
         if (held[taken] & 63 == 0).any():
-            raise Broken("a slot without an attempt")
+            raise InvariantError("a slot without an attempt")

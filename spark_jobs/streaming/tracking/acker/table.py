@@ -17,7 +17,7 @@ import pyarrow as pa
 from springline.spark_jobs.streaming.tracking.acker.dense import Dense
 from springline.spark_jobs.streaming.tracking.acker.root_ranges import Run
 from springline.spark_jobs.streaming.tracking.acker.slots import Slots
-from springline.spark_jobs.streaming.tracking.errors import BadUpdate, Broken
+from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError, InvariantError
 from springline.spark_jobs.streaming.tracking.records import Completed, Ids, Items, items, together
 from springline.spark_jobs.streaming.tracking.ring import Circle
 from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT, PARTITIONS, name_of
@@ -82,12 +82,13 @@ class Table:
     ) -> None:
         """Register the acker's part (by the circle in force, or another) of a range of roots.
 
-        `values` are of its roots in the order of their ids, or one for all. Raises `BadRoot`, `BadUpdate`.
+        `values` are of its roots in the order of their ids, or one for all. Raises `InvalidRootError`,
+        `InvalidUpdateError`.
         """
         under, runs = circle or self.circle, Run.of(partition, offset, messages, rows)
         given, counts = np.asarray(values, np.uint64), [run.count(circle or self.circle, self.acker) for run in runs]
         if given.ndim and given.size != sum(counts):
-            raise BadUpdate(
+            raise InvalidUpdateError(
                 f"partition {partition}, {messages} messages of {rows} roots from offset {offset}: {given.size} values "
                 f"for {sum(counts)} roots of acker {self.acker}"
             )
@@ -210,9 +211,9 @@ class Table:
             self._done.append(done)
 
     def _check(self) -> None:
-        """Raise `Broken` if the table contradicts itself."""
+        """Raise `InvariantError` if the table contradicts itself."""
         self._dense._check()
         self._slots._check()
         held = self.items()
         if (np.diff(held.roots.astype(object)) == 0).any() or len(held.roots) != self.in_flight:
-            raise Broken("a root has two records")
+            raise InvariantError("a root has two records")

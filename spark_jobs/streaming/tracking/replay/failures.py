@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from springline.spark_jobs.streaming.errors import NoStamp
+from springline.spark_jobs.streaming.errors import MissingStampError
 from springline.spark_jobs.streaming.runtime.message_log import Log
 from springline.spark_jobs.streaming.runtime.stamps import HEADER, PLACE, Stamp
 from springline.spark_jobs.streaming.runtime.step import Message
 from springline.spark_jobs.streaming.tracking.config import FIRST
-from springline.spark_jobs.streaming.tracking.errors import NoFailure
+from springline.spark_jobs.streaming.tracking.errors import UnknownFailureError
 
 _REACH = 4_096  # offsets from the end of a unit
 
@@ -45,7 +45,7 @@ def newest_failures(log: Log, topic: str, last: int) -> list[Failure]:
 
 
 def failure_at(log: Log, topic: str, letter: str) -> Failure:
-    """The one whose place among the dead letters is `letter`; raises `NoFailure`."""
+    """The one whose place among the dead letters is `letter`; raises `UnknownFailureError`."""
     unit, _, place = letter.partition(":")
     if unit.isdecimal() and place.isdecimal():
         extent, offset = log.extents(topic).get(int(unit)), int(place)
@@ -53,7 +53,7 @@ def failure_at(log: Log, topic: str, letter: str) -> Failure:
             for message in log.fetch(topic, int(unit), offset, offset + 1):
                 if (found := _failure(int(unit), message)) is not None:
                     return found
-    raise NoFailure(f"{topic}: there is no letter {letter}; `stream dead-letters` lists those that there are")
+    raise UnknownFailureError(f"{topic}: there is no letter {letter}; `stream dead-letters` lists those that there are")
 
 
 def failures_within(
@@ -98,5 +98,5 @@ def _is_derived(headers: Mapping[str, bytes]) -> bool:
     """Whether a stage behind the source has told a letter; what has no stamp of ours is taken for a record."""
     try:
         return Stamp.decode(headers.get(HEADER, b"")).unit // PLACE >= FIRST
-    except NoStamp:
+    except MissingStampError:
         return False

@@ -15,7 +15,7 @@ from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 from springline.spark_jobs.streaming.runtime.message_log import Letter, Log
 from springline.spark_jobs.streaming.tracking.config import Tracked
-from springline.spark_jobs.streaming.tracking.errors import NotToBeSent
+from springline.spark_jobs.streaming.tracking.errors import RetryRefusedError
 from springline.spark_jobs.streaming.tracking.replay.failures import Failure, failure_at
 
 _FILE, _LOCK = "resent.json", "resent.lock"
@@ -67,7 +67,7 @@ def trouble_with(job: Replayable, failure: Failure, sent: Mapping[str, float]) -
 def send_again(log: Log, job: Replayable, folder: JobFolder, letter: str, now: float) -> Failure:
     """Send the record of a dead letter to the partition that it came from, and note it.
 
-    Raises `NoFailure`, `NotToBeSent`, and what the log raises.
+    Raises `UnknownFailureError`, `RetryRefusedError`, and what the log raises.
     """
     failure = failure_at(log, job.dead, letter)
     with folder.locked(_LOCK):
@@ -76,7 +76,7 @@ def send_again(log: Log, job: Replayable, folder: JobFolder, letter: str, now: f
         if not trouble and failure.partition not in log.extents(job.topic):
             trouble = f"{job.topic} has no partition {failure.partition} any more"
         if trouble:
-            raise NotToBeSent(f"{job.name}, letter {letter}: not sent: {trouble}")
+            raise RetryRefusedError(f"{job.name}, letter {letter}: not sent: {trouble}")
         with log.sending() as sending:
             sending.send(Letter(job.topic, failure.partition, failure.content))
         newest = islice(sent.items(), max(0, len(sent) + 1 - _NOTED), None)

@@ -14,7 +14,7 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
-from springline.spark_jobs.streaming.errors import MessagesGone
+from springline.spark_jobs.streaming.errors import MessagesLostError
 from springline.spark_jobs.streaming.runtime.stamps import stamp_of
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, State
 from springline.spark_jobs.streaming.tracking.ack_output import Ackers, Acks, extend
@@ -102,7 +102,7 @@ class Again:
             try:
                 for message in given.source(self._source, partition, start, to):
                     found[partition, message.offset] = message
-            except MessagesGone:
+            except MessagesLostError:
                 gone |= {place for place in wanted if place[0] == partition and start <= place[1] < to}
         return found, gone - set(found)
 

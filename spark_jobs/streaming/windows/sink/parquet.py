@@ -26,7 +26,7 @@ from springline.persistence.model.dataset import Dataset, Origin, Phase, Strateg
 from springline.persistence.monitoring.logs import about
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
-from springline.spark_jobs.streaming.errors import Fenced
+from springline.spark_jobs.streaming.errors import FencedError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
@@ -211,7 +211,7 @@ class Keeper(BackgroundService):
                     try:
                         log.create({stage.rounds: 1})
                         kept.keep()
-                    except Fenced:  # another application of the job keeps them now
+                    except FencedError:  # another application of the job keeps them now
                         over = True
                         raise
 

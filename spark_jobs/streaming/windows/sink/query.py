@@ -20,7 +20,7 @@ from springline.persistence.backends.listing import checked_below
 from springline.persistence.engine.store import Reading
 from springline.persistence.model.dataset import Phase
 from springline.persistence.platform import Platform
-from springline.spark_jobs.streaming.errors import BadSql, NothingKept
+from springline.spark_jobs.streaming.errors import InvalidSqlError, NoSinkError
 from springline.spark_jobs.streaming.windows.queryable import Queryable
 from springline.spark_jobs.streaming.windows.sink.parquet import folder_of
 from springline.spark_jobs.streaming.windows.sink.read_only_files import PROTOCOL, ReadOnlyFiles
@@ -30,7 +30,9 @@ _MOST = 1_000_000  # datasets of a job
 
 
 def ask_kept(platform: Platform, job: Queryable, sql: str) -> pa.Table:
-    """Answer `sql` from all kept results of a job; raises `NothingKept`, `BadSql`, and what reading datasets raises.
+    """Answer `sql` from all kept results of a job.
+
+    Raises `NoSinkError`, `InvalidSqlError`, and what reading datasets raises.
 
     While it is answered the datasets are neither evicted nor retired; what is in a store that is no folder is copied.
     """
@@ -41,7 +43,7 @@ def ask_kept(platform: Platform, job: Queryable, sql: str) -> pa.Table:
             if job.keep
             else f'write keep = "parquet" at the job {job.name!r} in the file that declares it'
         )
-        raise NothingKept(f"{job.name}: no results are kept yet; {when}")
+        raise NoSinkError(f"{job.name}: no results are kept yet; {when}")
     files: dict[str, list[Path]] = {}
     with ExitStack() as held:
         copies = Path(held.enter_context(TemporaryDirectory(prefix="springline-kept-")))
@@ -60,7 +62,7 @@ def _files_of(reading: Reading) -> dict[str, Sequence[str]]:
 
 
 def _at_hand(platform: Platform, reading: Reading, name: str, copies: Path) -> Path:
-    """A file of a dataset in this machine's file system; raises `InvalidPath` for a name that leads out of it."""
+    """A file of a dataset in this machine's file system; raises `InvalidPathError` for a name that leads out of it."""
     name = checked_below(reading.uri, name)
     if reading.uri.startswith(_LOCAL):
         return Path(reading.uri.removeprefix(_LOCAL)) / name
@@ -93,11 +95,11 @@ def _answered(job: str, files: dict[str, list[Path]], sql: str, scratch: Path) -
         try:
             kinds = [statement.type for statement in database.extract_statements(sql)]
             if kinds != [duckdb.StatementType.SELECT]:
-                raise BadSql(f"{job}: only one SELECT is answered here; write SELECT … FROM one of {known}")
+                raise InvalidSqlError(f"{job}: only one SELECT is answered here; write SELECT … FROM one of {known}")
             answer = database.sql(sql)
             return answer.to_arrow_table()
         except (duckdb.Error, OSError) as error:
-            raise BadSql(f"{job}: {str(error).strip()}\nResults are kept of: {known}") from error
+            raise InvalidSqlError(f"{job}: {str(error).strip()}\nResults are kept of: {known}") from error
 
 
 def _views(queries: Iterable[str]) -> dict[str, str]:

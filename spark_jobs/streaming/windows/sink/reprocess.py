@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from springline.persistence.model.codec import plain
 from springline.persistence.model.dataset import Dataset, Origin, Strategy
 from springline.persistence.platform import Platform
-from springline.spark_jobs.streaming.errors import BadRange
+from springline.spark_jobs.streaming.errors import InvalidRangeError
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from springline.spark_jobs.streaming.runtime.message_log import Log
 from springline.spark_jobs.streaming.runtime.stage import place_stages
@@ -48,13 +48,15 @@ class Span:
 
     @staticmethod
     def of(begin: str, end: str) -> Span:
-        """Between two moments in ISO's form, UTC unless they say otherwise; raises `BadRange`."""
+        """Between two moments in ISO's form, UTC unless they say otherwise; raises `InvalidRangeError`."""
         try:
             first, last = instant(begin), instant(end)
         except ValueError as error:
-            raise BadRange(f"from {begin!r} to {end!r}: give dates and times such as 2013-01-31 12:00") from error
+            raise InvalidRangeError(
+                f"from {begin!r} to {end!r}: give dates and times such as 2013-01-31 12:00"
+            ) from error
         if last <= first:
-            raise BadRange(f"from {begin} to {end} there is no time: give an end after the beginning")
+            raise InvalidRangeError(f"from {begin} to {end} there is no time: give an end after the beginning")
         return Span(first, last)
 
     def __str__(self) -> str:
@@ -82,14 +84,14 @@ class Told:
 
 
 def asked_of(job: Queryable, known: Registry | None, queries: Mapping[str, str]) -> Registry:
-    """The queries that a range is to answer: those given, else all that the job has now; raises `BadQuery`."""
+    """The queries that a range is to answer: those given, else all that the job has now; raises `InvalidQueryError`."""
     registry = job.registry() if known is None else known
     if queries:
         registry = Registry.of(registry.streams)
         for name, sql in queries.items():
             registry = registry.register(name, sql)
     if not registry.registered:
-        raise BadRange(f"{job.name} has no queries, and none are given")
+        raise InvalidRangeError(f"{job.name} has no queries, and none are given")
     return registry
 
 

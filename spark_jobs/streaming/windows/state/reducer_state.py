@@ -19,7 +19,7 @@ from springline.spark_jobs.streaming.sources.schema import Stream, to_micros
 from springline.spark_jobs.streaming.sql.windowing import Hop, Landmark
 from springline.spark_jobs.streaming.windows.aggregation.partials import column, merge
 from springline.spark_jobs.streaming.windows.coverage import Whole
-from springline.spark_jobs.streaming.windows.errors import QueryFailed, computing
+from springline.spark_jobs.streaming.windows.errors import QueryError, computing
 from springline.spark_jobs.streaming.windows.group_messages import Origin, failed_letter, late_letter
 from springline.spark_jobs.streaming.windows.multi_query import Cube
 from springline.spark_jobs.streaming.windows.query import Query
@@ -185,7 +185,7 @@ class Holding:
         try:
             with computing([query.name]):
                 return [finished(query, groups, keys, begin, end)]
-        except QueryFailed as error:
+        except QueryError as error:
             if groups.num_rows > 1:
                 half = groups.num_rows // 2
                 halves = (groups.slice(0, half), groups.slice(half))

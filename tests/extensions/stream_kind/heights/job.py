@@ -38,7 +38,7 @@ class HeightsJob(BaseJob):
 
 
 def declared_heights(table: Declared) -> HeightsJob:
-    """A job from its table; raises `BadJob`."""
+    """A job from its table; raises `InvalidJobError`."""
     table.check({"least", "from"})
     return HeightsJob(table.name, table.topic, table.number("least", 1), table.latest, Choice.declared(table))
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from springline.persistence.backends.listing import Entry, checked_below, copies_below, files_below, locations_below
-from springline.persistence.errors import InvalidPath
+from springline.persistence.errors import InvalidPathError
 
 FILES = [
     "a/@1/part.txt", "a/@1/x/y.txt", "a/@1/_mark", "a/@1/.hidden/z", "a/b/.@2/part.txt", "a/b/.@2/_mark", "c/d.txt",
@@ -57,6 +57,6 @@ def test_a_folder_that_goes_while_the_tree_is_walked_is_passed_over() -> None:
 def test_what_leads_out_is_refused(text: str) -> None:
     """In a location as well as in a file's name."""
     for texts in ((text,), ("a", text)):
-        with pytest.raises(InvalidPath, match="no place below"):
+        with pytest.raises(InvalidPathError, match="no place below"):
             checked_below("hdfs://host:1/root", *texts)
     assert checked_below("x", "a/@1", "day=1/part 1.txt") == "a/@1/day=1/part 1.txt"

@@ -11,7 +11,7 @@ from springline.persistence.backends.alluxio import AlluxioBackend
 from springline.persistence.backends.hdfs import HdfsBackend
 from springline.persistence.backends.local import LocalBackend
 from springline.persistence.backends.registry import Role, open_backend
-from springline.persistence.errors import Misuse, StorageUnavailable
+from springline.persistence.errors import StorageUnavailableError, UsageError
 from springline.persistence.model.dataset import Strategy
 from springline.persistence.platform import Platform
 from springline.persistence.settings import Settings
@@ -51,9 +51,9 @@ def test_an_under_store_that_was_used_is_not_made_again(open_at: Callable[..., P
     platform = open_at()
     assert not under.exists()
     assert lines_of(platform, "a") == [f"line {i}" for i in range(100)]
-    with pytest.raises(StorageUnavailable, match=f"^{under} is not there: is its disk mounted"):
+    with pytest.raises(StorageUnavailableError, match=f"^{under} is not there: is its disk mounted"):
         make(platform, "b", "load", strategy=Strategy.CACHE_THROUGH)
-    with pytest.raises(StorageUnavailable, match=str(under)):
+    with pytest.raises(StorageUnavailableError, match=str(under)):
         platform.maintenance.scan(deep=True)
     assert platform.catalog.get(used.ref).persisted
     unmounted.rename(under)
@@ -74,7 +74,7 @@ def test_an_under_store_that_was_used_is_not_made_again(open_at: Callable[..., P
 )
 def test_a_uri_that_nothing_serves_in_that_role_is_refused(tmp_path: Path, uri: str, role: Role, remedy: str) -> None:
     """Alluxio drops what it holds when its workers die, so it is no under-store; the error says what would do."""
-    with pytest.raises(Misuse, match=f"^{role}_uri .*{remedy}"):
+    with pytest.raises(UsageError, match=f"^{role}_uri .*{remedy}"):
         open_backend(uri, role, Settings(home=tmp_path))  # type: ignore[call-arg]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from springline.persistence.errors import InvalidPath, RefusedTransition, UnknownDataset
+from springline.persistence.errors import InvalidPathError, TransitionError, UnknownDatasetError
 from springline.persistence.model.dataset import (
     Cache,
     Call,
@@ -90,7 +90,7 @@ def test_writers_that_begin_the_same_path_at_once_get_different_generations(open
 
 def test_a_source_that_is_not_known_is_refused(platform: Platform) -> None:
     """And nothing of the generation stays."""
-    with pytest.raises(UnknownDataset, match="x@3"):
+    with pytest.raises(UnknownDatasetError, match="x@3"):
         platform.catalog.begin("a", sources=[Ref("x", 3)], strategy=Strategy.ASYNC_STORE)
     assert platform.catalog.find() == []
 
@@ -115,7 +115,7 @@ def test_a_change_that_the_table_does_not_hold_changes_nothing(platform: Platfor
     """Neither state nor columns nor log."""
     made = make(platform, "a", "load")
     before = events_of(platform, made.ref)
-    with pytest.raises(RefusedTransition, match=r"a@1.*restored"):
+    with pytest.raises(TransitionError, match=r"a@1.*restored"):
         platform.catalog.change(made.ref, Event.RESTORED, bytes=0)
     assert platform.catalog.get(made.ref) == made and events_of(platform, made.ref) == before
 
@@ -123,7 +123,7 @@ def test_a_change_that_the_table_does_not_hold_changes_nothing(platform: Platfor
 def test_a_change_made_only_if_nothing_else_changed_is_refused_otherwise(platform: Platform) -> None:
     """Compare and set, on any column."""
     made = make(platform, "a", "load")
-    with pytest.raises(RefusedTransition, match="somebody else was first"):
+    with pytest.raises(TransitionError, match="somebody else was first"):
         platform.catalog.change(made.ref, Event.LOST, only_if={"cache_location": "elsewhere"})
     assert platform.catalog.get(made.ref).in_cache
     platform.catalog.change(made.ref, Event.LOST, only_if={"cache_location": made.cache_location})
@@ -201,14 +201,14 @@ def test_get_all_keeps_the_order_and_names_what_is_missing(platform: Platform) -
         make(platform, path, "load")
     refs = [Ref("b", 1), Ref("a", 2), Ref("a", 1), Ref("a", 2)]
     assert [d.ref for d in platform.catalog.get_all(refs)] == refs
-    with pytest.raises(UnknownDataset, match="b@2"):
+    with pytest.raises(UnknownDatasetError, match="b@2"):
         platform.catalog.get_all([Ref("a", 1), Ref("b", 2)])
 
 
 @pytest.mark.parametrize("path", ["../a", "/a", "", "a@1"])
 def test_a_path_that_leaves_its_root_is_not_looked_for(platform: Platform, path: str) -> None:
     """Refused before the database is asked."""
-    with pytest.raises(InvalidPath):
+    with pytest.raises(InvalidPathError):
         platform.catalog.resolve(path)
 
 
@@ -228,7 +228,7 @@ def test_a_path_first_written_after_a_run_began_is_not_there_for_it(platform: Pl
     """Unless the run wrote it itself."""
     platform.store.begin_run(RUN)
     make(platform, "a", lines=["theirs"], origin=Origin("etl", "run 2", "task"))
-    with pytest.raises(UnknownDataset, match="for this run"):
+    with pytest.raises(UnknownDatasetError, match="for this run"):
         lines_of(platform, "a", RUN)
     make(platform, "a", lines=["mine"], origin=Origin("etl", "run 1", "another task"))
     assert lines_of(platform, "a", RUN) == ["mine"]

@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 
-from springline.persistence.catalog.claims import Claims, Lease, LeaseLost
+from springline.persistence.catalog.claims import Claims, Lease, LeaseLostError
 from springline.persistence.catalog.schema import db_now, generation
 from springline.persistence.engine.attempt import Attempt
-from springline.persistence.errors import RefusedTransition
+from springline.persistence.errors import TransitionError
 from springline.persistence.model.dataset import Call, Dataset, Method, Strategy, Under
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
@@ -146,7 +146,7 @@ def test_a_lost_lease_is_neither_renewed_nor_settled_nor_released(platform: Plat
         assert not platform.claims.renew(late)
         assert not platform.claims.release(late, "late", wanted=False)
         platform.claims.now_by(late, Method.OPERATION, 99.0)
-        with pytest.raises(LeaseLost):
+        with pytest.raises(LeaseLostError):
             settle(platform, late)
         assert (platform.catalog.get(made.ref), events_of(platform, made.ref)) == before
         newest = newest or platform.claims.claim(made.ref, "two", Method.DATA, None)
@@ -245,8 +245,8 @@ def test_a_writer_whose_lease_is_lost_is_told(platform: Platform, monkeypatch: p
     """A synchronous write does not commit on a copy that does not count."""
 
     def lose(attempt: Attempt, dataset: Dataset) -> Dataset:
-        raise LeaseLost(f"{dataset.ref}: too late")
+        raise LeaseLostError(f"{dataset.ref}: too late")
 
     monkeypatch.setattr(Attempt, "send_data", lose)
-    with pytest.raises(RefusedTransition, match="too late"):
+    with pytest.raises(TransitionError, match="too late"):
         make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)

@@ -17,7 +17,7 @@ from sqlalchemy.exc import OperationalError
 from springline.persistence.catalog import database
 from springline.persistence.catalog.database import Database, open_database
 from springline.persistence.catalog.schema import metadata
-from springline.persistence.errors import CatalogTooNew, CatalogUnavailable
+from springline.persistence.errors import CatalogUnavailableError, CatalogVersionError
 from tests.support.datasets.stages import raise_
 
 
@@ -85,7 +85,7 @@ def test_a_catalog_of_newer_code_is_refused_and_stays_as_it_is(tmp_path: Path) -
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     engine.dispose()
     expected = rf"catalog.db is at revision 9999, and this code knows revisions up to {head}: .* put back a backup"
-    with pytest.raises(CatalogTooNew, match=expected):
+    with pytest.raises(CatalogVersionError, match=expected):
         open_database(url)
     plain = create_engine(url)
     with plain.begin() as connection:
@@ -142,7 +142,7 @@ def test_a_transaction_waits_for_a_database_that_is_away_as_long_as_its_patience
     opened.engine = Away(engine, 2)  # type: ignore[assignment]
     assert opened.now() > 0
     opened.engine = Away(engine, 2)  # type: ignore[assignment]
-    with pytest.raises(CatalogUnavailable, match=r"sqlite.* does not answer: connection refused"):
+    with pytest.raises(CatalogUnavailableError, match=r"sqlite.* does not answer: connection refused"):
         opened.reading(patience=0).__enter__()
 
 
@@ -151,19 +151,19 @@ NOBODY = "postgresql+psycopg://ann@127.0.0.1:1/catalog"
 
 def test_opening_a_catalog_whose_server_is_away_waits_for_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as its patience, and not at all for what no waiting mends."""
-    with pytest.raises(CatalogUnavailable, match=r"the catalog at .*127\.0\.0\.1:1.* does not answer: .*refused"):
+    with pytest.raises(CatalogUnavailableError, match=r"the catalog at .*127\.0\.0\.1:1.* does not answer: .*refused"):
         Database(NOBODY)
     monkeypatch.setattr(database.time, "sleep", raise_(InterruptedError("waits")))
     with pytest.raises(InterruptedError, match="waits"):
         Database(NOBODY, patience=60)
     monkeypatch.setattr(database, "_REFUSALS", ("refused",))
-    with pytest.raises(CatalogUnavailable):
+    with pytest.raises(CatalogUnavailableError):
         Database(NOBODY, patience=60)
 
 
 def test_a_catalog_in_a_file_that_cannot_be_opened_is_said_to_be_away_at_once(tmp_path: Path) -> None:
     """A folder is no database."""
-    with pytest.raises(CatalogUnavailable, match="unable to open database file"):
+    with pytest.raises(CatalogUnavailableError, match="unable to open database file"):
         Database(f"sqlite:///{tmp_path}", patience=60)
 
 
@@ -179,7 +179,7 @@ def test_a_server_that_says_nothing_is_given_up(
         return create_engine(*args, **options)
 
     monkeypatch.setattr(database, "create_engine", create)
-    with pytest.raises(CatalogUnavailable):
+    with pytest.raises(CatalogUnavailableError):
         open_database(url)
     assert told["connect_args"] == given
 

@@ -3,7 +3,7 @@
 import pytest
 from pydantic_settings import SettingsError
 
-from springline.persistence.errors import BadExtension
+from springline.persistence.errors import ExtensionError
 from springline.persistence.extensions import POLICIES
 from springline.persistence.settings import Settings
 from tests.support.datasets.lineages import evicted, lineage, made, persisted, ref
@@ -45,7 +45,7 @@ def test_the_settings_know_the_installed_policies() -> None:
 def test_an_unknown_policy_is_refused_by_name() -> None:
     """By the settings and by whoever asks what if; the error lists those there are."""
     words = "policy 'best': no installed package adds 'best'; known: paper, value-density; baselines, .*: edge, fifo, "
-    with pytest.raises(BadExtension, match=words):
+    with pytest.raises(ExtensionError, match=words):
         policy("best")
     with pytest.raises(SettingsError, match=f"SPRINGLINE_POLICY: {words}"):
         Settings(policy="best")  # type: ignore[call-arg]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from springline.persistence.errors import InvalidPath, PersistenceError, UnknownDataset
+from springline.persistence.errors import InvalidPathError, PersistenceError, UnknownDatasetError
 from springline.persistence.model import sidecar
 from springline.persistence.model.dataset import Cache, Method, Origin, Ref, Strategy, Under
 from springline.persistence.model.transitions import Event
@@ -84,7 +84,7 @@ def test_a_source_that_was_not_persisted_is_known_to_be_gone(
     assert made.sources == (Ref("a", 1), Ref("b", 1))
     why = platform.catalog.lineage_around([made.ref]).why_not_recomputable(made.ref)
     assert why == ("a@1 is retired", "b@1 is retired")
-    with pytest.raises(UnknownDataset):
+    with pytest.raises(UnknownDatasetError):
         platform.catalog.resolve("a")
     assert make(platform, "a", "load").ref == Ref("a", 2)
 
@@ -197,6 +197,6 @@ def test_what_cannot_be_adopted_is_refused(platform: Platform, location: str, to
     assert made.under_location == "a/@1-1"
     (platform.under.root / "empty").mkdir()  # type: ignore[attr-defined]
     (platform.under.root / "a file").touch()  # type: ignore[attr-defined]
-    with pytest.raises(InvalidPath, match=told):
+    with pytest.raises(InvalidPathError, match=told):
         platform.maintenance.adopt("b", location)
     assert platform.catalog.find(path="b") == []

@@ -12,7 +12,7 @@ from sqlalchemy import update
 
 from springline.persistence.backends import local
 from springline.persistence.catalog.schema import db_now, generation
-from springline.persistence.errors import RefusedTransition, StorageUnavailable
+from springline.persistence.errors import StorageUnavailableError, TransitionError
 from springline.persistence.model.dataset import Cache, Call, Method, Origin, Phase, Ref, Strategy
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
@@ -65,7 +65,7 @@ def test_a_scan_marks_nothing_while_the_under_store_is_out_of_reach(platform: Pl
     let_go(platform, made.ref)
     root = platform.under.root  # type: ignore[attr-defined]
     root.rename(root.with_name("away"))
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailableError):
         platform.maintenance.scan(deep=True)
     assert platform.catalog.get(made.ref).persisted
 
@@ -97,7 +97,7 @@ def test_what_cannot_be_looked_at_keeps_no_other_from_being_looked_at(platform: 
     locked, missing = make(platform, "locked", "load"), make(platform, "missing", "load")
     platform.cache.delete(missing.cache_location)
     cache, _, _ = stage(platform)
-    cache.at = once("files", raise_(StorageUnavailable("Permission denied")), where="locked")
+    cache.at = once("files", raise_(StorageUnavailableError("Permission denied")), where="locked")
     scan = platform.maintenance.scan()
     assert (scan.looked_at, scan.lost, scan.unreached) == (1, [missing.ref], {locked.ref: "Permission denied"})
     assert platform.catalog.get(locked.ref).in_cache
@@ -235,7 +235,7 @@ def test_what_is_pinned_read_or_needed_is_not_discarded(platform: Platform) -> N
     make(platform, "child", "shout", ["needed"])
     with platform.store.read("read"):
         for ref, why in ((pinned, "it is pinned"), (read, "it is being read"), (needed, "unpersisted was made from")):
-            with pytest.raises(RefusedTransition, match=f"{ref} stays: .*{why}"):
+            with pytest.raises(TransitionError, match=f"{ref} stays: .*{why}"):
                 platform.maintenance.discard(ref, "nobody wants it")
             assert platform.catalog.get(ref).phase is Phase.COMMITTED
     platform.maintenance.discard(read, "nobody reads it any more")
@@ -265,10 +265,10 @@ def test_a_removal_cut_short_is_taken_up_by_the_next_sweep(platform: Platform) -
     _, under, _ = stage(platform)
 
     def refuse() -> None:
-        raise StorageUnavailable("away")
+        raise StorageUnavailableError("away")
 
     under.at = once("names", refuse)
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailableError):
         platform.maintenance.retire()
     assert platform.catalog.get(old.ref).phase is Phase.RETIRED and platform.under.exists(old.under_location)
     platform.maintenance.sweep()

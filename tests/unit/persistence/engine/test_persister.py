@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from springline.persistence.engine.copier import Pace
-from springline.persistence.errors import OperationFailed
+from springline.persistence.errors import OperationError
 from springline.persistence.model.dataset import Call, Dataset, Method, Ref, Side, Strategy, Under, Written
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
@@ -201,7 +201,7 @@ def test_an_operation_that_fails_below_leaves_the_data_to_be_sent(platform: Plat
     """The cached copy is there still."""
     made = shouted(platform)
     _, _, runner = stage(platform)
-    runner.at = once("run", raise_(OperationFailed("no Spark here")))
+    runner.at = once("run", raise_(OperationError("no Spark here")))
     (outcome,) = platform.persister.drain().outcomes
     assert (outcome.method, outcome.error) == (Method.DATA, "")
     assert platform.catalog.get(made.ref).persisted

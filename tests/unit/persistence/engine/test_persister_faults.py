@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from springline.persistence.errors import CatalogUnavailable, StorageUnavailable
+from springline.persistence.errors import CatalogUnavailableError, StorageUnavailableError
 from springline.persistence.model.dataset import Cache, Method, Phase, Strategy, Under
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
@@ -62,9 +62,9 @@ def test_a_catalog_that_goes_away_ends_no_worker(platform: Platform) -> None:
     """It gets nothing done then, and goes on when the catalog is back; one without patience says so."""
     make(platform, "a", "load")
     waiting, depth = platform.claims.waiting, platform.claims.depth
-    platform.claims.waiting = platform.claims.depth = raise_(CatalogUnavailable("away"))  # type: ignore[method-assign, assignment]
+    platform.claims.waiting = platform.claims.depth = raise_(CatalogUnavailableError("away"))  # type: ignore[method-assign, assignment]
     assert platform.persister.step() is None
-    with pytest.raises(CatalogUnavailable):
+    with pytest.raises(CatalogUnavailableError):
         platform.persister.drain()
 
     def back(seconds: float) -> None:
@@ -214,7 +214,7 @@ def test_an_under_store_that_cannot_be_swept_now_stops_no_worker(platform: Platf
     platform.under.write_small("a/.@1-1", "half.txt", b"half")
     expire_leases(platform)
     _, under, _ = stage(platform)
-    under.at = once("names", raise_(StorageUnavailable("away")))
+    under.at = once("names", raise_(StorageUnavailableError("away")))
     platform.persister.step()
     platform.persister.drain()
     assert copies_in(platform.under) == [platform.catalog.get(made.ref).under_location]

@@ -19,7 +19,7 @@ from springline.persistence.decisions.proof import Bounds, ProofPlan
 from springline.persistence.decisions.recovery import at_risk
 from springline.persistence.engine.prover import Proof, Verdict
 from springline.persistence.engine.runner import NoRunner
-from springline.persistence.errors import OperationFailed
+from springline.persistence.errors import OperationError
 from springline.persistence.explain import explain
 from springline.persistence.model.dataset import Call, Dataset, Idempotence, Method, Strategy, Written
 from springline.persistence.platform import Platform
@@ -137,7 +137,7 @@ def test_an_operation_that_fails_is_tried_again_after_a_pause(
     persisted(platform)
 
     def fail(*_: object) -> Written:
-        raise OperationFailed("no Spark today")
+        raise OperationError("no Spark today")
 
     with monkeypatch.context() as patch:
         patch.setattr(platform.runner, "run", fail)
@@ -297,7 +297,7 @@ class Stoppable(LinesRunner):
         super().run(call, sources, output)
         self._begun()
         assert self._ended.wait(30)
-        raise OperationFailed(f"{call.name}: interrupted")
+        raise OperationError(f"{call.name}: interrupted")
 
     def interrupt(self) -> None:
         self._ended.set()

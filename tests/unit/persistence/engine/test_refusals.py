@@ -7,7 +7,7 @@ from alluxio import exceptions
 
 from springline.persistence.backends.alluxio_proxy import Block, Status, Worker, refusal_of_alluxio
 from springline.persistence.backends.webhdfs import refusal
-from springline.persistence.errors import StorageFull, StorageUnavailable
+from springline.persistence.errors import StorageFullError, StorageUnavailableError
 
 WHERE = "hdfs://host:8020/springline/a"
 SAFE = "Cannot create file /a. Name node is in safe mode.\nThe reported blocks 0 needs additional 3 blocks"
@@ -20,13 +20,18 @@ NO_ROOM = "File /a could only be written to 0 of the 1 minReplication nodes. The
         ("FileNotFoundException", "Path does not exist", FileNotFoundError, "no such file"),
         ("java.io.FileNotFoundException", "File does not exist", FileNotFoundError, "no such file"),
         ("FileAlreadyExistsException", "/a for client 127.0.0.1 already exists", FileExistsError, "there already"),
-        ("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException", "The DiskSpace quota", StorageFull, "quota"),
-        ("NSQuotaExceededException", "The NameSpace quota", StorageFull, "quota"),
-        ("IOException", NO_ROOM, StorageFull, "no DataNode has room"),
-        ("SafeModeException", SAFE, StorageUnavailable, "dfsadmin -safemode leave"),
-        ("RetriableException", f"org.apache.hadoop.hdfs.SafeModeException: {SAFE}", StorageUnavailable, "safe mode"),
-        ("StandbyException", "not supported in state standby", StorageUnavailable, "standby"),
-        ("", "", StorageUnavailable, "refused"),
+        ("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException", "The DiskSpace quota", StorageFullError, "quota"),
+        ("NSQuotaExceededException", "The NameSpace quota", StorageFullError, "quota"),
+        ("IOException", NO_ROOM, StorageFullError, "no DataNode has room"),
+        ("SafeModeException", SAFE, StorageUnavailableError, "dfsadmin -safemode leave"),
+        (
+            "RetriableException",
+            f"org.apache.hadoop.hdfs.SafeModeException: {SAFE}",
+            StorageUnavailableError,
+            "safe mode",
+        ),
+        ("StandbyException", "not supported in state standby", StorageUnavailableError, "standby"),
+        ("", "", StorageUnavailableError, "refused"),
     ],
 )
 def test_a_refusal_of_hdfs_names_the_place_and_what_is_wrong(
@@ -40,10 +45,10 @@ def test_a_refusal_of_hdfs_names_the_place_and_what_is_wrong(
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (exceptions.ResourceExhaustedError("no worker has 10 bytes"), StorageFull),
-        (exceptions.UnavailableError("Failed to allocate 10 bytes: out of space"), StorageFull),
-        (exceptions.UnavailableError("no master"), StorageUnavailable),
-        (exceptions.InternalError(""), StorageUnavailable),
+        (exceptions.ResourceExhaustedError("no worker has 10 bytes"), StorageFullError),
+        (exceptions.UnavailableError("Failed to allocate 10 bytes: out of space"), StorageFullError),
+        (exceptions.UnavailableError("no master"), StorageUnavailableError),
+        (exceptions.InternalError(""), StorageUnavailableError),
     ],
 )
 def test_a_refusal_of_alluxio_names_the_place(error: exceptions.AlluxioError, kind: type[Exception]) -> None:

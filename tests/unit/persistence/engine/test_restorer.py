@@ -9,15 +9,15 @@ from collections.abc import Callable
 import pytest
 
 from springline.persistence.errors import (
-    DamagedCopy,
-    Gone,
-    Irrecoverable,
-    OperationFailed,
+    CorruptCopyError,
+    IrrecoverableError,
+    MissingDataError,
+    OperationError,
     PersistenceError,
-    RunnerAway,
-    StorageFull,
-    StorageUnavailable,
-    UnknownDataset,
+    RunnerUnavailableError,
+    StorageFullError,
+    StorageUnavailableError,
+    UnknownDatasetError,
 )
 from springline.persistence.model.dataset import Cache, Call, Dataset, Phase, Ref, Strategy
 from springline.persistence.model.transitions import Event
@@ -91,7 +91,7 @@ def test_what_a_full_cache_does_not_take_is_read_where_it_is(platform: Platform)
     made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     let_go(platform, made.ref)
     cache, _, _ = stage(platform)
-    cache.at = once("create", raise_(StorageFull("no space left")))
+    cache.at = once("create", raise_(StorageFullError("no space left")))
     with platform.store.read("a") as reading:
         assert "/under/" in reading.uri and len(read_lines(reading.uri)) == 100
     assert copies_in(platform.cache) == [] and not platform.catalog.get(made.ref).in_cache
@@ -104,7 +104,7 @@ def test_an_under_store_out_of_reach_does_not_count_as_lost(platform: Platform) 
     let_go(platform, gone.ref)
     root = platform.under.root  # type: ignore[attr-defined]
     away = root.rename(root.with_name("away"))
-    with pytest.raises(StorageUnavailable), platform.store.read("a"):
+    with pytest.raises(StorageUnavailableError), platform.store.read("a"):
         pass
     assert len(lines_of(platform, "b")) == 100
     away.rename(root)
@@ -165,7 +165,7 @@ def test_a_liar_is_unmasked_when_it_is_run_again(platform: Platform) -> None:
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     made = make(platform, "b", "liar", ["a"])
     wipe_cache(platform)
-    with pytest.raises(Irrecoverable, match=r"b@1.*liar.*gave another digest"), platform.store.read("b"):
+    with pytest.raises(IrrecoverableError, match=r"b@1.*liar.*gave another digest"), platform.store.read("b"):
         pass
     (operation,) = [o for o in platform.catalog.operations() if o.name == "liar"]
     assert operation.unmasked and platform.catalog.get(made.ref).cache is Cache.LOST
@@ -226,7 +226,7 @@ def test_a_fault_that_never_ends_is_raised(platform: Platform) -> None:
     platform.cache.delete("d1/@1")
     _, _, staged = stage(platform)
     staged.at = lambda point, name: wipe_cache(platform) if point == "run done" else None
-    with pytest.raises((Gone, DamagedCopy)), platform.store.read("d1"):
+    with pytest.raises((MissingDataError, CorruptCopyError)), platform.store.read("d1"):
         pass
 
 
@@ -235,13 +235,13 @@ def test_an_operation_that_fails_is_named(platform: Platform) -> None:
     chain(platform, 2)
     platform.cache.delete("d1/@1")
     _, _, staged = stage(platform)
-    staged.at = once("run", raise_(OperationFailed("no Spark here")))
-    with pytest.raises(OperationFailed, match="d1@1 could not be recomputed: no Spark here"), platform.store.read("d1"):
+    staged.at = once("run", raise_(OperationError("no Spark here")))
+    with pytest.raises(OperationError, match="d1@1 could not be recomputed: no Spark here"), platform.store.read("d1"):
         pass
     assert lines_of(platform, "d1") == SHOUTED
 
 
-@pytest.mark.parametrize("failure", [OperationFailed("no such column"), StorageFull("no space left")])
+@pytest.mark.parametrize("failure", [OperationError("no such column"), StorageFullError("no space left")])
 def test_a_step_that_fails_keeps_back_only_what_is_made_from_it(platform: Platform, failure: PersistenceError) -> None:
     """All else is brought back in the same recovery; the next one has the rest."""
     first, _, third = (made.ref for made in chain(platform, 3))
@@ -266,8 +266,8 @@ def test_what_runs_operations_being_away_ends_a_recovery(platform: Platform) -> 
     wipe_cache(platform)
     platform.maintenance.scan()
     _, _, staged = stage(platform)
-    staged.at = once("run", raise_(RunnerAway("no Spark here")))
-    with pytest.raises(RunnerAway, match="could not be recomputed: no Spark here"):
+    staged.at = once("run", raise_(RunnerUnavailableError("no Spark here")))
+    with pytest.raises(RunnerUnavailableError, match="could not be recomputed: no Spark here"):
         platform.restorer.bring_back([Ref("d1", 1), other])
 
 
@@ -276,7 +276,7 @@ def test_demanding_what_is_gone_names_every_one(platform: Platform) -> None:
     lost = [make(platform, path, "load").ref for path in ("a", "b")]
     wipe_cache(platform)
     platform.maintenance.scan()
-    with pytest.raises(Irrecoverable, match=r"a@1 \(.*not idempotent.*b@1 \(.*not idempotent"):
+    with pytest.raises(IrrecoverableError, match=r"a@1 \(.*not idempotent.*b@1 \(.*not idempotent"):
         platform.restorer.demand(lost)
 
 
@@ -307,7 +307,7 @@ def test_a_sender_that_fell_silent_is_not_waited_for(open_at: Callable[..., Plat
     def lose_the_cache() -> None:
         wipe_cache(first)
         expire_leases(first)
-        with pytest.raises(Irrecoverable, match="a@1 is lost"), second.store.read("a"):
+        with pytest.raises(IrrecoverableError, match="a@1 is lost"), second.store.read("a"):
             pass
 
     stage(first, once("chunks", lose_the_cache))
@@ -401,7 +401,7 @@ def test_what_is_not_committed_cannot_be_read(platform: Platform, phase: Phase) 
         numbers[Phase.OPEN] = writing.ref.generation
         written = platform.runner.run(call, [platform.cache.uri("b/@1")], writing.uri)
         with (
-            pytest.raises(UnknownDataset, match="cannot be read"),
+            pytest.raises(UnknownDatasetError, match="cannot be read"),
             platform.store.read("a", generation=numbers[phase]),
         ):
             pass

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from springline.persistence.errors import InvalidPath, Irrecoverable, StorageFull, UnknownDataset
+from springline.persistence.errors import InvalidPathError, IrrecoverableError, StorageFullError, UnknownDatasetError
 from springline.persistence.model.dataset import Cache, Method, Origin, Phase, Strategy, Under
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, lines_of
@@ -52,7 +52,7 @@ def test_an_error_in_the_write_abandons_the_generation(platform: Platform) -> No
     with pytest.raises(ZeroDivisionError), platform.store.write("a", strategy=Strategy.ASYNC_STORE) as writing:
         1 / 0  # noqa: B018
     assert platform.catalog.get(writing.ref).phase is Phase.ABANDONED
-    with pytest.raises(UnknownDataset), platform.store.read("a"):
+    with pytest.raises(UnknownDatasetError), platform.store.read("a"):
         pass
 
 
@@ -118,14 +118,14 @@ def test_reading_what_nothing_can_bring_back_names_it(platform: Platform) -> Non
     """The error names the dataset and says why."""
     make(platform, "a", "load")
     shutil.rmtree(platform.cache.root)  # type: ignore[attr-defined]
-    with pytest.raises(Irrecoverable, match=r"a@1.*load.*not idempotent"), platform.store.read("a"):
+    with pytest.raises(IrrecoverableError, match=r"a@1.*load.*not idempotent"), platform.store.read("a"):
         pass
 
 
 def test_a_full_under_store_fails_the_synchronous_write_and_says_so(open_at: Callable[..., Platform]) -> None:
     """A synchronous write whose copy does not fit is not committed."""
     platform = open_at(under_capacity=10)
-    with pytest.raises(StorageFull):
+    with pytest.raises(StorageFullError):
         make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     assert platform.catalog.find(path="a")[0].phase is Phase.ABANDONED
 
@@ -155,7 +155,7 @@ def test_a_write_that_is_expected_not_to_fit_never_touches_the_cache(open_at: Ca
 @pytest.mark.parametrize("path", ["../a", "/a", "a/../b", "", "a//b", "a/_b", "a/.b", "a@1", "a:b", "a*", "x" * 300])
 def test_a_path_that_leaves_its_root_is_refused(platform: Platform, path: str) -> None:
     """Nothing is written for a path that is not a place inside the root."""
-    with pytest.raises(InvalidPath), platform.store.write(path, strategy=Strategy.ASYNC_STORE):
+    with pytest.raises(InvalidPathError), platform.store.write(path, strategy=Strategy.ASYNC_STORE):
         pass
 
 
@@ -168,9 +168,9 @@ def test_a_name_with_spaces_and_other_scripts_works(platform: Platform) -> None:
 def test_a_write_that_a_gate_stopped_keeps_the_gates_report(platform: Platform) -> None:
     """The report is what a person looks for after the stop; it stays with the abandoned generation."""
 
-    class Stop(Exception):
+    class StopError(Exception):
         report = {"rule": "broken"}  # noqa: RUF012
 
-    with pytest.raises(Stop), platform.store.write("a", strategy=Strategy.ASYNC_STORE) as writing:
-        raise Stop
+    with pytest.raises(StopError), platform.store.write("a", strategy=Strategy.ASYNC_STORE) as writing:
+        raise StopError
     assert platform.catalog.get(writing.ref).report == {"rule": "broken"}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from springline.persistence.engine.copier import CacheDamaged
-from springline.persistence.errors import DamagedCopy, PersistenceError, StorageUnavailable
+from springline.persistence.engine.copier import CorruptCacheError
+from springline.persistence.errors import CorruptCopyError, PersistenceError, StorageUnavailableError
 from springline.persistence.model.dataset import Cache, Call, Origin, Phase, Ref, Strategy, Written
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
@@ -31,7 +31,7 @@ def load(platform: Platform, path: str = "a", *, meanwhile: Callable[[], object]
 
 def test_a_fault_after_the_commit_takes_nothing_back(platform: Platform) -> None:
     """Making room comes after; its failure is not the write's."""
-    platform.replacement.make_room = raise_(StorageUnavailable("away"))  # type: ignore[method-assign]
+    platform.replacement.make_room = raise_(StorageUnavailableError("away"))  # type: ignore[method-assign]
     platform.store._room_is_missing = lambda expected: False  # type: ignore[method-assign]
     made = make(platform, "a", "load")
     assert made.phase is Phase.COMMITTED and platform.cache.exists(made.cache_location)
@@ -153,10 +153,10 @@ def test_a_synchronous_write_whose_patience_ends_is_abandoned(platform: Platform
     """Nothing is committed that is not persisted."""
     root = platform.under.root  # type: ignore[attr-defined]
     root.rename(root.with_name("away"))
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailableError):
         load(platform)
     (dataset,) = platform.catalog.find(path="a")
-    assert dataset.phase is Phase.ABANDONED and "StorageUnavailable" in dataset.error
+    assert dataset.phase is Phase.ABANDONED and "StorageUnavailableError" in dataset.error
     assert copies_in(platform.cache) == []
 
 
@@ -165,10 +165,10 @@ def test_cached_bytes_damaged_before_they_were_sent_are_not_committed(open_at: C
     platform = open_at(sync_patience=60)
     cache, _, _ = stage(platform)
     cache.at = once("chunks", lambda: damage(cache.inner, "a/@1"))
-    with pytest.raises(CacheDamaged):
+    with pytest.raises(CorruptCacheError):
         load(platform)
     assert platform.catalog.find(path="a")[0].phase is Phase.ABANDONED
-    assert isinstance(CacheDamaged(""), DamagedCopy)
+    assert isinstance(CorruptCacheError(""), CorruptCopyError)
 
 
 @pytest.mark.parametrize("point", ["create", "manifest", "write_small", "rename", "rename done"])
@@ -211,8 +211,8 @@ def test_a_write_straight_down_that_fails_leaves_nothing(open_at: Callable[..., 
     platform = too_large(open_at)
     before = copies_in(platform.under)
     _, under, _ = stage(platform)
-    under.at = once(point, raise_(StorageUnavailable("away")), where="b/")
-    with pytest.raises(StorageUnavailable):
+    under.at = once(point, raise_(StorageUnavailableError("away")), where="b/")
+    with pytest.raises(StorageUnavailableError):
         make(platform, "b", "shout", ["a"])
     assert platform.catalog.get(Ref("b", 2)).phase is Phase.ABANDONED
     assert copies_in(platform.under) == before

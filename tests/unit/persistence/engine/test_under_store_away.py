@@ -15,7 +15,7 @@ from springline.persistence.backends.root_mark import NAME
 from springline.persistence.decisions.recovery import at_risk
 from springline.persistence.engine.replacement import evicted_by_hand
 from springline.persistence.engine.verification import UnderStoreWatch
-from springline.persistence.errors import DamagedCopy, StorageUnavailable, UnderStoreAway
+from springline.persistence.errors import CorruptCopyError, StorageUnavailableError, UnderStoreUnavailableError
 from springline.persistence.metrics_collector import readings
 from springline.persistence.model.dataset import Dataset, Method, Ref, Strategy
 from springline.persistence.model.transitions import Event
@@ -67,7 +67,7 @@ def test_nothing_leaves_the_cache_while_the_under_store_is_away(open_at: Callabl
     away = taken_away(platform, how)
     plan = platform.replacement.plan(EVERYTHING)
     assert plan.victims == () and "does not answer" in plan.kept[made.ref] and str(away.parent) in plan.kept[made.ref]
-    with pytest.raises(UnderStoreAway, match=r"^a@1 stays in the cache: .* does not answer: .*under"):
+    with pytest.raises(UnderStoreUnavailableError, match=r"^a@1 stays in the cache: .* does not answer: .*under"):
         platform.replacement.evict(evicted_by_hand(made.ref, made.bytes))
     assert platform.replacement.make_room(2000) == platform.catalog.cache_used() == made.bytes
     assert stays(platform, made)
@@ -83,7 +83,7 @@ def test_a_person_is_told_why_nothing_goes(platform: Platform) -> None:
     taken_away(platform)
     refused = decide(made, Wish.EVICT, why_stays=platform.replacement.why_it_stays(made))
     assert not refused.allowed and "does not answer" in refused.words
-    with pytest.raises(StorageUnavailable, match="does not answer"):
+    with pytest.raises(StorageUnavailableError, match="does not answer"):
         carry_out(platform, decision, "Eva")
     assert stays(platform, made)
 
@@ -168,7 +168,7 @@ def test_what_is_larger_than_the_cache_is_not_let_go_on_a_copy_that_went(open_at
     platform = open_at(cache_capacity=100)
     _, under, _ = stage(platform)
     under.at = once("rename done", lambda: taken_away(platform))
-    with pytest.raises((StorageUnavailable, DamagedCopy)):
+    with pytest.raises((StorageUnavailableError, CorruptCopyError)):
         persisted(platform)
 
 
@@ -178,7 +178,7 @@ def test_nothing_is_retired_while_the_under_store_is_away(platform: Platform, ho
     older, newer = persisted(platform), persisted(platform)
     let_go(platform, newer.ref)
     away = taken_away(platform, how)
-    with pytest.raises(StorageUnavailable, match="nothing is retired"):
+    with pytest.raises(StorageUnavailableError, match="nothing is retired"):
         platform.maintenance.retire()
     assert stays(platform, older)
     put_back(platform, away)
@@ -199,9 +199,9 @@ def test_an_unmounted_under_store_loses_nothing_and_takes_nothing(platform: Plat
     made = persisted(platform)
     let_go(platform, made.ref)
     away = taken_away(platform, "unmounted")
-    with pytest.raises(StorageUnavailable, match="is its disk mounted"):
+    with pytest.raises(StorageUnavailableError, match="is its disk mounted"):
         platform.maintenance.scan(deep=True)
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailableError):
         persisted(platform, "b")
     assert platform.catalog.get(made.ref).persisted and copies_in(platform.under) == []
     put_back(platform, away)
@@ -303,7 +303,7 @@ def test_the_maintenance_dag_ends_with_the_word_that_the_under_store_is_away(pla
     lost = make(platform, "b", "shout", ["a"])
     platform.cache.delete(lost.cache_location)
     taken_away(platform)
-    with pytest.raises(UnderStoreAway, match="does not answer"):
+    with pytest.raises(UnderStoreUnavailableError, match="does not answer"):
         maintenance.recover(platform)
     assert platform.catalog.get(lost.ref).in_cache
     platform.replacement.capacity = 1

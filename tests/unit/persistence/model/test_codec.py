@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from springline.persistence.errors import UnknownForm, UnreadableValue
+from springline.persistence.errors import DecodeError, FormatVersionError
 from springline.persistence.model.codec import Codec, from_plain, plain
 
 
@@ -71,23 +71,25 @@ def test_a_value_comes_back_as_it_was(value: Value) -> None:
 )
 def test_what_is_no_such_value_is_refused_with_the_place(content: bytes, words: str) -> None:
     """And with the field."""
-    with pytest.raises(UnreadableValue, match=words) as raised:
+    with pytest.raises(DecodeError, match=words) as raised:
         VALUES.decode(content, "here.json")
     assert str(raised.value).startswith("here.json: a value cannot be read") and not isinstance(
-        raised.value, UnknownForm
+        raised.value, FormatVersionError
     )
 
 
 @pytest.mark.parametrize("content", [b'{"form":4,"value":{"number":7,"side":0}}', b'{"form":4,"value":["new"]}'])
 def test_what_another_version_wrote_is_refused_with_the_remedy(content: bytes) -> None:
     """Whether it has the shape that is known or another."""
-    with pytest.raises(UnknownForm, match=r"here\.json: a value is of form 4, and .* reads form 3: make it anew"):
+    with pytest.raises(
+        FormatVersionError, match=r"here\.json: a value is of form 4, and .* reads form 3: make it anew"
+    ):
         VALUES.decode(content, "here.json")
 
 
 def test_plain_values_of_another_shape_are_refused_with_the_place() -> None:
     """As the offset of a Spark query."""
-    with pytest.raises(UnreadableValue, match=r"the offset cannot be read: Expected `int`, got `str` - at `\$.number`"):
+    with pytest.raises(DecodeError, match=r"the offset cannot be read: Expected `int`, got `str` - at `\$.number`"):
         from_plain(Value, {"number": "7", "side": 0}, "the offset")
 
 

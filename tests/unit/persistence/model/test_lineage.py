@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from springline.persistence.errors import CyclicLineage
+from springline.persistence.errors import CyclicLineageError
 from springline.persistence.model.dataset import Call, Operation, Phase, Under
 from springline.persistence.model.lineage import Lineage, check_acyclic
 from tests.support.datasets.lineages import chain_of, evicted, lineage, made, persisted, ref
@@ -144,13 +144,13 @@ def test_nothing_is_still_to_run_on_a_superseded_generation() -> None:
 
 def test_a_cycle_among_declared_operations_is_named() -> None:
     """The error shows the way round, from and to the same name."""
-    with pytest.raises(CyclicLineage, match="clean -> parse -> clean"):
+    with pytest.raises(CyclicLineageError, match="clean -> parse -> clean"):
         check_acyclic({"load": [], "clean": ["load", "parse"], "parse": ["clean"]})
 
 
 def test_an_operation_that_reads_its_own_output_is_a_cycle() -> None:
     """The shortest cycle has one member."""
-    with pytest.raises(CyclicLineage, match="a -> a"):
+    with pytest.raises(CyclicLineageError, match="a -> a"):
         check_acyclic({"a": ["a"]})
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from springline.persistence.errors import PersistenceError, UnknownForm, UnreadableValue
+from springline.persistence.errors import DecodeError, FormatVersionError, PersistenceError
 from springline.persistence.model import sidecar
 from springline.persistence.model.dataset import Call, Dataset, Origin, Ref, Strategy
 
@@ -79,14 +79,14 @@ def test_a_damaged_sidecar_is_named_and_refused(damage: Callable[[dict], None]) 
     """Whatever is wrong with it, the error says where it lies."""
     told = json.loads(sidecar.write(TOLD, under_checksum="c1", under_bytes=7))
     damage(told)
-    with pytest.raises(UnreadableValue, match=r"a/@1-1/_springline\.json: the sidecar of a copy cannot be read"):
+    with pytest.raises(DecodeError, match=r"a/@1-1/_springline\.json: the sidecar of a copy cannot be read"):
         sidecar.read(json.dumps(told).encode(), where="a/@1-1")
 
 
 def test_a_sidecar_of_another_version_is_refused_with_the_remedy() -> None:
     """It is not damaged."""
     content = sidecar.write(TOLD, under_checksum="c1", under_bytes=7).replace(b'"form": 1', b'"form": 99')
-    with pytest.raises(UnknownForm, match=r"is of form 99, .*: rebuild the catalog with the version"):
+    with pytest.raises(FormatVersionError, match=r"is of form 99, .*: rebuild the catalog with the version"):
         sidecar.read(content, where="a/@1-1")
 
 

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from springline.persistence.errors import RefusedTransition
+from springline.persistence.errors import TransitionError
 from springline.persistence.model.dataset import Cache, Dataset, Phase, Ref, Status, Under
 from springline.persistence.model.transitions import START, TRANSITIONS, Event, State, after
 
@@ -80,7 +80,7 @@ def test_these_follow(event: Event, before: tuple[Phase, Cache, Under], then: tu
 )
 def test_these_are_refused(event: Event, before: tuple[Phase, Cache, Under], why: str) -> None:
     """Each refusal keeps a promise, and the error names event and state."""
-    with pytest.raises(RefusedTransition, match=event.value):
+    with pytest.raises(TransitionError, match=event.value):
         after(event, State(*before))
 
 

@@ -26,7 +26,7 @@ from springline.spark_jobs.streaming.application.supervision import (
     renew,
     starts_of,
 )
-from springline.spark_jobs.streaming.errors import AlreadyRuns, StreamError
+from springline.spark_jobs.streaming.errors import AlreadyRunningError, StreamError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 
 LIMITS = Limits(restarts=2, within=100.0, silent=30.0)
@@ -134,7 +134,7 @@ def test_one_application_holds_a_job(tmp_path: Path) -> None:
     assert not folder.runs()
     with folder.held():
         assert JobFolder(tmp_path / "job").runs()
-        with pytest.raises(AlreadyRuns, match="job"), JobFolder(tmp_path / "job").held():
+        with pytest.raises(AlreadyRunningError, match="job"), JobFolder(tmp_path / "job").held():
             pass
     assert not folder.runs()
 

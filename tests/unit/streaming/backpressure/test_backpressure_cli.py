@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from springline.persistence.errors import BadExtension
+from springline.persistence.errors import ExtensionError
 from springline.spark_jobs.streaming.backpressure.config import Choice, Control
-from springline.spark_jobs.streaming.errors import BadControl, BadJob, UnknownJob
+from springline.spark_jobs.streaming.errors import InvalidChannelError, InvalidJobError, UnknownJobError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import job_of
 from tests.support.commands import invoke, printed
@@ -60,13 +60,13 @@ def test_a_mode_is_set_while_the_job_runs_or_not(folder: JobFolder) -> None:
     assert told("set", "words", "stepwise") == "words: back-pressure stepwise\n"
     assert told("set", "words", "stepwise-literal") == "words: back-pressure stepwise-literal (a baseline)\n"
     assert json.loads(told("show", "words", "--json"))["mode"] == "stepwise-literal"
-    assert isinstance(invoke("stream", "backpressure", "set", "other", "off").exception, UnknownJob)
+    assert isinstance(invoke("stream", "backpressure", "set", "other", "off").exception, UnknownJobError)
 
 
 def test_a_mode_that_nobody_brings_is_refused_with_those_installed(folder: JobFolder) -> None:
     """And nothing is set."""
     error = invoke("stream", "backpressure", "set", "words", "sometimes").exception
-    assert isinstance(error, BadExtension) and error.exit_status == 2
+    assert isinstance(error, ExtensionError) and error.exit_status == 2
     assert "'sometimes'" in str(
         error
     ) and "off, predictive, stepwise; baselines, to compare with: stepwise-literal" in str(error)
@@ -76,7 +76,8 @@ def test_a_mode_that_nobody_brings_is_refused_with_those_installed(folder: JobFo
 def test_a_channel_is_for_jobs_with_stages_apart(folder: JobFolder, tmp_path: Path) -> None:
     """Where none is, signals need none: to choose one is refused, and none is told."""
     assert isinstance(
-        invoke("stream", "backpressure", "set", "words", "stepwise", "--control", "zookeeper").exception, BadControl
+        invoke("stream", "backpressure", "set", "words", "stepwise", "--control", "zookeeper").exception,
+        InvalidChannelError,
     )
     assert json.loads(told("show", "words", "--json"))["control"] is None
     written(tmp_path, DECLARED + "apart = true\n")
@@ -92,7 +93,7 @@ def test_a_jobs_table_says_mode_and_channel(tmp_path: Path) -> None:
     file = written(tmp_path, DECLARED + 'backpressure = "stepwise-literal"\napart = true\ncontrol = "zookeeper"\n')
     assert job_of(file, "words").backpressure == Choice("stepwise-literal", Control.ZOOKEEPER)
     file = written(tmp_path, DECLARED + 'backpressure = "sometimes"\n')
-    with pytest.raises(BadJob, match=r"mode of back-pressure 'sometimes': .*; known: off, predictive, "):
+    with pytest.raises(InvalidJobError, match=r"mode of back-pressure 'sometimes': .*; known: off, predictive, "):
         job_of(file, "words")
 
 
@@ -100,5 +101,7 @@ def test_a_jobs_table_says_mode_and_channel(tmp_path: Path) -> None:
 def test_a_channel_in_the_table_of_a_job_without_stages_apart_is_refused(tmp_path: Path, apart: str) -> None:
     """Since it would do nothing."""
     file = written(tmp_path, DECLARED + apart + 'control = "zookeeper"\n')
-    with pytest.raises(BadJob, match=r"control is how signals travel to and from stages that are.*leave it out"):
+    with pytest.raises(
+        InvalidJobError, match=r"control is how signals travel to and from stages that are.*leave it out"
+    ):
         job_of(file, "words")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from springline.persistence.errors import BadExtension
+from springline.persistence.errors import ExtensionError
 from springline.spark_jobs.streaming.backpressure.channel import Channel
 from springline.spark_jobs.streaming.backpressure.config import Choice, Control, choice_of, choose
 from springline.spark_jobs.streaming.backpressure.rate_limit import Grants
@@ -216,5 +216,5 @@ def test_what_is_wrong_at_the_other_end_is_told_while_that_one_lives(tmp_path: P
 def test_a_mode_that_is_not_installed_any_more_is_told(world: World) -> None:
     """Nothing is granted by another one in its stead."""
     write_json(world.folder.path / "backpressure.json", {"form": 1, "value": {"mode": "gone", "control": "kafka"}})
-    with pytest.raises(BadExtension, match=r"mode of back-pressure 'gone'.*; known: off, predictive, stepwise; "):
+    with pytest.raises(ExtensionError, match=r"mode of back-pressure 'gone'.*; known: off, predictive, stepwise; "):
         world.regulator.look(world.at)

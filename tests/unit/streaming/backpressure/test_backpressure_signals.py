@@ -13,7 +13,7 @@ from springline.spark_jobs.streaming.backpressure.signals import (
     RENEW_SECONDS,
     Ask,
     Asking,
-    BadSignal,
+    InvalidSignalError,
     Received,
     Signal,
     newer,
@@ -41,7 +41,7 @@ def test_a_signal_is_read_as_it_was_written() -> None:
 )
 def test_what_is_no_signal_is_refused(content: bytes) -> None:
     """It never reaches whoever would obey it."""
-    with pytest.raises(BadSignal, match="not a signal"):
+    with pytest.raises(InvalidSignalError, match="not a signal"):
         Signal.decode(content)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs.streaming.errors import LogUnavailable
+from springline.spark_jobs.streaming.errors import LogUnavailableError
 from springline.spark_jobs.streaming.kafka import probe
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from tests.support.commands import failed
@@ -54,7 +54,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_kafka_that_is_down_is_told_at_once_with_what_to_do(command: str, tmp_path: Path) -> None:
     """Nobody listens; nothing was begun."""
     error = failed(*command.split())
-    assert isinstance(error, LogUnavailable)
+    assert isinstance(error, LogUnavailableError)
     assert str(error).startswith("Kafka at 127.0.0.1:1 does not answer; Connection refused. Start it")
     assert "SPRINGLINE_KAFKA=HOST:PORT" in str(error)
     assert not (tmp_path / "streams" / "ticks" / "launched.json").exists()
@@ -85,7 +85,7 @@ def mute() -> Iterator[int]:
 def test_who_listens_and_does_not_answer_is_told_too(mute: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that hangs, or another server."""
     monkeypatch.setattr(probe, "_ANSWER_SECONDS", 0.2)
-    with pytest.raises(LogUnavailable, match=rf"Kafka at 127.0.0.1:{mute} does not answer; .+\. Start it"):
+    with pytest.raises(LogUnavailableError, match=rf"Kafka at 127.0.0.1:{mute} does not answer; .+\. Start it"):
         probe.require_answer(Cluster(f"127.0.0.1:{mute}"))
 
 
@@ -95,5 +95,5 @@ def test_who_listens_and_does_not_answer_is_told_too(mute: int, monkeypatch: pyt
 )
 def test_an_address_that_is_none_is_named(servers: str, why: str) -> None:
     """As it was written."""
-    with pytest.raises(LogUnavailable, match=f"does not answer; {why}"):
+    with pytest.raises(LogUnavailableError, match=f"does not answer; {why}"):
         probe.require_answer(Cluster(servers))

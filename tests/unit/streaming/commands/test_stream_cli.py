@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs.streaming.errors import NothingKept
+from springline.spark_jobs.streaming.errors import NoSinkError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from tests.support.commands import invoke, printed
 
@@ -80,4 +80,4 @@ def test_stopping_tells_of_jobs_that_do_not_run_unless_asked_to_be_quiet(folder:
 def test_asking_kept_results_before_there_are_any_says_what_to_do(folder: JobFolder) -> None:
     """As an error of ours, which the command line prints."""
     done = invoke("stream", "sql", "ticks", "SELECT 1")
-    assert isinstance(done.exception, NothingKept) and 'keep = "parquet"' in str(done.exception)
+    assert isinstance(done.exception, NoSinkError) and 'keep = "parquet"' in str(done.exception)

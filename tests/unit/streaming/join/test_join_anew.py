@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.commands.savepoints import rewind, savepoint
-from springline.spark_jobs.streaming.errors import NoSavepoint
+from springline.spark_jobs.streaming.errors import UnknownSavepointError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join.rebalance import (
     ROUTING,
@@ -62,5 +62,5 @@ def test_a_join_has_no_savepoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("SPRINGLINE_STREAMS", str(tmp_path / "streams.toml"))
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
     for command in (lambda: savepoint("pairs", "monday"), lambda: rewind("pairs", "monday")):
-        with pytest.raises(NoSavepoint, match="pairs: a join goes back to its beginning alone"):
+        with pytest.raises(UnknownSavepointError, match="pairs: a join goes back to its beginning alone"):
             command()

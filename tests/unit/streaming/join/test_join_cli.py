@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.join.errors import NeverSteered
+from springline.spark_jobs.streaming.join.errors import NeverBalancedError
 from springline.spark_jobs.streaming.join.rebalance import wanted_units
 from tests.support.commands import invoke, printed
 from tests.support.joins.join_world import JoinWorld
@@ -50,7 +50,7 @@ def refused(*arguments: str) -> BaseException | None:
 def test_a_join_that_never_ran_explains_nothing(folder: JobFolder) -> None:
     """It says what to do."""
     error = refused("explain", "pairs")
-    assert isinstance(error, NeverSteered) and "nothing is known of it yet: start it first" in str(error)
+    assert isinstance(error, NeverBalancedError) and "nothing is known of it yet: start it first" in str(error)
 
 
 def test_loads_keys_and_reasons_are_explained(ran: JoinWorld) -> None:
@@ -78,7 +78,7 @@ def test_other_units_are_wanted_by_a_command(folder: JobFolder) -> None:
 def test_more_units_than_there_is_room_for_are_refused(folder: JobFolder) -> None:
     """And none at all; what was wanted stays."""
     error = refused("rescale", "pairs", "5")
-    assert isinstance(error, BadJob) and str(error) == "pairs: 5 units; there is room for 1 to 4"
+    assert isinstance(error, InvalidJobError) and str(error) == "pairs: 5 units; there is room for 1 to 4"
     refused("rescale", "pairs", "0")
     assert wanted_units(folder, 2) == 2
 

@@ -11,7 +11,7 @@ import pytest
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.keys import Buckets, Hashed, Keys, Ordered, Whole
 from springline.spark_jobs.streaming.join.condition.predicate import Names, Relation
-from springline.spark_jobs.streaming.join.errors import BadCondition, BadRelation
+from springline.spark_jobs.streaming.join.errors import InvalidConditionError, InvalidRelationError
 from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, Reach, Side
 from tests.support.joins.join_units import World, rows_of
 
@@ -80,7 +80,7 @@ def test_a_predicate_makes_the_best_key_that_it_can(where: str, kind: type[Keys]
 )
 def test_a_predicate_that_cannot_be_answered_is_refused_in_words(where: str, says: str) -> None:
     """The predicate is named, and what is wrong with it."""
-    with pytest.raises(BadCondition) as caught:
+    with pytest.raises(InvalidConditionError) as caught:
         Condition.of(LEFT, RIGHT, where)
     assert says in str(caught.value)
     assert repr(where) in str(caught.value)
@@ -92,7 +92,7 @@ def test_a_predicate_that_cannot_be_answered_is_refused_in_words(where: str, say
 )
 def test_columns_that_cannot_be_selected_are_refused(select: list[str], says: str) -> None:
     """As conditions are."""
-    with pytest.raises(BadCondition, match=says):
+    with pytest.raises(InvalidConditionError, match=says):
         Condition.of(LEFT, RIGHT, "l.a = r.a", select)
 
 
@@ -104,7 +104,7 @@ def test_sides_that_contradict_themselves_are_refused() -> None:
         (lambda: Names(LEFT, LEFT), "both sides of the join are called 'l'"),
         (lambda: Relation.of("l", [("a", "int")] * 2), "declared twice"),
     ):
-        with pytest.raises(BadRelation, match=says):
+        with pytest.raises(InvalidRelationError, match=says):
             made()
 
 

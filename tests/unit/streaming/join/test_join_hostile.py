@@ -6,7 +6,7 @@ import pytest
 
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
-from springline.spark_jobs.streaming.join.errors import BadCondition, BadRelation
+from springline.spark_jobs.streaming.join.errors import InvalidConditionError, InvalidRelationError
 from springline.spark_jobs.streaming.sql.depth import CHAIN, LEVELS
 
 LEFT = Relation("l", {"a": "int", "name": "text"})
@@ -42,7 +42,7 @@ HOSTILE = [
 @pytest.mark.parametrize("text", [text for text in HOSTILE if text != "l.a = r.a --"])
 def test_a_predicate_asks_of_its_sides_and_of_nothing_else(text: str) -> None:
     """No file, no statement, no other function; the error says so in few words."""
-    with pytest.raises(BadCondition) as refused:
+    with pytest.raises(InvalidConditionError) as refused:
         Condition.of(LEFT, RIGHT, text, ["l.a"])
     assert len(str(refused.value)) < 500
 
@@ -50,7 +50,7 @@ def test_a_predicate_asks_of_its_sides_and_of_nothing_else(text: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_column_of_the_results_asks_of_nothing_else_either(text: str) -> None:
     """As in the predicate."""
-    with pytest.raises(BadCondition):
+    with pytest.raises(InvalidConditionError):
         Condition.of(LEFT, RIGHT, "l.a = r.a", [text])
 
 
@@ -59,19 +59,19 @@ def test_a_column_of_the_results_asks_of_nothing_else_either(text: str) -> None:
 def test_a_predicate_is_not_nested_deeper_than_a_parser_can_go(form: str, many: int) -> None:
     """In words, instead of Python's recursion limit."""
     opening, closing = form.replace(" = r.a", "").split("{}")
-    with pytest.raises(BadCondition, match="nested"):
+    with pytest.raises(InvalidConditionError, match="nested"):
         Condition.of(LEFT, RIGHT, f"{(opening + ' ') * many}l.a{closing * many} = r.a", ["l.a"])
 
 
 @pytest.mark.parametrize("many", [CHAIN + 1, 3_000])
 def test_a_chain_of_conditions_has_an_end(many: int) -> None:
     """It is worked out by going down into it."""
-    with pytest.raises(BadCondition, match=r"nested|follow from one another"):
+    with pytest.raises(InvalidConditionError, match=r"nested|follow from one another"):
         Condition.of(LEFT, RIGHT, f"l.a = r.a{' AND l.a > 1' * many}", ["l.a"])
 
 
 @pytest.mark.parametrize("alias", ["", "l r", "l;", "l'", "../l", "l\0"])
 def test_a_side_is_called_by_a_plain_name(alias: str) -> None:
     """It stands before the names of columns."""
-    with pytest.raises(BadRelation, match="cannot be the alias"):
+    with pytest.raises(InvalidRelationError, match="cannot be the alias"):
         Relation(alias, {"a": "int"})

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.join.job import JoinJob
@@ -101,7 +101,7 @@ def test_a_topic_may_be_joined_with_itself(tmp_path: Path) -> None:
 )
 def test_a_wrong_declaration_is_named(tmp_path: Path, wrong: dict[str, Any], told: str) -> None:
     """With the file, the job, and what is known or wanted instead."""
-    with pytest.raises(BadJob, match=rf"streams\.toml, job 'j'.*{re.escape(told)}"):
+    with pytest.raises(InvalidJobError, match=rf"streams\.toml, job 'j'.*{re.escape(told)}"):
         declared(tmp_path, **wrong)
 
 
@@ -118,5 +118,5 @@ def test_tuples_are_kept_for_ever_unless_seconds_are_declared(tmp_path: Path) ->
 def test_what_is_kept_for_ever_is_not_declared_by_an_infinite_number(tmp_path: Path) -> None:
     """TOML has one; leaving it out says it."""
     file = written(tmp_path, '[j]\nkind = "join"\non = "l.k = r.k"\nkeep = inf\n' + SIDES)
-    with pytest.raises(BadJob, match="keep = inf; leave it out"):
+    with pytest.raises(InvalidJobError, match="keep = inf; leave it out"):
         read_jobs(file)

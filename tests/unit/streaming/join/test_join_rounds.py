@@ -7,7 +7,7 @@ import pytest
 
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
-from springline.spark_jobs.streaming.join.errors import BadOrders, BadSent
+from springline.spark_jobs.streaming.join.errors import InvalidBatchError, InvalidCommandsError
 from springline.spark_jobs.streaming.join.wire import (
     GREATEST,
     LEAST,
@@ -111,17 +111,17 @@ def test_orders_that_cannot_be_obeyed_are_refused() -> None:
     joined.route([{}], orders=Orders(3))
     joined.finish()
     joined.route([{}], orders=Orders(2))
-    with pytest.raises(BadOrders, match="epoch 2 comes after epoch 3"):
+    with pytest.raises(InvalidCommandsError, match="epoch 2 comes after epoch 3"):
         joined.finish()
     joined = world(units=2)
     joined.route([{}], orders=Orders(1, switches=(Switch(PIECE, 0, 1),)))
-    with pytest.raises(BadOrders, match="piece 1 was not copied here"):
+    with pytest.raises(InvalidCommandsError, match="piece 1 was not copied here"):
         joined.finish()
     joined = world(routers=2)
     (unit,) = joined.units
     for epoch in (1, 2):
         unit.log.append(Message(0, arrow_bytes(Sent(1, pa.record_batch({}), orders=Orders(epoch)).batch())))
-    with pytest.raises(BadOrders, match="two router units send different orders"):
+    with pytest.raises(InvalidCommandsError, match="two router units send different orders"):
         joined.step(unit)
 
 
@@ -141,6 +141,6 @@ def test_a_message_that_no_router_sent_is_refused() -> None:
     ):
         at = len(unit.log)
         unit.log.append(Message(5, value))
-        with pytest.raises(BadSent, match=says):
+        with pytest.raises(InvalidBatchError, match=says):
             joined.step(unit)
         assert unit.at == at + 1

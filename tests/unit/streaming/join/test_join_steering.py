@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from springline.spark_jobs.streaming.errors import BadJob
+from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join import rebalance
 from springline.spark_jobs.streaming.join.rebalance import (
@@ -93,7 +93,7 @@ def test_an_empty_piece_is_whole_with_its_one_message() -> None:
 @pytest.mark.parametrize("units", [0, -1, 9])
 def test_units_that_there_is_no_room_for_are_refused(folder: JobFolder, units: int) -> None:
     """And nothing is written."""
-    with pytest.raises(BadJob, match=f"j: {units} units; there is room for 1 to 8"):
+    with pytest.raises(InvalidJobError, match=f"j: {units} units; there is room for 1 to 8"):
         want_units(folder, units, 8)
     assert wanted_units(folder, 4) == 4 and not folder.path.exists()
 
@@ -130,7 +130,7 @@ def test_a_start_writes_the_routing_that_a_crash_left_out(folder: JobFolder) -> 
 def test_another_room_than_at_first_is_refused(folder: JobFolder) -> None:
     """The topics and tables have that many units."""
     prepare_routing(folder, CONTROL, 8, EQUAL)
-    with pytest.raises(BadJob, match=r"j: room = 4, and it began with room for 8 units.*write room = 8"):
+    with pytest.raises(InvalidJobError, match=r"j: room = 4, and it began with room for 8 units.*write room = 8"):
         prepare_routing(folder, CONTROL, 4, EQUAL)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from springline.spark_jobs.streaming.join.errors import BadCopy
+from springline.spark_jobs.streaming.join.errors import MigrationCopyError
 from springline.spark_jobs.streaming.join.kernels import BLOCK, order_of, search
 from springline.spark_jobs.streaming.join.unit.migration import parts_of, taken_in
 from springline.spark_jobs.streaming.join.unit.migration_select import Cut
@@ -117,7 +117,7 @@ def test_what_is_copied_is_what_is_dropped_and_what_is_taken_in() -> None:
     everything = Cut(Piece(5, Side.LEFT, 0, 1, (LEAST, GREATEST)), GREATEST)
     assert rows([*left.extract([everything])[0], moved.batch]) == whole
     assert store.without([Cut(replace(piece, keys=(50, 60)), GREATEST)]) == (store, [0])
-    with pytest.raises(BadCopy, match=f"hold {len(parts) - 1} of {len(parts)} parts|hold 0 of its parts"):
+    with pytest.raises(MigrationCopyError, match=f"hold {len(parts) - 1} of {len(parts)} parts|hold 0 of its parts"):
         taken_in(Switch(piece, 0, len(parts) - 1), messages[:-1])
 
 

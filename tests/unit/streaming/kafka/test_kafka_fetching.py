@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from springline.spark_jobs.streaming.errors import LogUnavailable, MessagesGone
+from springline.spark_jobs.streaming.errors import LogUnavailableError, MessagesLostError
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.reading import Readers
 from springline.spark_jobs.streaming.runtime.rounds import Extent
@@ -30,7 +30,9 @@ def silent(monkeypatch: pytest.MonkeyPatch, high: int) -> Readers:
 
 def test_a_log_that_became_shorter_is_told_from_one_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the first case waiting does not help: what was there is gone."""
-    with pytest.raises(MessagesGone, match=r"rows\[0\]: the messages at offsets 5 to 9 .*, and the log holds 0 to 7"):
+    with pytest.raises(
+        MessagesLostError, match=r"rows\[0\]: the messages at offsets 5 to 9 .*, and the log holds 0 to 7"
+    ):
         list(silent(monkeypatch, 7).fetch("rows", 0, 5, 10))
-    with pytest.raises(LogUnavailable, match=r"rows\[0\]: no message at offset 5 \(of 10\)"):
+    with pytest.raises(LogUnavailableError, match=r"rows\[0\]: no message at offset 5 \(of 10\)"):
         list(silent(monkeypatch, 10).fetch("rows", 0, 5, 10))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs.streaming.errors import MessagesGone, TopicReplaced
+from springline.spark_jobs.streaming.errors import MessagesLostError, TopicReplacedError
 from springline.spark_jobs.streaming.kafka.topic_union import sum_of
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.driver.recovery import recover
@@ -158,7 +158,7 @@ def test_a_topic_that_is_made_anew_is_noticed_however_long_it_is(world: World) -
         r"numbers was deleted and made anew after round 2: .*`springline stream rewind job` .*"
         r"`springline stream reset job`"
     )
-    with pytest.raises(TopicReplaced, match=expected):
+    with pytest.raises(TopicReplacedError, match=expected):
         world.run(1)
 
 
@@ -168,7 +168,7 @@ def test_no_state_is_rebuilt_from_a_topic_that_was_made_anew(world: World) -> No
     world.log.replace("numbers")
     world.put("numbers", 0, *range(100, 120))
     shutil.rmtree(world.stage.state)
-    with pytest.raises(TopicReplaced, match="reset job"):
+    with pytest.raises(TopicReplacedError, match="reset job"):
         recover(world.stage, world.log, lambda stage, unit, until: None)
 
 
@@ -179,7 +179,7 @@ def test_a_savepoint_of_a_topic_that_was_made_anew_is_refused_and_its_beginning_
     assert savepoint is not None
     world.log.replace("numbers")
     world.put("numbers", 0, 100, 200, 300, 400)
-    with pytest.raises(TopicReplaced, match="numbers was deleted and made anew since"):
+    with pytest.raises(TopicReplacedError, match="numbers was deleted and made anew since"):
         rewind([world.stage], world.log, savepoint, world.clock)
     rewind([world.stage], world.log, BEGINNING, world.clock)
     recover(world.stage, world.log, lambda stage, unit, until: None)
@@ -192,5 +192,5 @@ def test_a_job_that_is_to_read_another_topic_than_before_is_refused(world: World
     world.run(1)
     world.log.topics["others"] = [[]]
     world.stage = Stage("add", f"{__name__}:make_adding_up", "others", job="job", state=world.stage.state)
-    with pytest.raises(MessagesGone, match="round 1 read the topic numbers, and others is to be read now"):
+    with pytest.raises(MessagesLostError, match="round 1 read the topic numbers, and others is to be read now"):
         world.run(1)

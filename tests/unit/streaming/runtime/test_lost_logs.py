@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs.streaming.errors import LogLost, MessagesGone
+from springline.spark_jobs.streaming.errors import LogLostError, MessagesLostError
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.driver.recovery import check_known, recover
 from springline.spark_jobs.streaming.runtime.stage import Stage
@@ -104,7 +104,7 @@ def test_states_of_a_kafka_that_was_emptied_are_an_error_that_says_what_helps(wo
         r"job\.count\.rounds is empty, and there is a state after round 5 of incarnation 1, of numbers\[0\]: "
         r"Kafka was emptied.*`springline stream reset job`"
     )
-    with pytest.raises(LogLost, match=expected):
+    with pytest.raises(LogLostError, match=expected):
         check_known(world.stage, UNITS, world.log)
     assert world.planner().begin().number == 0
 
@@ -112,7 +112,9 @@ def test_states_of_a_kafka_that_was_emptied_are_an_error_that_says_what_helps(wo
 def test_so_are_states_that_are_newer_than_a_rounds_log_that_was_begun_anew(world: World) -> None:
     """Also where they were only saved."""
     world.run(2)
-    with pytest.raises(LogLost, match=r"ends with round 2 of incarnation 1, and .* after round 7 .* of numbers\[1\]"):
+    with pytest.raises(
+        LogLostError, match=r"ends with round 2 of incarnation 1, and .* after round 7 .* of numbers\[1\]"
+    ):
         check_known(world.stage, UNITS, world.log, lambda stage, unit: (1, 7) if unit else None)
     check_known(world.stage, UNITS, world.log, lambda stage, unit: (1, 2))
 
@@ -152,7 +154,7 @@ def test_an_input_that_was_made_anew_is_an_error_that_says_what_helps(world: Wor
         rf"numbers\[0\]: round 5 goes on at offset \d+, and the log holds 0 to {high}; "
         r"`springline stream rewind job` .*`springline stream reset job`"
     )
-    with pytest.raises(MessagesGone, match=expected):
+    with pytest.raises(MessagesLostError, match=expected):
         planner.after(planner.begin())
 
 
@@ -160,5 +162,5 @@ def test_a_round_whose_messages_are_gone_says_what_helps_too(world: World) -> No
     """Where it is run again after the job was killed."""
     world.run(4, units=1)
     world.log.cut("numbers")
-    with pytest.raises(MessagesGone, match=r"numbers\[1\]: the messages .* not there any more; .*reset job"):
+    with pytest.raises(MessagesLostError, match=r"numbers\[1\]: the messages .* not there any more; .*reset job"):
         recover(world.stage, world.log, lambda stage, unit, until: None)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from springline.persistence.model.codec import from_plain, plain
-from springline.spark_jobs.streaming.errors import LogUnavailable, NotForItsMessages, RoundFailed
+from springline.spark_jobs.streaming.errors import LogUnavailableError, MessageIndependentError, RoundError
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.driver.recovery import recover
 from springline.spark_jobs.streaming.runtime.history import read_history, read_line
@@ -25,7 +25,7 @@ from springline.spark_jobs.streaming.runtime.worker import poison
 from springline.spark_jobs.streaming.runtime.worker.attempts import decide, decided
 from springline.spark_jobs.streaming.runtime.worker.poison import apart, poison_in
 from springline.spark_jobs.streaming.runtime.worker.unit import Units
-from springline.testing.memory_log import Killed, MemoryLog
+from springline.testing.memory_log import KilledError, MemoryLog
 
 BAD, DEADLY = b"bad", b"deadly"
 calls = [0]  # of the step
@@ -74,7 +74,7 @@ class World:
     def fail(self, times: int, match: str = "numbers") -> None:
         """So many attempts that fail."""
         for _ in range(times):
-            with pytest.raises(RoundFailed, match=match):
+            with pytest.raises(RoundError, match=match):
                 self.attempt()
 
     @property
@@ -174,7 +174,7 @@ def test_whoever_goes_on_after_a_death_does_what_was_decided(tmp_path: Path, aft
     world.log.dies_in = after
     try:
         world.attempt()
-    except Killed:
+    except KilledError:
         world.log.dies_in = None
         # Who has decided is dead, and the step gets over it now.
         works[0] = any(isinstance(read_line(line), Aside) for line in world.log.topics[world.stage.rounds][0])
@@ -214,12 +214,12 @@ def test_a_log_that_does_not_answer_says_nothing_of_a_message(tmp_path: Path, mo
     world = World(tmp_path, b"1")
 
     def fetch(*_: object) -> None:
-        raise LogUnavailable("the broker is away")
+        raise LogUnavailableError("the broker is away")
 
     with monkeypatch.context() as patched:
         patched.setattr(world.log, "fetch", fetch)
         for _ in range(6):
-            with pytest.raises(LogUnavailable):
+            with pytest.raises(LogUnavailableError):
                 world.attempt()
     world.attempt()
     assert world.sum == 1 and calls[0] == 7 and world.letters == []
@@ -230,7 +230,9 @@ def test_a_round_that_fails_with_most_of_its_messages_stays_an_error(tmp_path: P
     world = World(tmp_path, *[BAD] * 20, b"1")
     world.fail(3)
     for _ in range(2):
-        with pytest.raises(NotForItsMessages, match="with more than half of its 21 messages; at offset 0: ValueError"):
+        with pytest.raises(
+            MessageIndependentError, match="with more than half of its 21 messages; at offset 0: ValueError"
+        ):
             world.attempt()
     assert world.letters == []
 
@@ -253,7 +255,7 @@ def test_a_round_that_fails_without_messages_too_stays_an_error(tmp_path: Path) 
     world = World(tmp_path, b"1")
     world.stage = replace(world.stage, step=f"{__name__}:make_failing")
     world.fail(3, "ZeroDivisionError")
-    with pytest.raises(NotForItsMessages, match="without any of its messages too: ZeroDivisionError"):
+    with pytest.raises(MessageIndependentError, match="without any of its messages too: ZeroDivisionError"):
         world.attempt()
 
 
@@ -313,5 +315,5 @@ def test_a_trial_that_does_not_end_is_a_failure(monkeypatch: pytest.MonkeyPatch)
     assert apart(lambda some: signal.pause())(()) == "it did not end within 0.1 s"  # type: ignore[func-returns-value]
     assert apart(lambda some: None)(()) is None
     assert apart(lambda some: "bad")(()) == "bad"
-    with pytest.raises(NotForItsMessages, match="ZeroDivisionError"):
+    with pytest.raises(MessageIndependentError, match="ZeroDivisionError"):
         apart(lambda some: str(1 / 0))(())

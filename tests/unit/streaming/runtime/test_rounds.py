@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from springline.persistence.errors import UnknownForm
+from springline.persistence.errors import FormatVersionError
 from springline.persistence.model.codec import from_plain, plain
-from springline.spark_jobs.streaming.errors import MessagesGone
+from springline.spark_jobs.streaming.errors import MessagesLostError
 from springline.spark_jobs.streaming.runtime.history import Content, read_line, write_line
 from springline.spark_jobs.streaming.runtime.rounds import TICK_SECONDS, Extent, Plan, beginning, next_round, starts_of
 from springline.spark_jobs.streaming.runtime.step import Message
@@ -33,7 +33,7 @@ def test_a_plan_comes_back_as_it_was_written(plan: Plan) -> None:
 def test_a_line_of_another_version_is_refused_with_the_remedy() -> None:
     """A driver that passed it over would plan its rounds anew."""
     line = write_line(Content("digest", {"a": 1})).replace(b'"form":1', b'"form":2')
-    with pytest.raises(UnknownForm, match=r"offset 7: a line of the rounds log is of form 2.*reset the job"):
+    with pytest.raises(FormatVersionError, match=r"offset 7: a line of the rounds log is of form 2.*reset the job"):
         read_line(Message(7, line))
 
 
@@ -91,14 +91,14 @@ def test_messages_that_are_gone_are_an_error(extent: Extent) -> None:
     """Deleted before they were read, or truncated after: the error names the log, the offset, and what is there."""
     last = Plan(1, 3, 0.0, {0: (2, 5)})
     with pytest.raises(
-        MessagesGone, match=rf"netflow\[0\]: round 4 goes on at offset 5.*{extent.low} to {extent.high}"
+        MessagesLostError, match=rf"netflow\[0\]: round 4 goes on at offset 5.*{extent.low} to {extent.high}"
     ):
         next_round(last, {0: extent}, {}, 1.0, V, log="netflow")
 
 
 def test_a_unit_that_is_not_there_any_more_is_an_error() -> None:
     """Its topic was made anew with fewer partitions."""
-    with pytest.raises(MessagesGone, match=r"units \[1\]"):
+    with pytest.raises(MessagesLostError, match=r"units \[1\]"):
         next_round(Plan(1, 3, 0.0, {0: (0, 5), 1: (0, 5)}), {0: Extent(0, 5)}, {}, 1.0, V, log="netflow")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from springline.spark_jobs.streaming.errors import Damaged, MissingVersion, NoRoom
+from springline.spark_jobs.streaming.errors import CorruptStateError, DiskFullError, MissingStateError
 from springline.spark_jobs.streaming.runtime import segment_files
 from springline.spark_jobs.streaming.runtime.segment_files import Spill
 from springline.spark_jobs.streaming.runtime.state_store import Version, Versions
@@ -136,7 +136,9 @@ def test_where_nothing_has_room_that_is_said_and_the_round_can_be_run_again(
     first = save(versions, versions.load(1, 0), batch(3))
     before = files(tmp_path)
     full("memory", "disk")
-    with pytest.raises(NoRoom, match=r"no room for a run of 1,600,000 bytes.*disk/unit: .*left.*memory/unit/runs: "):
+    with pytest.raises(
+        DiskFullError, match=r"no room for a run of 1,600,000 bytes.*disk/unit: .*left.*memory/unit/runs: "
+    ):
         save(versions, first, *first.state.runs["rows"], batch(LARGE))
     assert files(tmp_path) == before and versions.newest() == (1, 1)
     full()
@@ -148,7 +150,7 @@ def test_without_a_disk_a_full_memory_is_an_error(tmp_path: Path, full: Full) ->
     """By its name."""
     versions = Versions(tmp_path / "memory" / "unit")
     full("memory")
-    with pytest.raises(NoRoom, match="memory/unit/runs"):
+    with pytest.raises(DiskFullError, match="memory/unit/runs"):
         save(versions, versions.load(1, 0), batch(3))
 
 
@@ -203,9 +205,9 @@ def test_a_run_that_is_gone_from_disk_or_damaged_there_is_an_error(versions: Ver
     save(versions, versions.load(1, 0), batch(LARGE))
     (path,) = (tmp_path / "disk" / "unit").iterdir()
     path.write_bytes(b"")
-    with pytest.raises(Damaged, match=path.name):
+    with pytest.raises(CorruptStateError, match=path.name):
         versions.load(1, 1)
     path.unlink()
     assert not versions.whole(1, 1)
-    with pytest.raises(MissingVersion, match=path.name):
+    with pytest.raises(MissingStateError, match=path.name):
         versions.load(1, 1)

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from springline.persistence.monitoring.logs import JsonLines
-from springline.spark_jobs.streaming.errors import MissingVersion, NoTopic, RoundFailed
+from springline.spark_jobs.streaming.errors import MissingStateError, RoundError, UnknownTopicError
 from springline.spark_jobs.streaming.runtime.driver import shifts
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.driver.shifts import Shifts
@@ -27,7 +27,7 @@ from springline.spark_jobs.streaming.runtime.step import Input, Message, Output,
 from springline.spark_jobs.streaming.runtime.worker import task_loop
 from springline.spark_jobs.streaming.runtime.worker.task_loop import Shift, work
 from springline.spark_jobs.streaming.runtime.worker.unit import Units
-from springline.testing.memory_log import Killed, MemoryLog
+from springline.testing.memory_log import KilledError, MemoryLog
 
 MESSAGES = 12  # of each of two units, of which a round admits two
 
@@ -64,7 +64,7 @@ class World:
     def contents(self) -> dict[str, Content]:
         """What rounds name."""
         if self.factor == 0:
-            raise NoTopic("nobody knows the factor")
+            raise UnknownTopicError("nobody knows the factor")
         return {"settings": Content.of({"factor": self.factor})}
 
     def units(self) -> Units:
@@ -143,7 +143,7 @@ def test_an_attempt_after_another_goes_on_where_that_died(world: World, calls: i
     """At any call of the log."""
     shift = world.planned(20)
     world.log.dies_in = calls
-    with suppress(Killed):
+    with suppress(KilledError):
         work(world.units(), world.log, shift, [0, 1])
     world.log.dies_in = None
     work(world.units(), world.log, shift, [0, 1])
@@ -250,7 +250,7 @@ def test_a_planner_remembers_no_more_than_what_its_last_two_rounds_name(world: W
         plans.append(world.next(plans[-1]))
     told = [world.planner.contents_of(plan)["settings"] for plan in plans[-2:]]
     assert told == [{"factor": 4}, {"factor": 5}]
-    with pytest.raises(MissingVersion):
+    with pytest.raises(MissingStateError):
         world.planner.contents_of(plans[-3])
 
 
@@ -343,15 +343,15 @@ def test_a_shift_ends_at_once_when_states_are_lost(
 
     def losing(*where: object) -> list[Message]:
         shutil.rmtree(world.stage.state)
-        raise Killed
+        raise KilledError
 
-    with suppress(Killed):
+    with suppress(KilledError):
         work(world.units(), SimpleNamespace(follow=losing), shift, [0, 1])  # type: ignore[arg-type]
     until = time.monotonic() + 10
     while read_line(world.log.topics[world.stage.rounds][0][-1]) != ShiftEnd():
         assert time.monotonic() < until
         time.sleep(0.01)
-    with pytest.raises(MissingVersion, match="is not there in every unit any more"):
+    with pytest.raises(MissingStateError, match="is not there in every unit any more"):
         planning.first(1.0)
 
 
@@ -362,7 +362,7 @@ def test_what_goes_wrong_while_planning_is_raised_at_the_next_shift(world: World
     shift = planning.begin(first)
     world.factor = 0
     assert work(world.units(), world.log, shift, [0, 1]) == 1
-    with pytest.raises(NoTopic, match="nobody knows"):
+    with pytest.raises(UnknownTopicError, match="nobody knows"):
         planning.first(1.0)
 
 
@@ -373,7 +373,7 @@ def test_a_round_that_fails_is_logged_with_unit_and_round(world: World, caplog: 
     formatted = JsonLines()
     told: list[dict[str, object]] = []
     caplog.handler.addFilter(lambda record: told.append(json.loads(formatted.format(record))) or True)
-    with caplog.at_level(logging.ERROR, "springline.unit"), pytest.raises(RoundFailed, match="no number"):
+    with caplog.at_level(logging.ERROR, "springline.unit"), pytest.raises(RoundError, match="no number"):
         work(world.units(), world.log, shift, [0])
     (line,) = told
     assert (line["job"], line["stage"], line["unit"], line["level"]) == ("job", "add", 0, "error")

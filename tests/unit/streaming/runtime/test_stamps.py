@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from springline.persistence.model.codec import plain
-from springline.spark_jobs.streaming.errors import Gap
+from springline.spark_jobs.streaming.errors import StampGapError
 from springline.spark_jobs.streaming.runtime.stamps import HEADER, PLACE, Accepted, End, Stamp, Taken, accept, taken_in
 from springline.spark_jobs.streaming.runtime.step import Message
 
@@ -105,7 +105,7 @@ def test_a_unit_that_came_later_begins_with_the_round_that_says_so() -> None:
     following = sent(2, 8, 1)
     accepted = accept(log_of([*whole[1:2], *whole[:1], *whole, *following]), {}, 1, log="log")
     assert taken_of(accepted) == [b"2/7/0", b"2/7/1", b"2/8/0"] and accepted.dropped == 2
-    with pytest.raises(Gap, match="goes on with round 8"):
+    with pytest.raises(StampGapError, match="goes on with round 8"):
         accept(log_of(following), {}, 1, log="log")
 
 
@@ -127,7 +127,7 @@ def test_an_earlier_incarnation_is_dropped() -> None:
 
 def test_a_later_incarnation_is_an_error_though_its_round_was_taken_in_this_one() -> None:
     """It is another round: dropping it would leave its messages out."""
-    with pytest.raises(Gap, match=r"incarnation 2"):
+    with pytest.raises(StampGapError, match=r"incarnation 2"):
         accept(log_of(sent(0, 1, 1, incarnation=2)), {0: Taken(3, 1)}, 1, log="log")
 
 
@@ -144,7 +144,7 @@ def test_a_later_incarnation_is_an_error_though_its_round_was_taken_in_this_one(
 )
 def test_a_missing_message_is_an_error_that_names_log_and_offset(stamps: list[Stamp]) -> None:
     """It is never passed over: a result would be wrong for ever."""
-    with pytest.raises(Gap, match=r"netflow\.partials\[3\], offset \d+"):
+    with pytest.raises(StampGapError, match=r"netflow\.partials\[3\], offset \d+"):
         accept(log_of(stamps), {}, 1, log="netflow.partials[3]")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from springline.spark_jobs.streaming.errors import Damaged, MissingVersion, NotDeterministic
+from springline.spark_jobs.streaming.errors import CorruptStateError, MissingStateError, NondeterminismError
 from springline.spark_jobs.streaming.runtime.state_store import Version, Versions
 from springline.spark_jobs.streaming.runtime.step import State
 
@@ -65,19 +65,19 @@ def test_the_same_round_run_twice_is_one_version(versions: Versions) -> None:
 def test_a_round_that_comes_out_otherwise_is_an_error_and_the_first_stands(versions: Versions) -> None:
     """Its step looked at a clock, or at the order of a set."""
     grown(versions, 1)
-    with pytest.raises(NotDeterministic, match=r"1\.json: round 1 was run before"):
+    with pytest.raises(NondeterminismError, match=r"1\.json: round 1 was run before"):
         versions.save(versions.load(1, 0), State({"seen": "later"}), (1, 1))
     assert versions.load(1, 1).state.scalars == {"seen": 1}
 
 
 def test_a_version_that_is_not_there_is_never_an_empty_state(versions: Versions) -> None:
     """Manifest or run: the error names the file."""
-    with pytest.raises(MissingVersion, match=r"7\.json"):
+    with pytest.raises(MissingStateError, match=r"7\.json"):
         versions.load(1, 7)
     saved = grown(versions, 1)
     (file,) = saved.files
     (versions.folder / "runs" / file).unlink()
-    with pytest.raises(MissingVersion, match=file):
+    with pytest.raises(MissingStateError, match=file):
         versions.load(1, 1)
 
 
@@ -88,10 +88,10 @@ def test_a_damaged_file_is_named(versions: Versions, keep_length: bool) -> None:
     (file,) = saved.files
     path = versions.folder / "runs" / file
     path.write_bytes(b"x" * (path.stat().st_size if keep_length else 10))
-    with pytest.raises(Damaged, match=file):
+    with pytest.raises(CorruptStateError, match=file):
         versions.load(1, 1)
     (versions.folder / "1" / "1.json").write_bytes(b'{"runs": ')
-    with pytest.raises(Damaged, match=r"1\.json: the manifest of .* cannot be read"):
+    with pytest.raises(CorruptStateError, match=r"1\.json: the manifest of .* cannot be read"):
         versions.load(1, 1)
 
 

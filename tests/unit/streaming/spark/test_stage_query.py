@@ -14,7 +14,7 @@ UNREACHED = (
     "[STREAM_FAILED] Query [id = 7] terminated\norg.apache.spark.SparkException: Python worker failed to connect back."
 )
 OURS = (
-    "[STREAM_FAILED] Query\n  springline.spark_jobs.streaming.errors.NotDeterministic: "
+    "[STREAM_FAILED] Query\n  springline.spark_jobs.streaming.errors.NondeterminismError: "
     "words[0]: round 7 differs\n  at java.base"
 )
 

@@ -13,7 +13,7 @@ from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.spark import session
 
 
-class Started(Exception):
+class StartedError(Exception):
     """Spark would start now."""
 
 
@@ -35,7 +35,7 @@ class Builder:
         return self
 
     def getOrCreate(self) -> None:
-        raise Started
+        raise StartedError
 
 
 def test_it_is_a_session_of_its_own_with_the_name_and_the_folder_of_its_job(
@@ -47,7 +47,7 @@ def test_it_is_a_session_of_its_own_with_the_name_and_the_folder_of_its_job(
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
     builder = Builder()
     monkeypatch.setattr(session.SparkSession, "builder", builder)
-    with pytest.raises(Started):
+    with pytest.raises(StartedError):
         session.session_of("ticks", StreamSettings(home=home))
     folder = JobFolder(home / "streams" / "ticks")
     (files,) = folder.scratch.iterdir()

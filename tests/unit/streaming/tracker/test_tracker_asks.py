@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from springline.spark_jobs.streaming.tracker import wire as module
 from springline.spark_jobs.streaming.tracker.wire import SCHEMA, Asks
-from springline.spark_jobs.streaming.tracking.errors import BadUpdate
+from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError
 from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT
 
 ROWS = [(0, 1, True, 5), (NO_ROOT - 1, 63, False, (1 << 64) - 1)]
@@ -45,14 +45,14 @@ def test_rows_come_back_as_they_were() -> None:
 )
 def test_what_is_something_else_is_refused_in_words(message: bytes, told: str) -> None:
     """As a reason in the dead letters."""
-    with pytest.raises(BadUpdate, match=told):
+    with pytest.raises(InvalidUpdateError, match=told):
         Asks.read(message)
 
 
 def test_a_message_of_too_many_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A round has room for so many."""
     monkeypatch.setattr(module, "MOST", 1)
-    with pytest.raises(BadUpdate, match="2 rows in a message; 1 at most"):
+    with pytest.raises(InvalidUpdateError, match="2 rows in a message; 1 at most"):
         Asks.read(Asks.of(ROWS).encode())
 
 
@@ -65,7 +65,7 @@ def test_a_damaged_message_is_refused_or_read_and_nothing_else(changes: list[tup
         message[place % len(message)] = value
     try:
         found = Asks.read(bytes(message[: len(message) - cut]))
-    except BadUpdate:
+    except InvalidUpdateError:
         return
     assert all(column.dtype == wanted.dtype for column, wanted in zip(found, Asks.of([]), strict=True))
     assert (found.roots != np.uint64(NO_ROOT)).all() and ((found.attempts >= 1) & (found.attempts <= 63)).all()

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from springline.spark_jobs.streaming.errors import LogUnavailable, NoTopic
+from springline.spark_jobs.streaming.errors import LogUnavailableError, UnknownTopicError
 from springline.spark_jobs.streaming.tracker import client as module
 from springline.spark_jobs.streaming.tracker.client import Tracker
 from springline.spark_jobs.streaming.tracker.wire import Asks
-from springline.spark_jobs.streaming.tracking.errors import BadRoot, BadUpdate
+from springline.spark_jobs.streaming.tracking.errors import InvalidRootError, InvalidUpdateError
 from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT
 from springline.testing.memory_log import MemoryLog
 
@@ -29,7 +29,7 @@ class Log(MemoryLog):
     def sending(self) -> Iterator[Any]:
         yield self
         if self.away:
-            raise LogUnavailable("away")
+            raise LogUnavailableError("away")
 
     def sent(self) -> list[tuple[int, int, bool, int]]:
         """All rows."""
@@ -99,7 +99,7 @@ def test_what_may_have_arrived_is_not_sent_again() -> None:
     tracker = opened(log)
     tracker.ack(5, 1)
     log.away = True
-    with pytest.raises(LogUnavailable):
+    with pytest.raises(LogUnavailableError):
         tracker.flush()
     log.away = False
     tracker.flush()
@@ -112,7 +112,7 @@ def test_what_is_no_root_is_refused(root: int) -> None:
     log = Log()
     with opened(log) as tracker:
         for call in (lambda: tracker.begin(root, [1]), lambda: tracker.ack(root, 1)):
-            with pytest.raises(BadRoot, match="names no root"):
+            with pytest.raises(InvalidRootError, match="names no root"):
                 call()
     assert not log.sent()
 
@@ -131,7 +131,7 @@ def test_what_cannot_be_of_a_tree_is_refused() -> None:
             (lambda: tracker.ack(2, 3, attempt=0), "attempts count from 1 to 63"),
             (lambda: tracker.begin(2, [3], attempt=64), "attempts count from 1 to 63"),
         ]:
-            with pytest.raises(BadUpdate, match=told):
+            with pytest.raises(InvalidUpdateError, match=told):
                 call()
     assert log.sent() == [(1, 1, True, 7)]
 
@@ -162,7 +162,7 @@ def test_a_job_that_never_ran_is_named() -> None:
 
     class Empty(Log):
         def extents(self, topic: str) -> Any:
-            raise NoTopic(f"{topic} is not there")
+            raise UnknownTopicError(f"{topic} is not there")
 
-    with pytest.raises(NoTopic, match=r"t\.asks is not there; it is made when the job t first starts"):
+    with pytest.raises(UnknownTopicError, match=r"t\.asks is not there; it is made when the job t first starts"):
         opened(Empty())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs.streaming.errors import BadJob, StreamError
+from springline.spark_jobs.streaming.errors import InvalidJobError, StreamError
 from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import is_tracked, read_jobs, tracked_job_of, tracked_jobs
@@ -71,7 +71,7 @@ def test_a_root_has_one_try_for_the_ackers_and_they_tell_what_became_of_it(tmp_p
 )
 def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, told: str) -> None:
     """With what is known instead."""
-    with pytest.raises(BadJob, match=told):
+    with pytest.raises(InvalidJobError, match=told):
         read_jobs(written(tmp_path, text))
 
 

@@ -10,7 +10,7 @@ from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, Round, State
 from springline.spark_jobs.streaming.tracking.acker import acker as module
 from springline.spark_jobs.streaming.tracking.acker.acker import Acker
-from springline.spark_jobs.streaming.tracking.errors import BadUpdate
+from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError
 from springline.spark_jobs.streaming.tracking.root_id import name_of, root_id
 from springline.spark_jobs.streaming.tracking.wire import Kind, Telling, Told
 
@@ -168,5 +168,5 @@ def test_ticks_begin_anew_before_there_are_too_many(monkeypatch: pytest.MonkeyPa
 
 def test_a_message_that_nobody_here_wrote_is_named() -> None:
     """It is not taken for an ack."""
-    with pytest.raises(BadUpdate, match="no stage of ours has written"):
+    with pytest.raises(InvalidUpdateError, match="no stage of ours has written"):
         Told.read(b"hello")

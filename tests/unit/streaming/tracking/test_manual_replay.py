@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.commands import tracking
-from springline.spark_jobs.streaming.errors import LogUnavailable
+from springline.spark_jobs.streaming.errors import LogUnavailableError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import tracked_job_of
 from springline.spark_jobs.streaming.runtime.message_log import Letter
-from springline.spark_jobs.streaming.tracking.errors import NoFailure, NotToBeSent
+from springline.spark_jobs.streaming.tracking.errors import RetryRefusedError, UnknownFailureError
 from springline.spark_jobs.streaming.tracking.replay.failures import newest_failures
 from springline.spark_jobs.streaming.tracking.replay.manual_replay import resent, send_again, trouble_with
 from springline.testing.memory_log import MemoryLog
@@ -57,7 +57,7 @@ def test_a_record_goes_to_the_end_of_the_partition_that_it_came_from_once(world:
     first, *_ = world.letters()
     world.send(first)
     assert world.sent() == [[], [b"to be"]] and resent(world.folder) == {first: 5.0}
-    with pytest.raises(NotToBeSent, match=rf"words, letter {first}: not sent: it was sent again already"):
+    with pytest.raises(RetryRefusedError, match=rf"words, letter {first}: not sent: it was sent again already"):
         world.send(first)
     assert world.sent() == [[], [b"to be"]]
 
@@ -66,7 +66,7 @@ def test_what_cannot_be_sent_is_refused_with_the_reason(world: World) -> None:
     """And nothing is noted."""
     _, other_partition, empty = world.letters()
     for letter, why in ((other_partition, "lines has no partition 7 any more"), (empty, "its content was not there")):
-        with pytest.raises(NotToBeSent, match=f"letter {letter}: not sent: {why}"):
+        with pytest.raises(RetryRefusedError, match=f"letter {letter}: not sent: {why}"):
             world.send(letter)
     foreign = tracked_job_of(world.file, "orders")
     failure = newest_failures(world.log, "words.dead", 1)[0]
@@ -78,7 +78,7 @@ def test_what_cannot_be_sent_is_refused_with_the_reason(world: World) -> None:
 def test_a_place_without_a_letter_is_an_error(world: World, letter: str) -> None:
     """A gap, behind the end, of no unit, or no place at all."""
     assert letter not in world.letters()
-    with pytest.raises(NoFailure, match=r"words\.dead: there is no letter"):
+    with pytest.raises(UnknownFailureError, match=r"words\.dead: there is no letter"):
         world.send(letter)
 
 
@@ -86,9 +86,9 @@ def test_a_record_that_did_not_arrive_is_not_noted(world: World, monkeypatch: py
     """It may be sent once Kafka answers."""
 
     def away(letter: Letter) -> None:
-        raise LogUnavailable("away")
+        raise LogUnavailableError("away")
 
-    with monkeypatch.context() as patch, pytest.raises(LogUnavailable):
+    with monkeypatch.context() as patch, pytest.raises(LogUnavailableError):
         patch.setattr(world.log, "send", away)
         world.send(world.letters()[0])
     assert resent(world.folder) == {}

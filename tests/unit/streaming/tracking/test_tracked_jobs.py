@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs.streaming.errors import BadJob, UnknownJob
+from springline.spark_jobs.streaming.errors import InvalidJobError, UnknownJobError
 from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_jobs, tracked_job_of
@@ -63,7 +63,7 @@ def test_at_most_once_tries_once(tmp_path: Path) -> None:
 )
 def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, told: str) -> None:
     """With what is known instead."""
-    with pytest.raises(BadJob, match=told):
+    with pytest.raises(InvalidJobError, match=told):
         read_jobs(written(tmp_path, text))
 
 
@@ -72,9 +72,9 @@ def test_a_job_of_another_kind_says_what_it_lacks(tmp_path: Path) -> None:
     file = written(
         tmp_path, f'{WORDS}[ticks]\ntopic = "t"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"]]\n'
     )  # fmt: skip
-    with pytest.raises(UnknownJob, match="words: it computes no windowed statistics"):
+    with pytest.raises(UnknownJobError, match="words: it computes no windowed statistics"):
         queryable_job_of(file, "words")
-    with pytest.raises(UnknownJob, match="ticks: its records are not tracked"):
+    with pytest.raises(UnknownJobError, match="ticks: its records are not tracked"):
         tracked_job_of(file, "ticks")
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.errors import StreamError
-from springline.spark_jobs.streaming.tracking.errors import BadRoot
+from springline.spark_jobs.streaming.tracking.errors import InvalidRootError
 from springline.spark_jobs.streaming.tracking.ids import child, children, root_edge, root_edges
 from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT, Root, name_of, root_id
 
@@ -40,14 +40,14 @@ def test_ids_sort_as_their_names(given_names: list[tuple[int, int, int]]) -> Non
     ],
 )
 def test_what_does_not_fit_is_refused_by_its_name(partition: int, offset: int, row: int, says: str) -> None:
-    with pytest.raises(BadRoot, match=says) as raised:
+    with pytest.raises(InvalidRootError, match=says) as raised:
         root_id(partition, offset, row)
     assert isinstance(raised.value, StreamError)
 
 
 @pytest.mark.parametrize("number", [-1, NO_ROOT, 2**64])
 def test_what_is_no_id_has_no_name(number: int) -> None:
-    with pytest.raises(BadRoot, match=str(number)):
+    with pytest.raises(InvalidRootError, match=str(number)):
         name_of(number)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from springline.spark_jobs.streaming.tracking.errors import BadRing
+from springline.spark_jobs.streaming.tracking.errors import InvalidRingError
 from springline.spark_jobs.streaming.tracking.ring import ARCS, STRIDE, Circle, Epochs, PaperRing, newest, one_at_a_time
 from springline.spark_jobs.streaming.tracking.root_id import root_id
 
@@ -117,22 +117,22 @@ def test_the_last_sixteen_epochs_are_kept() -> None:
         epochs = epochs.with_acker(1).without_acker(1)
     assert list(epochs.circles) == list(range(6, 22))
     assert newest(json.loads(json.dumps(epochs.as_json()))) == (21, (0,))
-    with pytest.raises(BadRing, match="epoch 5"):
+    with pytest.raises(InvalidRingError, match="epoch 5"):
         epochs.at(5)
 
 
 def test_a_change_of_the_ring_that_makes_no_sense_is_refused_by_its_acker() -> None:
     epochs = Epochs.of([0, 2], room=4)
-    with pytest.raises(BadRing, match="acker 2 is in the ring already"):
+    with pytest.raises(InvalidRingError, match="acker 2 is in the ring already"):
         epochs.with_acker(2)
-    with pytest.raises(BadRing, match="acker 1 is not in the ring"):
+    with pytest.raises(InvalidRingError, match="acker 1 is not in the ring"):
         epochs.without_acker(1)
-    with pytest.raises(BadRing, match=r"acker 4: .* room for ackers 0 to 3"):
+    with pytest.raises(InvalidRingError, match=r"acker 4: .* room for ackers 0 to 3"):
         epochs.with_acker(4)
-    with pytest.raises(BadRing, match="acker 0 is the last"):
+    with pytest.raises(InvalidRingError, match="acker 0 is the last"):
         epochs.without_acker(2).without_acker(0)
     for ackers in ([], [1, 1], [-1], [256]):
-        with pytest.raises(BadRing):
+        with pytest.raises(InvalidRingError):
             Circle.of(ackers)
-    with pytest.raises(BadRing, match="acker 4"):
+    with pytest.raises(InvalidRingError, match="acker 4"):
         Epochs.of([4], room=4)

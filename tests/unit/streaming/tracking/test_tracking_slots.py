@@ -7,7 +7,7 @@ import pytest
 
 from springline.spark_jobs.streaming.tracking.acker.growable_array import Growing
 from springline.spark_jobs.streaming.tracking.acker.slots import Slots
-from springline.spark_jobs.streaming.tracking.errors import BadUpdate
+from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError
 from springline.spark_jobs.streaming.tracking.records import items
 
 
@@ -153,12 +153,12 @@ def test_roots_taken_out_are_gone() -> None:
 def test_an_update_that_contradicts_itself_is_refused() -> None:
     slots = Slots()
     for attempt in (0, 64):
-        with pytest.raises(BadUpdate, match=f"attempts {attempt}"):
+        with pytest.raises(InvalidUpdateError, match=f"attempts {attempt}"):
             slots.ack([1], attempt, [1], 1)
     for born in (-1, 2**25):
-        with pytest.raises(BadUpdate, match=f"slices {born}"):
+        with pytest.raises(InvalidUpdateError, match=f"slices {born}"):
             slots.ack([1], 1, [1], born)
-    with pytest.raises(BadUpdate, match="3 roots, 2 values"):
+    with pytest.raises(InvalidUpdateError, match="3 roots, 2 values"):
         slots.ack([1, 2, 3], 1, [1, 2], 1)
     slots.ack([1], 63, [1], 2**25 - 1)
     assert held(slots) == [(1, 63, 0, 2**25 - 1, 1)]

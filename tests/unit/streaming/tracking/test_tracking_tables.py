@@ -10,7 +10,7 @@ import pytest
 
 from springline.spark_jobs.streaming.tracking.acker.root_ranges import Run
 from springline.spark_jobs.streaming.tracking.acker.table import Layout, Table
-from springline.spark_jobs.streaming.tracking.errors import BadRoot, BadUpdate
+from springline.spark_jobs.streaming.tracking.errors import InvalidRootError, InvalidUpdateError
 from springline.spark_jobs.streaming.tracking.ids import root_edges
 from springline.spark_jobs.streaming.tracking.ring import Circle
 from springline.spark_jobs.streaming.tracking.root_id import root_id
@@ -334,15 +334,15 @@ def test_dense_takes_little_more_than_eight_bytes_a_root() -> None:
 
 
 def test_a_range_that_contradicts_itself_is_refused(table: Table) -> None:
-    with pytest.raises(BadUpdate, match="4 values for"):
+    with pytest.raises(InvalidUpdateError, match="4 values for"):
         table.register_range(3, 0, 60, 1, [1, 2, 3, 4], 1, 1)
-    with pytest.raises(BadUpdate, match="slice"):
+    with pytest.raises(InvalidUpdateError, match="slice"):
         table.register_range(3, 0, 60, 1, 5, 1, 2**25)
-    with pytest.raises(BadUpdate, match="attempt"):
+    with pytest.raises(InvalidUpdateError, match="attempt"):
         table.register_range(3, 0, 60, 1, 5, 0, 1)
-    with pytest.raises(BadRoot, match="partition 4096"):
+    with pytest.raises(InvalidRootError, match="partition 4096"):
         table.register_range(4096, 0, 60, 1, 5, 1, 1)
-    with pytest.raises(BadRoot):
+    with pytest.raises(InvalidRootError):
         table.ack_range(0, 2**36 - 30, 60, 5, 1)
     assert table.in_flight == 0
 

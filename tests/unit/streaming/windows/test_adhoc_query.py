@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs.streaming.errors import MissingVersion
+from springline.spark_jobs.streaming.errors import MissingStateError
 from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.runtime.state_store import Version, Versions
-from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.windows.adhoc_query import Planners, ask
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 from tests.support.decoding.windows_job import Job as Ran
@@ -36,14 +36,14 @@ def test_a_job_that_begins_anew_is_not_answered_by_its_old_queries() -> None:
     planners.of("job", registry(QUERIES))
     anew = registry({"all": "SELECT sip, count(*) FROM S GROUP BY sip WINDOWING 60 s"})
     assert anew.version == registry(QUERIES).version
-    with pytest.raises(BadQuery, match="no slices are held"):
+    with pytest.raises(InvalidQueryError, match="no slices are held"):
         planners.of("job", anew).plan(AD_HOC)
 
 
 def test_an_answer_is_of_the_newest_states(tmp_path: Path) -> None:
     """Also with a planner that was kept; before the first round there is none."""
     job, planners, ran = WindowsJob("S", "S", STREAM), Planners(), Ran(registry(QUERIES, STREAM), reducers=2)
-    with pytest.raises(MissingVersion, match="has not run a round"):
+    with pytest.raises(MissingStateError, match="has not run a round"):
         ask(job, ran.registry, tmp_path, AD_HOC, planners)
     _, reducing = place_stages(job.name, job.stages(1), tmp_path)
     for number in (1, 2):

@@ -16,10 +16,10 @@ import pytest
 
 from springline.persistence.engine.attempt import Attempt
 from springline.persistence.engine.store import Store
-from springline.persistence.errors import InvalidPath
+from springline.persistence.errors import InvalidPathError
 from springline.persistence.model.dataset import Phase
 from springline.persistence.platform import Platform
-from springline.spark_jobs.streaming.errors import BadSql, Fenced, MessagesGone, NothingKept
+from springline.spark_jobs.streaming.errors import FencedError, InvalidSqlError, MessagesLostError, NoSinkError
 from springline.spark_jobs.streaming.runtime.history import read_line
 from springline.spark_jobs.streaming.runtime.message_log import Letter
 from springline.spark_jobs.streaming.runtime.rounds import Plan
@@ -30,7 +30,7 @@ from springline.spark_jobs.streaming.windows.sink import query as kept_results
 from springline.spark_jobs.streaming.windows.sink.files import schema_of
 from springline.spark_jobs.streaming.windows.sink.parquet import KeptResults, folder_of, keeping_stage, table_of
 from springline.spark_jobs.streaming.windows.sink.query import ask_kept
-from springline.testing.memory_log import Killed, MemoryLog
+from springline.testing.memory_log import KilledError, MemoryLog
 
 STREAM = Stream("S", (Field("time", "float"), Field("key", "text"), Field("n", "int")), "time", ahead=None)
 QUERIES = {
@@ -110,12 +110,12 @@ def die(world: World, step: str, after: int, patch: pytest.MonkeyPatch) -> None:
     """Let the application die at a step: what a killed process would clear up is not cleared up."""
 
     def killed(*_: Any, **__: Any) -> Any:
-        raise Killed
+        raise KilledError
 
     def killed_after(call: Callable[..., Any]) -> Callable[..., Any]:
         def called(*args: Any, **kwargs: Any) -> Any:
             call(*args, **kwargs)
-            raise Killed
+            raise KilledError
 
         return called
 
@@ -142,7 +142,7 @@ def test_wherever_an_application_dies_each_result_is_kept_once(world: World, ste
     world.tell(5)
     with pytest.MonkeyPatch.context() as patch:
         die(world, step, after, patch)
-        with pytest.raises(Killed):
+        with pytest.raises(KilledError):
             application.keep()
     world.log.dies_in = None
     committed = world.platform.catalog.find(prefix=folder_of("job"), phase=Phase.COMMITTED)
@@ -166,7 +166,7 @@ def test_an_application_that_wakes_up_ends_its_round_and_no_more(world: World) -
         return write(plan)
 
     sleeper._write = sleep  # type: ignore[method-assign]
-    with pytest.raises(Fenced):  # after its round, when it plans the next
+    with pytest.raises(FencedError):  # after its round, when it plans the next
         sleeper.keep()
     world.application().keep()
     assert world.kept() == world.once()
@@ -184,7 +184,7 @@ def test_what_failed_is_kept_by_the_same_application_later(
     world.tell(3)
     with monkeypatch.context() as patch:
         die(world, step, after, patch)
-        with pytest.raises(Killed):
+        with pytest.raises(KilledError):
             application.keep()
     world.log.dies_in = None
     world.tell(1)
@@ -202,7 +202,7 @@ def test_results_that_are_gone_before_they_were_kept_are_named(world: World) -> 
     application.keep()
     world.tell(4)
     world.log.cut(JOB.results)
-    with pytest.raises(MessagesGone, match=r"job.results\[0\]"):
+    with pytest.raises(MessagesLostError, match=r"job.results\[0\]"):
         application.keep()
 
 
@@ -237,7 +237,7 @@ def test_queries_that_differ_in_small_and_large_letters_are_two_tables(world: Wo
     world.application().keep()
     found = [ask_kept(world.platform, JOB, f"SELECT n FROM {table}").to_pylist() for table in ("sums", "sums_2")]
     assert found == [[{"n": 2}], [{"n": 1}]]
-    with pytest.raises(BadSql, match="of: Sums, sums_2"):
+    with pytest.raises(InvalidSqlError, match="of: Sums, sums_2"):
         ask_kept(world.platform, JOB, "SELECT n FROM nobody")
 
 
@@ -255,9 +255,9 @@ def test_results_from_before_a_query_was_changed_are_kept_as_they_are() -> None:
 
 def test_asking_before_anything_is_kept_says_what_to_do(platform: Platform) -> None:
     """Wait, or declare it."""
-    with pytest.raises(NothingKept, match="at intervals"):
+    with pytest.raises(NoSinkError, match="at intervals"):
         ask_kept(platform, JOB, "SELECT 1")
-    with pytest.raises(NothingKept, match='write keep = "parquet" at the job'):
+    with pytest.raises(NoSinkError, match='write keep = "parquet" at the job'):
         ask_kept(platform, WindowsJob("other", "rows", STREAM), "SELECT 1")
 
 
@@ -269,7 +269,7 @@ def test_an_error_in_sql_is_told_with_the_queries_that_there_are(world: World, s
     """DuckDB's words first."""
     world.tell(1)
     world.application().keep()
-    with pytest.raises(BadSql, match=rf"(?s)job: .*{told}.*of:? sums"):
+    with pytest.raises(InvalidSqlError, match=rf"(?s)job: .*{told}.*of:? sums"):
         ask_kept(world.platform, JOB, sql)
 
 
@@ -318,7 +318,7 @@ def test_sql_over_kept_results_reaches_nothing_else(world: World, around: dict[s
     """No file, no folder, no address, no extension and no setting; the error names the job."""
     for name, place in around.items():
         sql = sql.replace("{" + name + "}", str(place))
-    with pytest.raises(BadSql, match=r"^job: ") as refused:
+    with pytest.raises(InvalidSqlError, match=r"^job: ") as refused:
         ask_kept(world.platform, JOB, sql)
     assert "hunter2" not in str(refused.value)
     assert not around["made"].exists()
@@ -350,7 +350,7 @@ def test_no_sql_writes_to_a_kept_file(world: World, sql: str) -> None:
     view = ask_kept(world.platform, JOB, "SELECT sql FROM duckdb_views() WHERE view_name = 'sums'").to_pylist()
     (in_view,) = re.findall(r"'([^']*parquet)'", view[0]["sql"])
     for path in (str(kept), in_view):
-        with pytest.raises(BadSql):
+        with pytest.raises(InvalidSqlError):
             ask_kept(world.platform, JOB, sql.replace("{kept}", path))
     assert kept.read_bytes() == before
     assert world.kept() == world.once()
@@ -374,7 +374,7 @@ def test_only_one_select_is_answered(world: World, sql: str) -> None:
     """Whatever else DuckDB knows is refused before it is run, and the error says what is answered."""
     world.tell(1)
     world.application().keep()
-    with pytest.raises(BadSql, match=r"^job: .*one SELECT"):
+    with pytest.raises(InvalidSqlError, match=r"^job: .*one SELECT"):
         ask_kept(world.platform, JOB, sql)
 
 
@@ -403,5 +403,5 @@ def test_a_report_that_names_a_file_elsewhere_is_refused(
     world.tell(1)
     world.application().keep()
     monkeypatch.setattr(kept_results, "_files_of", lambda reading: {"sums": [name]})
-    with pytest.raises(InvalidPath, match="is no place below it"):
+    with pytest.raises(InvalidPathError, match="is no place below it"):
         ask_kept(world.platform, JOB, "SELECT * FROM sums")

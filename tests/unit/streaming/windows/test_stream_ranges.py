@@ -11,8 +11,8 @@ import pytest
 
 from springline.persistence.model.dataset import Dataset, Origin
 from springline.persistence.platform import Platform
-from springline.spark_jobs.streaming.errors import BadRange
-from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.errors import InvalidRangeError
+from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 from springline.spark_jobs.streaming.windows.sink.reprocess import Span, asked_of, write_range
 from springline.testing.memory_log import MemoryLog
@@ -104,14 +104,14 @@ def test_queries_that_are_given_are_answered_instead_of_the_jobs() -> None:
     other = "SELECT count(*) AS n FROM S WINDOWING 1 day"
     assert [query.name for query in asked_of(job(), None, {"all": other}).registered] == ["all"]
     assert [query.name for query in asked_of(job(), None, {}).registered] == ["kinds"]
-    with pytest.raises(BadQuery, match="worse"):
+    with pytest.raises(InvalidQueryError, match="worse"):
         asked_of(job(), None, {"worse": "SELECT nothing FROM S"})
-    with pytest.raises(BadRange, match="no queries"):
+    with pytest.raises(InvalidRangeError, match="no queries"):
         asked_of(WindowsJob("job", "rows", stream()), None, {})
 
 
 @pytest.mark.parametrize(("begin", "end"), [("2013-01-06", "2013-01-05"), ("2013-01-05", "2013-01-05"), ("x", "y")])
 def test_a_range_without_any_time_is_refused(begin: str, end: str) -> None:
     """With what was given."""
-    with pytest.raises(BadRange, match=f"from '?{begin}'? to '?{end}"):
+    with pytest.raises(InvalidRangeError, match=f"from '?{begin}'? to '?{end}"):
         Span.of(begin, end)

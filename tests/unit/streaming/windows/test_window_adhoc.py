@@ -2,7 +2,7 @@
 
 import pytest
 
-from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.windows.adhoc import AdHoc, Answer, answer
 from tests.support.decoding.windows_job import Job, csv, registry, stream
 
@@ -84,7 +84,7 @@ def test_the_smallest_cube_that_serves_is_taken() -> None:
 )
 def test_what_slices_do_not_hold_is_refused_with_what_they_do(sql: str) -> None:
     """By its aggregates, keys, filter and width."""
-    with pytest.raises(BadQuery) as caught:
+    with pytest.raises(InvalidQueryError) as caught:
         ask(sql)
     assert "by sip, kind in slices of 60 s (for flows)" in str(caught.value)
     assert "by kind WHERE bytes > 1 in slices of 20 s (for big)" in str(caught.value)
@@ -113,7 +113,7 @@ def test_what_can_be_asked_is_said_before_anybody_tries() -> None:
 
 def test_rows_and_landmarks_cannot_be_asked_for() -> None:
     """They need more than slices."""
-    with pytest.raises(BadQuery, match="query 'ad hoc': it can be asked over all that is held"):
+    with pytest.raises(InvalidQueryError, match="query 'ad hoc': it can be asked over all that is held"):
         ask("SELECT count(*) FROM S WINDOWING ROWS(5)")
 
 

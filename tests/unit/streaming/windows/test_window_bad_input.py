@@ -7,7 +7,7 @@ import pytest
 
 from springline.spark_jobs.streaming.sources.schema import Stream
 from springline.spark_jobs.streaming.windows.aggregation.grouping import Grouping
-from springline.spark_jobs.streaming.windows.errors import QueryFailed
+from springline.spark_jobs.streaming.windows.errors import QueryError
 from springline.spark_jobs.streaming.windows.query import Query
 from springline.spark_jobs.streaming.windows.state import reducer_state
 from springline.spark_jobs.streaming.windows.state.result_rows import finished
@@ -293,10 +293,10 @@ def test_an_error_of_a_query_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ValueError("no such thing")
 
     monkeypatch.setattr(Grouping, "add", fail)
-    with pytest.raises(QueryFailed, match=r"^query q: ValueError: no such thing$"):
+    with pytest.raises(QueryError, match=r"^query q: ValueError: no such thing$"):
         run(csv(GOOD))
     job = Job(registry({**COUNT, "r": COUNT["q"]}, stream()))
-    with pytest.raises(QueryFailed, match=r"^one of the queries q, r: ValueError: no such thing$"):
+    with pytest.raises(QueryError, match=r"^one of the queries q, r: ValueError: no such thing$"):
         job.round([csv(GOOD)])
 
 

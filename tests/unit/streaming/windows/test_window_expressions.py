@@ -13,10 +13,10 @@ from sqlglot import parse_one
 
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
-from springline.spark_jobs.streaming.join.errors import BadCondition
+from springline.spark_jobs.streaming.join.errors import InvalidConditionError
 from springline.spark_jobs.streaming.join.wire import Side
 from springline.spark_jobs.streaming.sources.schema import Field
-from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.sql.expressions import Expression, checked
 from springline.spark_jobs.streaming.sql.operations import Scope
 from springline.spark_jobs.streaming.sql.text import SqlText
@@ -26,7 +26,7 @@ from tests.support.joins.join_units import rows_of
 
 LEAST, MOST = -(2**63), 2**63 - 1
 SCOPE = Scope(
-    SqlText("", lambda *told: BadQuery("q", told[0])), {"n": "int", "x": "float", "s": "text", "time": "time"}
+    SqlText("", lambda *told: InvalidQueryError("q", told[0])), {"n": "int", "x": "float", "s": "text", "time": "time"}
 )
 ROW = {
     "n": pa.array([7, None]),
@@ -97,7 +97,7 @@ REFUSED = [
 @pytest.mark.parametrize(("sql", "says"), REFUSED)
 def test_what_could_only_be_run_in_part_is_refused_with_what_is_wrong(sql: str, says: str) -> None:
     """No part of an expression is passed over in silence."""
-    with pytest.raises(BadQuery) as refused:
+    with pytest.raises(InvalidQueryError) as refused:
         said(sql)
     assert says in str(refused.value)
 
@@ -115,7 +115,7 @@ def test_what_could_only_be_run_in_part_is_refused_with_what_is_wrong(sql: str, 
 )
 def test_an_aggregate_is_refused_for_what_it_would_pass_over(sql: str, says: str) -> None:
     """And the remedy is told."""
-    with pytest.raises(BadQuery) as refused:
+    with pytest.raises(InvalidQueryError) as refused:
         read("q", f"{sql} WINDOWING 60 s", {"S": stream()})
     assert says in str(refused.value)
 
@@ -201,5 +201,5 @@ def test_a_join_means_what_windows_mean() -> None:
     condition = Condition.of(left, right, f"l.a = r.b AND (l.a + {MOST} > 0 OR l.x IS NULL)", ["l.a + 1 AS m", "l.x"])
     rows = rows_of(left, [{"a": 1, "x": math.nan}, {"a": MOST, "x": 1.0}])
     assert condition.filter(Side.LEFT, rows).tolist() == [True, False]
-    with pytest.raises(BadCondition, match="IN takes a list in brackets"):
+    with pytest.raises(InvalidConditionError, match="IN takes a list in brackets"):
         Condition.of(left, right, "l.a = r.b AND l.a IN r.b")

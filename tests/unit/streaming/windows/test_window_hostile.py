@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from springline.spark_jobs.streaming.sql.depth import CHAIN, LEVELS
-from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.windows.query import read
 from tests.support.decoding.windows_job import Job, csv, registry, stream
 
@@ -58,7 +58,7 @@ ELSEWHERE = [
 @pytest.mark.parametrize("sql", ELSEWHERE)
 def test_sql_asks_of_its_stream_and_of_nothing_else(sql: str, ad_hoc: bool) -> None:
     """No file, no other table, no statement but one SELECT, no function but those that are known."""
-    with pytest.raises(BadQuery, match=r"^query 'q'"):
+    with pytest.raises(InvalidQueryError, match=r"^query 'q'"):
         read("q", f"{sql} {'' if ad_hoc else WINDOWING}", STREAMS, ad_hoc=ad_hoc)
 
 
@@ -81,7 +81,7 @@ ODD = [
 @pytest.mark.parametrize("sql", ODD)
 def test_what_could_not_be_run_or_told_is_refused_as_it_is_read(sql: str) -> None:
     """Not by the application, later, which would fail again whenever it is started."""
-    with pytest.raises(BadQuery, match=r"^query 'q'") as refused:
+    with pytest.raises(InvalidQueryError, match=r"^query 'q'") as refused:
         read("q", f"{sql} {WINDOWING}", STREAMS)
     assert len(str(refused.value)) < 300
 
@@ -92,7 +92,7 @@ def test_what_could_not_be_run_or_told_is_refused_as_it_is_read(sql: str) -> Non
 )
 def test_a_window_that_has_no_end_is_refused(clause: str) -> None:
     """Or no beginning, or something behind it."""
-    with pytest.raises(BadQuery, match=r"^query 'q'"):
+    with pytest.raises(InvalidQueryError, match=r"^query 'q'"):
         read("q", f"{SELECT} WINDOWING {clause}", STREAMS)
 
 
@@ -116,7 +116,7 @@ LONG: dict[str, Callable[[int], str]] = {
 @pytest.mark.parametrize("form", NESTED)
 def test_what_is_nested_deeper_than_a_parser_can_go_is_refused(form: str, many: int) -> None:
     """In words, instead of Python's recursion limit."""
-    with pytest.raises(BadQuery, match="nested"):
+    with pytest.raises(InvalidQueryError, match="nested"):
         read("q", f"{NESTED[form](many)} {WINDOWING}", STREAMS)
 
 
@@ -124,7 +124,7 @@ def test_what_is_nested_deeper_than_a_parser_can_go_is_refused(form: str, many: 
 @pytest.mark.parametrize("form", LONG)
 def test_a_chain_of_operations_has_an_end(form: str, many: int) -> None:
     """It is worked out by going down into it."""
-    with pytest.raises(BadQuery, match=r"nested|follow from one another"):
+    with pytest.raises(InvalidQueryError, match=r"nested|follow from one another"):
         read("q", f"{LONG[form](many)} {WINDOWING}", STREAMS)
 
 
@@ -156,5 +156,5 @@ def test_brackets_and_words_in_quotes_are_no_nesting() -> None:
 @pytest.mark.parametrize("name", ["", "a b", "../a", "a/b", "a\0", "a\n", "<b>", "a'b", 'a"b', "\ud800", "a" * 101])
 def test_a_querys_name_can_stand_anywhere(name: str) -> None:
     """In a path, a column, a header and a page."""
-    with pytest.raises(BadQuery, match="a name is of letters"):
+    with pytest.raises(InvalidQueryError, match="a name is of letters"):
         registry({name: f"{SELECT} {WINDOWING}"})

@@ -5,9 +5,9 @@ import pytest
 from sqlglot import parse_one
 
 from springline.persistence.model.codec import from_plain, plain
-from springline.spark_jobs.streaming.sources.errors import BadStream
+from springline.spark_jobs.streaming.sources.errors import InvalidStreamError
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
-from springline.spark_jobs.streaming.sql.errors import BadQuery
+from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.sql.expressions import checked
 from springline.spark_jobs.streaming.sql.operations import Scope
 from springline.spark_jobs.streaming.sql.text import SqlText
@@ -144,7 +144,7 @@ def test_an_error_names_the_query_the_place_and_what_is_wrong(
     sql: str, line: int | None, column: int | None, says: str
 ) -> None:
     """Line and column count from 1."""
-    with pytest.raises(BadQuery) as caught:
+    with pytest.raises(InvalidQueryError) as caught:
         read("flows", sql, S)
     assert says in str(caught.value)
     assert str(caught.value).startswith("query 'flows'")
@@ -167,7 +167,7 @@ def test_an_error_names_the_query_the_place_and_what_is_wrong(
 )  # fmt: skip
 def test_a_stream_that_contradicts_itself_is_refused(settings: dict[str, object], says: str) -> None:
     """And the error says how."""
-    with pytest.raises(BadStream, match="stream 'S'") as caught:
+    with pytest.raises(InvalidStreamError, match="stream 'S'") as caught:
         stream(**settings)
     assert says in str(caught.value)
 
@@ -177,15 +177,15 @@ def test_a_stream_survives_json() -> None:
     told = plain(stream(form="json", ahead=5.0))
     assert Stream.from_table(told) == from_plain(Stream, told, "here") == stream(form="json", ahead=5.0)
     assert Stream.from_table({k: told[k] for k in ("name", "fields", "time")}) == stream(ahead=86_400.0)
-    with pytest.raises(BadStream, match="lateless means nothing here"):
+    with pytest.raises(InvalidStreamError, match="lateless means nothing here"):
         Stream.from_table({**told, "lateless": 1})
-    with pytest.raises(BadStream, match="time must be declared"):
+    with pytest.raises(InvalidStreamError, match="time must be declared"):
         Stream.from_table({"name": "S", "fields": []})
 
 
 def test_whole_numbers_that_no_double_can_hold_may_stand_beside_doubles() -> None:
     """They are taken as the nearest double: no row makes an expression fail."""
-    scope = Scope(SqlText("", lambda *told: BadQuery("q", told[0])), {"n": "int", "x": "float"})
+    scope = Scope(SqlText("", lambda *told: InvalidQueryError("q", told[0])), {"n": "int", "x": "float"})
     rows = {"n": pa.array([(1 << 63) - 1, 3]), "x": pa.array([2.0**63, 2.5])}
     for sql, found in (
         ("n > x", [False, True]),

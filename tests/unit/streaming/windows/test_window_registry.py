@@ -5,9 +5,9 @@ import json
 import pytest
 
 from springline.persistence.model.codec import from_plain, plain
-from springline.spark_jobs.streaming.sources.errors import BadStream
-from springline.spark_jobs.streaming.sql.errors import BadQuery
-from springline.spark_jobs.streaming.windows.errors import QueryExists, UnknownQuery
+from springline.spark_jobs.streaming.sources.errors import InvalidStreamError
+from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
+from springline.spark_jobs.streaming.windows.errors import QueryExistsError, UnknownQueryError
 from springline.spark_jobs.streaming.windows.registry import Registry
 from tests.support.decoding.windows_job import stream
 
@@ -43,7 +43,7 @@ def test_a_query_can_be_put_whether_it_is_there_or_not() -> None:
 
 def test_a_second_query_of_one_name_is_refused() -> None:
     """Also one of the same text; `change` is there for that."""
-    with pytest.raises(QueryExists, match="query 'flows' is registered already: choose another name, or change"):
+    with pytest.raises(QueryExistsError, match="query 'flows' is registered already: choose another name, or change"):
         EMPTY.register("flows", COUNT).register("flows", COUNT)
 
 
@@ -51,24 +51,24 @@ def test_what_is_not_registered_can_be_neither_changed_nor_cancelled() -> None:
     """The error tells what is."""
     one = EMPTY.register("flows", COUNT)
     for attempt in (lambda: one.change("other", COUNT), lambda: one.cancel("other")):
-        with pytest.raises(UnknownQuery, match="no query is registered as 'other'; registered: flows"):
+        with pytest.raises(UnknownQueryError, match="no query is registered as 'other'; registered: flows"):
             attempt()
 
 
 def test_a_query_that_cannot_be_answered_does_not_get_in() -> None:
     """Nor does it replace one that can; nor does a name that cannot be a file's."""
     one = EMPTY.register("flows", COUNT)
-    with pytest.raises(BadQuery):
+    with pytest.raises(InvalidQueryError):
         one.change("flows", "SELECT nothing FROM S WINDOWING 1 s")
-    with pytest.raises(BadQuery, match="a name is of letters"):
+    with pytest.raises(InvalidQueryError, match="a name is of letters"):
         one.register("a/b", COUNT)
 
 
 def test_two_streams_of_one_name_are_refused() -> None:
     """And a stream that is not declared is not found."""
-    with pytest.raises(BadStream, match="two streams are named S"):
+    with pytest.raises(InvalidStreamError, match="two streams are named S"):
         Registry.of([stream(), stream()])
-    with pytest.raises(BadStream, match="no stream 'T' is declared; declared: S"):
+    with pytest.raises(InvalidStreamError, match="no stream 'T' is declared; declared: S"):
         EMPTY.stream("T")
 
 
@@ -91,5 +91,5 @@ def test_a_stream_that_a_query_does_not_fit_is_refused() -> None:
     """Nothing has changed then."""
     before = EMPTY.register("q", "SELECT sip, count(*) AS n FROM S GROUP BY sip WINDOWING 60 s")
     fields = tuple(field for field in stream().fields if field.name != "sip")
-    with pytest.raises(BadQuery, match="sip"):
+    with pytest.raises(InvalidQueryError, match="sip"):
         before.declared(stream(fields=fields))

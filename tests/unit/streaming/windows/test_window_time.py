@@ -7,7 +7,7 @@ import pytest
 from springline.persistence.model.codec import from_plain, plain
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Round, State
 from springline.spark_jobs.streaming.sql.windowing import Hop, Landmark, Rows
-from springline.spark_jobs.streaming.windows.errors import BadPartial
+from springline.spark_jobs.streaming.windows.errors import InvalidPartialError
 from springline.spark_jobs.streaming.windows.reducer import Reducer
 from springline.spark_jobs.streaming.windows.state.triggers import Bounds, due, floor_of, landmark_begin, needed_from
 from springline.spark_jobs.streaming.windows.state.watermarks import EventTime
@@ -264,5 +264,5 @@ def test_a_buffer_that_no_mapper_sent_stops_the_reducer(value: bytes) -> None:
     """Somebody else writes to the topic: the error says where."""
     versions = {"queries": plain(registry(COUNT))}
     given = Input("windows", 3, Round(1, 1, 0.0, versions), [Message(17, value)])
-    with pytest.raises(BadPartial, match="windows, unit 3, offset 17"):
+    with pytest.raises(InvalidPartialError, match="windows, unit 3, offset 17"):
         Reducer("S", "rows")(State(), given)

@@ -7,7 +7,7 @@ load; `costs` weigh what a migration takes.
 from __future__ import annotations
 
 from springline.persistence.extensions import Extensions
-from springline.spark_jobs.streaming.join.errors import BadRouting
+from springline.spark_jobs.streaming.join.errors import InvalidRoutingError
 from springline.spark_jobs.streaming.join.routing.loads import Strategy
 from springline.spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
 
@@ -17,8 +17,8 @@ THETA = 0.05
 
 
 def strategy_of(name: str, theta: float = THETA, costs: Costs = PAPER_WEIGHTS[0]) -> Strategy:
-    """The strategy of that name; raises `BadExtension`, and `BadRouting` where `theta` is none."""
+    """The strategy of that name; raises `ExtensionError`, and `InvalidRoutingError` where `theta` is none."""
     if not 0 <= theta < 1:
-        raise BadRouting(f"an imbalance of {theta}: give one from 0 to below 1")
+        raise InvalidRoutingError(f"an imbalance of {theta}: give one from 0 to below 1")
     strategy: Strategy = STRATEGIES.load(name)(theta, costs)
     return strategy

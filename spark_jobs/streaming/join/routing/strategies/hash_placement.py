@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from springline.spark_jobs.streaming.join.errors import BadRouting
+from springline.spark_jobs.streaming.join.errors import InvalidRoutingError
 from springline.spark_jobs.streaming.join.routing.strategies.bucket_packing import even, levelled
 from springline.spark_jobs.streaming.join.routing.table import Place, Table
 from springline.spark_jobs.streaming.join.wire import Side
@@ -16,9 +16,11 @@ def units_of(side: Side, units: int) -> tuple[int, ...]:
 
 
 def checked(room: int, units: int) -> tuple[int, ...]:
-    """Units 0 to n - 1; raises `BadRouting`."""
+    """Units 0 to n - 1; raises `InvalidRoutingError`."""
     if not 1 <= units <= room:
-        raise BadRouting(f"{units} units: there is room for 1 to {room}; give the job more room, or ask for fewer")
+        raise InvalidRoutingError(
+            f"{units} units: there is room for 1 to {room}; give the job more room, or ask for fewer"
+        )
     return tuple(range(units))
 
 
@@ -31,7 +33,7 @@ def places_by_hash(units: Sequence[int], owners: Sequence[int] = ()) -> list[Pla
 
 
 def table_by_hash(room: int, units: int, block: int = 0) -> Table:
-    """The table with both sides of a key at one unit; raises `BadRouting`."""
+    """The table with both sides of a key at one unit; raises `InvalidRoutingError`."""
     active = checked(room, units)
     places = tuple(places_by_hash(active))
     return Table(1, room, active, (places, places), block=block)

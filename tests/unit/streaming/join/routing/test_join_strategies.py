@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from springline.persistence.errors import BadExtension
+from springline.persistence.errors import ExtensionError
 from springline.spark_jobs.streaming.join.buckets import bucket_of
-from springline.spark_jobs.streaming.join.errors import BadRouting
+from springline.spark_jobs.streaming.join.errors import InvalidRoutingError
 from springline.spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
 from springline.spark_jobs.streaming.join.routing.explain import explain
 from springline.spark_jobs.streaming.join.routing.loads import Heavy, Loads, Move, Plan
@@ -199,11 +199,11 @@ def test_routers_may_know_of_keys_before_units_have_stored_any(name):
 
 def test_what_cannot_be_is_refused():
     """With what can be."""
-    with pytest.raises(BadExtension, match=r"'best'.*known: djb, heavy-split, heavy-split-work; baselines.*: hash, "):
+    with pytest.raises(ExtensionError, match=r"'best'.*known: djb, heavy-split, heavy-split-work; baselines.*: hash, "):
         strategy_of("best")
-    with pytest.raises(BadRouting, match="from 0 to below 1"):
+    with pytest.raises(InvalidRoutingError, match="from 0 to below 1"):
         strategy_of("djb", 1.0)
-    with pytest.raises(BadRouting, match="room for 1 to 4"):
+    with pytest.raises(InvalidRoutingError, match="room for 1 to 4"):
         strategy_of("hash").first(4, 5)
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_of, part_of
-from springline.spark_jobs.streaming.join.errors import BadRouting
+from springline.spark_jobs.streaming.join.errors import InvalidRoutingError
 from springline.spark_jobs.streaming.join.routing.routes import Routes
 from springline.spark_jobs.streaming.join.routing.sketch import COUNTERS, Sketch, merged
 from springline.spark_jobs.streaming.join.routing.strategies import strategy_of
@@ -112,9 +112,9 @@ def test_entries_of_keys_at_home_are_cleared():
 
 def test_units_without_room_are_refused():
     """And places where nothing is stored."""
-    with pytest.raises(BadRouting, match="room for units 0 to 3"):
+    with pytest.raises(InvalidRoutingError, match="room for units 0 to 3"):
         replace(a_table(), room=4)
-    with pytest.raises(BadRouting, match="needs a unit"):
+    with pytest.raises(InvalidRoutingError, match="needs a unit"):
         Place.at({})
 
 
