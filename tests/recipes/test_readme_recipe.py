@@ -1,4 +1,4 @@
-"""What the README starts, in a copy of the checkout: the demo, other days, and the end of all."""
+"""What the README and the FAQ start, in a copy of the checkout: the demo, other days, and the end of all."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from springline.services.settings import ServiceSettings
 from tests.support.servers.memory_folders import remove_memory_of
 from tests.support.waiting import until
 
-README = (project_folder() / "README.md").read_text(encoding="utf-8")
-OTHER_DAYS = README.partition("## Run other days")[2].partition("\n## ")[0]
+README, FAQ = project_folder() / "README.md", project_folder() / "docs" / "faq.md"
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +69,10 @@ def environment(copy: Path, settings: ServiceSettings) -> dict[str, str]:
     }
 
 
-def shown(text: str) -> list[str]:
-    """The blocks of shell in a part of the README."""
-    return re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+def shown(document: Path, heading: str) -> list[str]:
+    """The blocks of shell in a section of a document."""
+    section = document.read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
 
 
 def run(script: str, copy: Path, environment: dict[str, str], seconds: float) -> str:
@@ -115,10 +115,11 @@ def ours(copy: Path) -> list[psutil.Process]:
 def test_what_the_readme_starts_runs_as_it_stands(
     copy: Path, settings: ServiceSettings, environment: dict[str, str]
 ) -> None:
-    """In its order, but for what has tests of its own: the fault, the cluster, and `make test`."""
-    demo, fault, tests = shown(README)[0].splitlines()
+    """In its order, but for what has tests of its own: the fault, `make test`, and questions to the demo's streams."""
+    demo, fault, tests, stop = shown(README, "Quick start")[0].splitlines()
     assert fault.startswith("make demo-fault ") and tests.startswith("make test ")
-    land, by_command, by_rest = shown(OTHER_DAYS)
+    land, by_command = shown(README, "Run other days")[0].splitlines()
+    (by_rest,) = shown(FAQ, "How do I run a backfill?")
     try:
         assert "`make stop` ends all." in run(demo, copy, environment, 1_000)
         address = f"http://127.0.0.1:{settings.airflow_port}"
@@ -128,7 +129,7 @@ def test_what_the_readme_starts_runs_as_it_stands(
         until(lambda: backfilled(api), seconds=400, every=1, why=lambda: f"the days run: {states(api)}")
         api.end_backfills("etl_lineage")
         ask_token, use_token = by_rest.replace("http://127.0.0.1:8080", address).split("TOKEN=…", 1)
-        ask_token = ask_token.replace("the one that the demo told", password(settings.home))
+        ask_token = ask_token.replace("the one that the demo printed", password(settings.home))
         token = json.loads(run(ask_token, copy, environment, 60))["access_token"]
         begin = f"TOKEN={token} {use_token}"
         # Airflow counts the backfill before as one that runs for a moment after its last run.
@@ -137,7 +138,7 @@ def test_what_the_readme_starts_runs_as_it_stands(
         api.end_backfills("etl_lineage")
     finally:
         stopped = subprocess.run(
-            ["make", "stop"], cwd=copy, env=environment, capture_output=True, text=True, timeout=400
+            ["bash", "-c", stop], cwd=copy, env=environment, capture_output=True, text=True, timeout=400
         )
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr
     until(lambda: not ours(copy), why=lambda: f"left behind: {ours(copy)}")

@@ -10,9 +10,11 @@ import subprocess
 import sys
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from benchmarks.report import RESULTS
 from docs.__main__ import WITH_EXAMPLES, generated
 from docs.console import BrokenExampleError, corrected, examples_in, files_in, outputs_of, same
 from docs.figures import figures
@@ -29,11 +31,13 @@ from springline.spark_jobs.streaming.settings import StreamSettings
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
+INDEX = ROOT / "docs" / "README.md"
+COMPARISON = ROOT / "docs" / "comparison.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 PERSISTENCE = ROOT / "docs" / "persistence.md"
 OPERATIONS = ROOT / "docs" / "operations.md"
 PLACES = ("*.md", "docs/*.md", "[a-z]*/README.md", "[a-z]*/[a-z]*/README.md")
-DOCUMENTS = sorted(path for place in PLACES for path in ROOT.glob(place))
+DOCUMENTS = sorted({path for place in PLACES for path in ROOT.glob(place)})
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 
 
@@ -98,6 +102,91 @@ def test_the_generated_parts_are_up_to_date():
     """Settings come from the classes that declare them, figures from the results of the benchmarks."""
     stale = [path.name for path, text in generated().items() if read(path) != text]
     assert not stale, f"run `make docs`: {', '.join(stale)} would change"
+
+
+def test_the_figures_that_are_quoted_are_those_of_the_results():
+    """The README and the comparison name a few; each is a value that a benchmark has measured."""
+    for document, quoted in {README: quoted_in_readme(), COMPARISON: quoted_in_comparison()}.items():
+        text = " ".join(read(document).split())
+        assert [each for each in quoted if each not in text] == []
+
+
+def quoted_in_readme() -> list[str]:
+    """With the words around them, so that no other figure is taken for one."""
+    runs = {
+        row["strategy"]: row["run_s"] for row in reversed(kept_result("persistence")["rows"]) if row["what"] == "run"
+    }
+    own, through, cached = (runs[each] for each in ("async_and_sync", "cache_through", "cache_only"))
+    faults = kept_result("soak")["rows"]
+    return [
+        f"{goal('persistence', 'Async&Sync below cache_through'):.0%} less".replace("%", " %"),
+        f"({own:.0f} s instead of {through:.0f} s)",
+        f"{own:.0f} s instead of {cached:.0f} s with the cache alone",
+        f"unrecoverable in {goal('wipes', 'runs that ended right under Async&Sync')} runs",
+        f"{goal('windows', 'CSV, M rows/s'):.1f} M rows/s on two cores",
+        f"{goal('windows', 'CSV against PySpark'):.1f} times PySpark",
+        f"{goal('window_latency', 'p99 at 100,000 rows/s, ms')} ms at 100,000 rows/s",
+        f"with one row of CSV in each, {rate('Springline, keys', 'csv', 1):.2f} M rows/s",
+        f"PyFlink has {rate('PyFlink, its Kafka source', 'csv', 1):.2f}",
+        f"(docs/operations.md): {len(faults)}, one a minute",
+        f"up to {max(row['healed_s'] for row in faults)} s",
+        f"{goal('soak', 'memory at most, with files in memory, GiB')} GiB",
+    ]
+
+
+def quoted_in_comparison() -> list[str]:
+    """By the rows of its tables, and in its prose."""
+    against = {
+        what: [goal("alluxio", f"{side} against ASYNC_THROUGH, {what}") for side in ("Async-Store", "Async&Sync")]
+        for what in ("byte-seconds at risk", "recovery, all moments")
+    }
+    at_risk, recovery = (f"{store} | {sync}" for store, sync in against.values())
+    joins = {row["by"]: row["k tuples/CPU s"] for row in kept_result("join")["rows"] if row["join"] == "Q3"}
+    spark = joins["Spark's stream-stream join"]
+    acker = {row["case"]: row["figure"] for row in kept_result("acker")["rows"]}
+    storm = {what: acker[f"Storm's table: {what}, 1,000,000 in flight"] for what in ("acks", "memory a root")}
+    (longer,) = re.findall(r"Async&Sync took ([\d.]+) times the run time", " ".join(kept_result("alluxio")["remarks"]))
+    p50, p99 = (goal("window_latency", f"{which} at 100,000 rows/s, ms") for which in ("p50", "p99"))
+    root50, root99 = (goal("tracking_latency", f"{which} at 100,000 roots/s, ms") for which in ("p50", "p99"))
+    return [
+        f"| run time | {goal('alluxio', 'Async-Store against ASYNC_THROUGH, run time')} | {longer} |",
+        f"took {longer} times as long",
+        f"at risk, over time | {at_risk} |",
+        f"all moments | {recovery} |",
+        f"after {p50} ms in the median and {p99} ms at p99",
+        f"{p50} ms in the median, {p99} ms at p99",
+        f"| {rate('Springline, keys', 'csv', 5000):.1f} | {rate('PySpark, its Kafka source', 'csv', 5000):.3f} |",
+        f"| {joins['heavy-split-work']:.0f} | {spark:.1f} |",
+        f"| 5,000 | {rate('Springline, keys', 'csv', 5000):.1f} | {rate('PyFlink, its Kafka source', 'csv', 5000)} |",
+        f"| 1 | {rate('Springline, keys', 'csv', 1):.2f} | {rate('PyFlink, its Kafka source', 'csv', 1)} |",
+        f"The windows are {goal('windows', 'CSV against PySpark'):.1f} times",
+        f"is {goal('windows', 'CSV against PyFlink at its best')} times",
+        f"loses {goal('tracking', 'price of tracking, word count, rows as roots, %')} % of its throughput",
+        f"has {goal('join', 'through the whole path, Q3, beside DuckDB in a batch')} of DuckDB's rate",
+        f"| acks, M/s | {storm['acks']:.2f} | {acker['slots: acks, 1,000,000 in flight']:.1f} |",
+        f"bytes | {storm['memory a root']:.1f} | {acker['slots: memory a root, 1,000,000 in flight']:.1f} |",
+        f"processes {goal('tracking', 'acks through Kafka and Spark, M/s')} M acks/s",
+        f"after {root50} ms in the median, {root99} ms at p99",
+    ]
+
+
+def kept_result(benchmark: str) -> dict[str, Any]:
+    """What a benchmark has kept."""
+    parsed: dict[str, Any] = json.loads(read(RESULTS / f"{benchmark}.json"))
+    return parsed
+
+
+def goal(benchmark: str, name: str) -> Any:
+    """What was measured for a goal."""
+    (measured,) = (each["measured"] for each in kept_result(benchmark)["goals"] if each["goal"] == name)
+    return measured
+
+
+def rate(side: str, form: str, rows: int) -> float:
+    """Million rows a second of one side of the benchmark `windows`."""
+    columns = ("side", "form", "rows a message")
+    rates = {tuple(row[column] for column in columns): row["M rows/s"] for row in kept_result("windows")["rows"]}
+    return float(rates[side, form, rows])
 
 
 def test_a_result_that_is_missing_leaves_the_command_that_makes_it(tmp_path):
@@ -168,6 +257,12 @@ def test_links_lead_to_files_and_headings(document):
         linked = (document.parent / path).resolve() if path else document
         assert linked.exists(), target
         assert not anchor or anchor in anchors(linked), target
+
+
+def test_the_index_links_every_page():
+    """Once at least, beside the README's own first steps."""
+    linked = {target.partition("#")[0] for target in re.findall(r"\]\(([^)]+)\)", prose(INDEX))}
+    assert {path.name for path in INDEX.parent.glob("*.md")} - {INDEX.name} <= linked
 
 
 @every_document

@@ -25,7 +25,7 @@ def test_the_documents_tell_each_goal_that_is_missed(tmp_path: Path) -> None:
     write(tmp_path, "join", ("seconds", 3.5, False), ("rows", 1, True))
     write(tmp_path, "catalog")
     told = goals_table("all", tmp_path)
-    assert "| [join](joins.md) | 2026-03-02 | 1 of 2 | seconds: 3.5 (at most 2) |" in told
+    assert "| [join](benchmarks.md) | 2026-03-02 | 1 of 2 | seconds: 3.5 (at most 2) |" in told
     assert "| [catalog](persistence.md) | 2026-03-02 | none set |  |" in told
 
 
