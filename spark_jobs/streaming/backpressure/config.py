@@ -15,7 +15,7 @@ from springline.spark_jobs.streaming.backpressure.admission import MODES, USUAL_
 from springline.spark_jobs.streaming.config import Declared
 from springline.spark_jobs.streaming.errors import InvalidChannelError, InvalidJobError
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.runtime.atomic_files import replace_file
+from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 
 _FILE, _LOCK = "backpressure.json", "backpressure.lock"
 FILES = (_FILE, _LOCK)  # in the job's folder
@@ -70,11 +70,8 @@ _CHOICES: Codec[Choice] = Codec(
 
 def choice_of(folder: JobFolder, declared: Choice) -> Choice:
     """What holds for a job now; raises `DecodeError`."""
-    path = folder.path / _FILE
-    try:
-        return _CHOICES.decode(path.read_bytes(), str(path))
-    except FileNotFoundError:
-        return declared
+    chosen = read_value(folder.path / _FILE, _CHOICES)
+    return declared if chosen is None else chosen
 
 
 def choose(
@@ -94,5 +91,5 @@ def choose(
     with folder.locked(_LOCK):
         before = choice_of(folder, declared)
         after = replace(before, mode=mode or before.mode, control=control or before.control)
-        replace_file(folder.path / _FILE, _CHOICES.encode(after))
+        write_value(folder.path / _FILE, _CHOICES, after)
         return after

@@ -16,7 +16,7 @@ from pathlib import Path
 from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.backpressure.admission import Allowance
 from springline.spark_jobs.streaming.backpressure.signals import RECOVERY_SECONDS
-from springline.spark_jobs.streaming.runtime.atomic_files import replace_file
+from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 from springline.spark_jobs.streaming.runtime.rounds import Plan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 
@@ -52,7 +52,7 @@ def grant(stage: Stage, rate: Rate | None, until: float) -> None:
         path.unlink(missing_ok=True)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, _GRANTS.encode(_Grant(until, rate.rate, rate.size)))
+    write_value(path, _GRANTS, _Grant(until, rate.rate, rate.size))
 
 
 class Grants:
@@ -74,11 +74,9 @@ class Grants:
             return None
         known = (status.st_ino, status.st_mtime_ns)
         if known != self._known:
-            try:
-                content = self._path.read_bytes()
-            except FileNotFoundError:
+            if (told := read_value(self._path, _GRANTS)) is None:
                 return None
-            self._told, self._known = _GRANTS.decode(content, str(self._path)), known
+            self._told, self._known = told, known
         if self._told is None:
             return None
         overdue = max(now - self._told.until, 0.0)
@@ -97,17 +95,13 @@ class Planned:
     @staticmethod
     def read(stage: Stage) -> Planned | None:
         """None before the first one; raises `DecodeError`."""
-        path = _planned_file(stage)
-        try:
-            return _PLANNED.decode(path.read_bytes(), str(path))
-        except FileNotFoundError:
-            return None
+        return read_value(_planned_file(stage), _PLANNED)
 
     def write(self, stage: Stage) -> None:
         """In place of the one before."""
         path = _planned_file(stage)
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, _PLANNED.encode(self))
+        write_value(path, _PLANNED, self)
 
 
 _PLANNED: Codec[Planned] = Codec(

@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from springline.persistence.errors import DecodeError
@@ -27,7 +26,7 @@ from springline.spark_jobs.streaming.backpressure.queue import Measured, Meter
 from springline.spark_jobs.streaming.backpressure.rate_limit import FASTEST, Rate, grant
 from springline.spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, RENEW_SECONDS, Signal
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.runtime.atomic_files import replace_file
+from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.stage import Stage
 
@@ -59,13 +58,6 @@ class _Known:
 _STATES: Codec[_Known] = Codec(_Known, 1, "the state of back-pressure", "remove the file, and rates are measured anew")
 
 
-def _read(path: Path) -> _Known | None:
-    try:
-        return _STATES.decode(path.read_bytes(), str(path))
-    except FileNotFoundError:
-        return None
-
-
 class Regulator:
     """Looks once when it is asked to.
 
@@ -91,7 +83,7 @@ class Regulator:
         self._asked, self._crossed = _across(self._counting.upstreams, self._stages)
         self._file = folder.path / (_APART if apart else _STATE)
         self._other = None if apart or len(self._stages) == len(stages) else folder.path / _APART
-        self._before = _read(self._file) or _Known()
+        self._before = read_value(self._file, _STATES) or _Known()
         self._meters = {name: Meter(self._before.meters.get(name)) for name in self._stages}
         self.choice: Choice | None = None
         self._channel: Channel | None = None
@@ -160,7 +152,7 @@ class Regulator:
     def _elsewhere(self) -> _Known:
         """What the other application has told, while it tells anything; what cannot be read of it is its trouble."""
         try:
-            told = _read(self._other) if self._other is not None else None
+            told = read_value(self._other, _STATES) if self._other is not None else None
         except DecodeError as error:  # it runs another version
             return _Known(trouble=str(error))
         return told if told is not None and self._at - told.at < _SILENT_SECONDS else _Known()
@@ -186,7 +178,7 @@ class Regulator:
         admissions = {name: admission.as_json() for name, admission in self._admissions.items()}
         trouble = "" if self._channel is None else self._channel.trouble
         known = _Known(self.choice.mode, meters, admissions, at, stages, trouble)
-        replace_file(self._file, _STATES.encode(known))
+        write_value(self._file, _STATES, known)
         self._kept = at
 
 

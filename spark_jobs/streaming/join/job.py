@@ -48,7 +48,7 @@ from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES, 
 from springline.spark_jobs.streaming.join.routing.strategies.costs import Costs
 from springline.spark_jobs.streaming.kafka.topic_union import sum_of
 from springline.spark_jobs.streaming.kinds import Kind
-from springline.spark_jobs.streaming.runtime.atomic_files import replace_file
+from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.stage import COMMAND, StageSpec
 from springline.spark_jobs.streaming.sources.layout import FORMS, fault_of_delimiter
@@ -144,11 +144,9 @@ class JoinJob(BaseJob):
         Raises `InvalidJobError` where units hold other tuples, and `DecodeError`.
         """
         condition, file = self.condition.told, folder.path / _CONDITION
-        try:
-            before = _CONDITIONS.decode(file.read_bytes(), str(file))
-        except FileNotFoundError:
+        if (before := read_value(file, _CONDITIONS)) is None:
             folder.path.mkdir(parents=True, exist_ok=True)
-            replace_file(file, _CONDITIONS.encode(condition))
+            write_value(file, _CONDITIONS, condition)
             before = condition
         if odd := [said for name, said in _SETTINGS.items() if getattr(condition, name) != getattr(before, name)]:
             raise InvalidJobError(

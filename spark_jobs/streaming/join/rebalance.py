@@ -25,7 +25,13 @@ from springline.spark_jobs.streaming.join.unit.migration import part_of
 from springline.spark_jobs.streaming.join.wire import Reach
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.atomic_files import read_json, replace_file, write_json
+from springline.spark_jobs.streaming.runtime.atomic_files import (
+    read_json,
+    read_value,
+    replace_file,
+    write_json,
+    write_value,
+)
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.message_log import Log
 from springline.spark_jobs.streaming.runtime.report import counted
@@ -103,16 +109,13 @@ def want_units(folder: JobFolder, units: int, room: int) -> None:
     if not 1 <= units <= room:
         raise InvalidJobError(f"{folder.path.name}: {units} units; there is room for 1 to {room}")
     folder.make()
-    replace_file(folder.path / _WANTED, _WANTS.encode(_Wanted(units)))
+    write_value(folder.path / _WANTED, _WANTS, _Wanted(units))
 
 
 def wanted_units(folder: JobFolder, declared: int) -> int:
     """How many units are wanted; raises `DecodeError`."""
-    path = folder.path / _WANTED
-    try:
-        return _WANTS.decode(path.read_bytes(), str(path)).units
-    except FileNotFoundError:
-        return declared
+    requested = read_value(folder.path / _WANTED, _WANTS)
+    return declared if requested is None else requested.units
 
 
 def _write_course(folder: JobFolder, course: Course) -> None:

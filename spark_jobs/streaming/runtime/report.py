@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from springline.persistence.model.codec import Codec
-from springline.spark_jobs.streaming.runtime.atomic_files import replace_file
+from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 
 _FILE = "report.json"
 
@@ -53,16 +53,12 @@ class Report:
 
     def write(self, folder: Path) -> None:
         """Leave it in a unit's folder, in place of the one before."""
-        replace_file(folder / _FILE, _REPORTS.encode(self))
+        write_value(folder / _FILE, _REPORTS, self)
 
     @staticmethod
     def read(folder: Path) -> Report | None:
         """The newest one in a unit's folder; None before its first round here. Raises `DecodeError`."""
-        path = folder / _FILE
-        try:
-            return _REPORTS.decode(path.read_bytes(), str(path))
-        except FileNotFoundError:
-            return None
+        return read_value(folder / _FILE, _REPORTS)
 
 
 _REPORTS: Codec[Report] = Codec(
